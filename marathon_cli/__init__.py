@@ -1,0 +1,1 @@
+"""The CLI: checks app definitions and talks to any Marathon and Mesos."""

@@ -1,0 +1,1 @@
+"""GPUs on Apache Mesos and Marathon."""

@@ -1,0 +1,1 @@
+"""The Mesos agent: tasks in containers, statuses to the master."""

@@ -1,0 +1,1 @@
+"""UCR containers: a bundle, an OCI runtime, a supervisor and a sandbox."""

@@ -1,0 +1,1 @@
+"""This machine's GPUs: found through NVML, or simulated."""

@@ -1,0 +1,1 @@
+"""One container sees only its GPUs."""

@@ -1,0 +1,1 @@
+"""Marathon on pymesos."""

@@ -1,0 +1,1 @@
+"""Mesos' vocabulary: resources, messages, framings, flags. Bytes and values; no sockets, no files."""

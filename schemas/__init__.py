@@ -1,0 +1,1 @@
+"""JSON Schemas (2020-12) of the files users write; read with importlib.resources."""

@@ -1,0 +1,54 @@
+"""Packaging only; every setting that is not about packaging is in pyproject.toml."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).resolve().parent
+
+# pymesos 0.3.15 needs http-parser, whose last release does not compile on Python >= 3.11. compat/http-parser
+# is a distribution of that name over httptools. It is named by a file URL so that plain `pip install .` finds it.
+HTTP_PARSER = HERE / "compat" / "http-parser"
+
+REQUIRES = [
+    "pymesos==0.3.15",
+    f"http-parser @ {HTTP_PARSER.as_uri()}",
+    "aiohttp>=3.9",
+    "click>=8.1",
+    "jsonschema>=4.18",
+    "msgspec>=0.18",
+    "nvidia-ml-py>=12.535",
+    "protobuf>=5.26",
+    "requests>=2.31",
+    "rich>=13.0",
+    "typing-extensions>=4.8",
+]
+DEV = [
+    "hypothesis>=6.90",
+    "import-linter>=2.0",
+    "mypy>=1.10",
+    "pytest>=8.0",
+    "pytest-asyncio>=0.23",
+    "pytest-timeout>=2.2",
+    "ruff>=0.6",
+    "types-jsonschema",
+    "types-protobuf",
+    "types-requests",
+]
+
+PACKAGES = find_packages(include=["mesos_gpu", "mesos_gpu.*", "marathon_cli", "marathon_cli.*"])
+
+setup(
+    install_requires=REQUIRES,
+    extras_require={"dev": DEV},
+    # schemas/ lies at the top for people and editors, and is installed inside our package.
+    packages=[*PACKAGES, "mesos_gpu.schemas"],
+    package_dir={"mesos_gpu.schemas": "schemas"},
+    package_data={
+        "mesos_gpu": ["py.typed"],
+        "mesos_gpu.mesos": ["messages.json"],
+        "mesos_gpu.gpu": ["nvidia-smi"],
+        "mesos_gpu.schemas": ["*.json"],
+        "marathon_cli": ["py.typed"],
+    },
+)
