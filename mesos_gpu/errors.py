@@ -1,0 +1,106 @@
+"""Every error this package raises on purpose; what a caller can do about it decides the base.
+
+    MesosGpuError
+    ├── BadInput            what the caller gave is wrong: change it and try again
+    │   ├── BadFlag         a command line flag, or the environment variable of the same name
+    │   ├── BadResources    resources text or JSON that Mesos would refuse
+    │   └── InvalidApp      an app definition; carries every problem found, not only the first
+    ├── NotFound            the named thing does not exist
+    ├── Conflict            it cannot be done now, because of the state of things
+    │   └── NotEnoughGpus   more GPUs were asked for than are free
+    ├── ProtocolError       the peer sent what the protocol does not allow
+    ├── Unavailable         a service, tool or permission that is needed is not there; says what to do
+    │   ├── DeviceError     a GPU, its driver or NVML does not answer as it should
+    │   └── ContainerError  the OCI runtime, conmon or a cgroup refused
+    └── Refused             a peer understood the request and said no; carries its status and words
+
+Programming mistakes stay TypeError and ValueError and are not caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class MesosGpuError(Exception):
+    """Base of all errors of this package; `str()` is one message fit for a person."""
+
+
+class BadInput(MesosGpuError):
+    """What the caller gave is wrong; nothing was done."""
+
+
+class BadFlag(BadInput):
+    """A flag or its environment variable is unknown or has an unusable value."""
+
+    def __init__(self, flag: str, problem: str) -> None:
+        super().__init__(f"--{flag}: {problem}")
+        self.flag, self.problem = flag, problem
+
+
+class BadResources(BadInput):
+    """Resources that Mesos would refuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a document.
+
+    `path` is Marathon's: `/` for the whole document, slashes for keys, `(n)` for list items, as in
+    `/constraints(0)`. `code` is the text Marathon's API gives (`error.min`, or a sentence); `message` says
+    it to a person; `suggestion` is what to do, where we know.
+    """
+
+    path: str
+    code: str
+    message: str
+    suggestion: str | None = None
+
+
+class InvalidApp(BadInput):
+    """An app definition that breaks rules; `problems` has all of them."""
+
+    def __init__(self, problems: Sequence[Problem], *, stage: str = "Object is not valid") -> None:
+        super().__init__("; ".join(f"{p.path}: {p.message}" for p in problems))
+        self.problems, self.stage = tuple(problems), stage
+
+
+class NotFound(MesosGpuError):
+    """The named thing does not exist."""
+
+
+class Conflict(MesosGpuError):
+    """It cannot be done in the present state; trying later may succeed."""
+
+
+class NotEnoughGpus(Conflict):
+    """More GPUs were asked for than are free."""
+
+    def __init__(self, *, asked: int, free: int) -> None:
+        super().__init__(f"Requested {asked} gpus but only {free} available")
+        self.asked, self.free = asked, free
+
+
+class ProtocolError(MesosGpuError):
+    """The peer sent what the protocol does not allow."""
+
+
+class Unavailable(MesosGpuError):
+    """Something outside this program is needed and not there; the message says what to do."""
+
+
+class DeviceError(Unavailable):
+    """A GPU, its driver or NVML does not answer as it should."""
+
+
+class ContainerError(Unavailable):
+    """The OCI runtime, its supervisor or a cgroup refused."""
+
+
+class Refused(MesosGpuError):
+    """A peer understood the request and said no."""
+
+    def __init__(self, message: str, *, status: int, body: str = "") -> None:
+        super().__init__(message)
+        self.status, self.body = status, body

@@ -1,0 +1,50 @@
+"""What an isolator wants done to a container before it starts: values, in the container's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mesos_gpu.gpu.device import DeviceNode, Gpu
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRule:
+    """One entry of a device allow-list, cgroup v1 and v2 alike; None is a wildcard.
+
+    `access` is a non-empty subset of `rwm` in that order. `str()` is the form that devices.allow reads.
+    """
+
+    type: str
+    major: int | None
+    minor: int | None
+    access: str
+
+    def __str__(self) -> str:
+        major, minor = ("*" if n is None else n for n in (self.major, self.minor))
+        return f"{self.type} {major}:{minor} {self.access}"
+
+
+@dataclass(frozen=True, slots=True)
+class BindMount:
+    """A host directory or file shown inside the container, read-only unless said otherwise."""
+
+    source: str
+    destination: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """What one isolator adds to one container.
+
+    `search_paths` extends list-valued variables: {"PATH": ("/usr/local/nvidia/bin",)} appends each entry that is not
+    yet in the container's PATH. `environment` sets variables outright.
+    """
+
+    gpus: tuple[Gpu, ...] = ()
+    nodes: tuple[DeviceNode, ...] = ()
+    rules: tuple[DeviceRule, ...] = ()
+    mounts: tuple[BindMount, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    search_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
