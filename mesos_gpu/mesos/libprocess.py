@@ -1,0 +1,153 @@
+"""libprocess framing without sockets: messages in, bytes out; bytes in, messages out.
+
+A message is an HTTP POST to `/<process id>/<message name>` that says who sent it in `Libprocess-From` (or
+`User-Agent: libprocess/<pid>`); the body is the protobuf. Source: Mesos 3rdparty/libprocess/src/{encoder,decoder}.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from mesos_gpu.errors import ProtocolError
+
+MAX_HEAD = 64 * 1024
+"""Bytes in the largest request head we accept."""
+MAX_BODY = 64 * 1024 * 1024
+"""Bytes in the largest message we accept."""
+
+_PID = re.compile(r"^(?P<id>[^@]*)@(?P<ip>[^:@]+):(?P<port>\d{1,5})$")
+_AGENT_PREFIX = "libprocess/"
+ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Pid:
+    """A process: `id@ip:port`. Equality is by all three."""
+
+    id: str
+    ip: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Pid:
+        """Read `slave(1)@127.0.0.1:5051`. Raises ProtocolError on anything else."""
+        match = _PID.match(text)
+        if match is None or int(match["port"]) > 65535:
+            raise ProtocolError(f"{text!r} is not a libprocess pid (id@ip:port)")
+        return cls(match["id"], match["ip"], int(match["port"]))
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Return (ip, port): what a link is keyed by."""
+        return self.ip, self.port
+
+    def __str__(self) -> str:
+        return f"{self.id}@{self.ip}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message: from whom, to which local process id, its protobuf full name and bytes."""
+
+    sender: Pid
+    target: str
+    name: str
+    body: bytes
+
+
+def encode(sender: Pid, to: Pid, name: str, body: bytes) -> bytes:
+    """Return the request that carries a message, as libprocess writes it: one chunk, or no body at all."""
+    head = (
+        f"POST /{to.id}/{name} HTTP/1.1\r\n"
+        f"User-Agent: {_AGENT_PREFIX}{sender}\r\n"
+        f"Libprocess-From: {sender}\r\n"
+        "Connection: Keep-Alive\r\n"
+        f"Host: {to.ip}:{to.port}\r\n"
+    )
+    if not body:
+        return f"{head}\r\n".encode("latin-1")
+    return f"{head}Transfer-Encoding: chunked\r\n\r\n".encode("latin-1") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+
+
+def is_message_head(head: bytes) -> bool:
+    """Tell whether a request head is a libprocess message and not an ordinary HTTP request."""
+    if not head.startswith(b"POST "):
+        return False
+    headers = _headers(head)
+    return "libprocess-from" in headers or headers.get("user-agent", "").startswith(_AGENT_PREFIX)
+
+
+class MessageDecoder:
+    """Bytes of one connection in, messages out; any splitting, pipelined requests, chunked or of a given length."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Return the messages that `data` completes. Raises ProtocolError on what is not libprocess, or too big."""
+        self._buffer += data
+        messages: list[Message] = []
+        while True:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                if len(self._buffer) > MAX_HEAD:
+                    raise ProtocolError(f"no end of a request head in the first {MAX_HEAD} bytes")
+                return messages
+            head = bytes(self._buffer[: end + 2])
+            found = self._body(_headers(head), end + 4)
+            if found is None:
+                return messages
+            body, stop = found
+            messages.append(_message(head, body))
+            del self._buffer[:stop]
+
+    def _body(self, headers: dict[str, str], start: int) -> tuple[bytes, int] | None:
+        """Return the body and where it stops, or None while it is incomplete."""
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            return self._chunks(start)
+        text = headers.get("content-length", "0").strip()
+        if not text.isdigit() or int(text) > MAX_BODY:
+            raise ProtocolError(f"Content-Length {text!r} is not a number up to {MAX_BODY}")
+        stop = start + int(text)
+        return None if len(self._buffer) < stop else (bytes(self._buffer[start:stop]), stop)
+
+    def _chunks(self, start: int) -> tuple[bytes, int] | None:
+        body = bytearray()
+        while True:
+            end = self._buffer.find(b"\r\n", start)
+            if end < 0:
+                return None
+            digits = bytes(self._buffer[start:end]).split(b";")[0].strip()
+            try:
+                size = int(digits, 16)
+            except ValueError:
+                raise ProtocolError(f"{digits!r} is not a chunk size") from None
+            if size < 0 or len(body) + size > MAX_BODY:
+                raise ProtocolError(f"a message over the limit of {MAX_BODY} bytes")
+            stop = end + 2 + size + 2
+            if len(self._buffer) < stop:
+                return None
+            if size == 0:
+                return bytes(body), stop
+            body += self._buffer[end + 2 : stop - 2]
+            start = stop
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    lines = head.decode("latin-1").split("\r\n")[1:]
+    pairs = (line.partition(":") for line in lines if line)
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _message(head: bytes, body: bytes) -> Message:
+    line = head.split(b"\r\n", 1)[0].decode("latin-1")
+    parts = line.split(" ")
+    if len(parts) != 3 or parts[0] != "POST" or not parts[1].startswith("/") or "/" not in parts[1][1:]:
+        raise ProtocolError(f"{line!r} is not a libprocess request line (POST /<process id>/<message> HTTP/1.1)")
+    target, _, name = parts[1][1:].partition("/")
+    headers = _headers(head)
+    sender = headers.get("libprocess-from") or headers.get("user-agent", "").removeprefix(_AGENT_PREFIX)
+    return Message(Pid.parse(sender), unquote(target), name, body)

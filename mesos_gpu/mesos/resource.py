@@ -1,0 +1,263 @@
+"""One Mesos resource: an exact amount of something, for somebody.
+
+Scalars are integers of thousandths, as Mesos' arithmetic is: `llround(v * 1000)` (src/common/values.cpp). Amounts of
+resources with equal `Resource.key` add up; anything else about a resource is part of that key.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, TypeAlias
+
+from mesos_gpu.errors import BadResources
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+Amount: TypeAlias = int | Ranges | frozenset[str]
+Document: TypeAlias = dict[str, Any]
+
+UNRESERVED = "*"
+# Fields of mesos.Resource that neither the key nor the amount spells out; kept as they came.
+_OTHER_FIELDS = ("provider_id", "disk", "revocable", "shared")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """One level of the reservation stack; `labels` is canonical JSON text, empty when there are none."""
+
+    role: str
+    type: str = "STATIC"
+    principal: str | None = None
+    labels: str = ""
+
+    def to_json(self) -> Document:
+        """Return it as Resource.ReservationInfo."""
+        document: Document = {"type": self.type, "role": self.role}
+        if self.principal is not None:
+            document["principal"] = self.principal
+        if self.labels:
+            document["labels"] = json.loads(self.labels)
+        return document
+
+    def __str__(self) -> str:
+        parts = [self.type, self.role, *([] if self.principal is None else [self.principal])]
+        return f"({','.join(parts)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """An amount of one thing: thousandths (SCALAR), inclusive ranges (RANGES) or a set of texts (SET)."""
+
+    name: str
+    amount: Amount
+    reservations: tuple[Reservation, ...] = ()
+    allocation_role: str | None = None
+    other: str = ""
+
+    @property
+    def type(self) -> str:
+        """Return `SCALAR`, `RANGES` or `SET`."""
+        if isinstance(self.amount, int):
+            return "SCALAR"
+        return "RANGES" if isinstance(self.amount, tuple) else "SET"
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Return what must be equal for two amounts to add up."""
+        return (self.name, self.type, self.reservations, self.allocation_role, self.other)
+
+    @property
+    def role(self) -> str:
+        """Return the role it is reserved for, `*` when unreserved: the innermost reservation counts."""
+        return self.reservations[-1].role if self.reservations else UNRESERVED
+
+    @property
+    def empty(self) -> bool:
+        """Tell whether there is none of it."""
+        return not self.amount
+
+    @property
+    def revocable(self) -> bool:
+        """Tell whether Mesos may take it back at any time."""
+        return '"revocable"' in self.other
+
+    def plus(self, other: Resource) -> Resource:
+        """Return the sum; both have one key."""
+        return replace(self, amount=_plus(self.amount, other.amount))
+
+    def minus(self, other: Resource) -> Resource:
+        """Return what is left, never less than nothing; both have one key."""
+        return replace(self, amount=_minus(self.amount, other.amount))
+
+    def holds(self, other: Resource) -> bool:
+        """Tell whether all of `other` is in this one; both have one key."""
+        if isinstance(self.amount, int) and isinstance(other.amount, int):
+            return other.amount <= self.amount
+        return not _minus(other.amount, self.amount)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Resource:
+        """Read a Resource in either reservation format. Raises BadResources when it is not of that shape."""
+        name, kind = document.get("name"), document.get("type")
+        if not isinstance(name, str) or not name:
+            raise BadResources("Empty resource name")
+        try:
+            amount = _amount(str(kind), document)
+        except (TypeError, KeyError, ValueError, AttributeError):
+            raise BadResources(f"resource '{name}' of type {kind} has no readable {str(kind).lower()}") from None
+        other = {key: document[key] for key in _OTHER_FIELDS if key in document}
+        allocation = document.get("allocation_info") or {}
+        return cls(
+            name=name,
+            amount=amount,
+            reservations=_reservations(document),
+            allocation_role=allocation.get("role"),
+            other=json.dumps(other, sort_keys=True) if other else "",
+        )
+
+    def to_json(self, *, refined: bool = False) -> Document:
+        """Return it as a Resource document.
+
+        With `refined`, in the format of RESERVATION_REFINEMENT (`reservations`, no `role`); else in the older one
+        (`role`, and `reservation` for a dynamic one), which is what Mesos shows to everyone who lacks that capability.
+        """
+        document: Document = {"name": self.name, "type": self.type}
+        if isinstance(self.amount, int):
+            document["scalar"] = {"value": self.amount / 1000}
+        elif isinstance(self.amount, tuple):
+            document["ranges"] = {"range": [{"begin": begin, "end": end} for begin, end in self.amount]}
+        else:
+            document["set"] = {"item": sorted(self.amount)}
+        if refined or len(self.reservations) > 1:
+            if self.reservations:
+                document["reservations"] = [reservation.to_json() for reservation in self.reservations]
+        else:
+            document["role"] = self.role
+            if self.reservations and self.reservations[0].type == "DYNAMIC":
+                inner = self.reservations[0].to_json()
+                document["reservation"] = {key: inner[key] for key in ("principal", "labels") if key in inner}
+        if self.allocation_role is not None:
+            document["allocation_info"] = {"role": self.allocation_role}
+        if self.other:
+            document.update(json.loads(self.other))
+        return document
+
+    def __str__(self) -> str:
+        """Return it as Mesos prints it (src/common/resources.cpp, operator<<)."""
+        text = self.name
+        if self.allocation_role is not None:
+            text += f"(allocated: {self.allocation_role})"
+        if self.reservations:
+            text += f"(reservations: [{','.join(map(str, self.reservations))}])"
+        if self.revocable:
+            text += "{REV}"
+        return f"{text}:{amount_text(self.amount)}"
+
+
+def milli(value: float | int | str | Decimal) -> int:
+    """Return a scalar in thousandths, rounded half away from zero as `llround` does. Raises ValueError off the line."""
+    number = Decimal(repr(value) if isinstance(value, float) else str(value))
+    if not number.is_finite():
+        raise ValueError(f"{value} is not a finite number")
+    return int((number * 1000).quantize(Decimal(1), rounding=ROUND_HALF_UP))
+
+
+def scalar_text(thousandths: int) -> str:
+    """Return a scalar as Mesos prints it: up to three decimals, no trailing zeros."""
+    sign, size = "-" if thousandths < 0 else "", abs(thousandths)
+    whole, part = divmod(size, 1000)
+    return f"{sign}{whole}" + (f".{part:03d}".rstrip("0") if part else "")
+
+
+def amount_text(amount: Amount) -> str:
+    """Return an amount as Mesos prints it: `1.5`, `[31000-32000]`, `{a, b}`."""
+    if isinstance(amount, int):
+        return scalar_text(amount)
+    if isinstance(amount, tuple):
+        return "[" + ", ".join(f"{begin}-{end}" for begin, end in amount) + "]"
+    return "{" + ", ".join(sorted(amount)) + "}"
+
+
+def merge_ranges(ranges: Ranges) -> Ranges:
+    """Return the same numbers as sorted, disjoint, non-adjacent inclusive ranges."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(ranges):
+        if merged and begin <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return tuple(merged)
+
+
+def subtract_ranges(ranges: Ranges, taken: Ranges) -> Ranges:
+    """Return the numbers of `ranges` that are not in `taken`; both are disjoint and sorted."""
+    left: list[tuple[int, int]] = []
+    for whole_begin, end in ranges:
+        begin = whole_begin
+        for gone_begin, gone_end in taken:
+            if gone_end < begin or gone_begin > end:
+                continue
+            if gone_begin > begin:
+                left.append((begin, gone_begin - 1))
+            begin = gone_end + 1
+        if begin <= end:
+            left.append((begin, end))
+    return tuple(left)
+
+
+def _plus(a: Amount, b: Amount) -> Amount:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return merge_ranges((*a, *b))
+    if isinstance(a, frozenset) and isinstance(b, frozenset):
+        return a | b
+    raise TypeError(f"{a!r} and {b!r} do not add up")
+
+
+def _minus(a: Amount, b: Amount) -> Amount:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(0, a - b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return subtract_ranges(a, b)
+    if isinstance(a, frozenset) and isinstance(b, frozenset):
+        return a - b
+    raise TypeError(f"{b!r} cannot be taken from {a!r}")
+
+
+def _amount(kind: str, document: Mapping[str, Any]) -> Amount:
+    if kind == "SCALAR":
+        value = document["scalar"]["value"]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise TypeError("not a number")
+        return milli(value)
+    if kind == "RANGES":
+        pairs = [(int(r["begin"]), int(r["end"])) for r in document["ranges"].get("range", [])]
+        if any(begin > end for begin, end in pairs):
+            raise ValueError("inverted range")
+        return merge_ranges(tuple(pairs))
+    if kind == "SET":
+        return frozenset(str(item) for item in document["set"].get("item", []))
+    raise ValueError(f"unknown type {kind}")
+
+
+def _reservations(document: Mapping[str, Any]) -> tuple[Reservation, ...]:
+    if document.get("reservations"):
+        return tuple(
+            Reservation(r["role"], r.get("type", "STATIC"), r.get("principal"), _labels(r))
+            for r in document["reservations"]
+        )
+    role = document.get("role", UNRESERVED)
+    if role == UNRESERVED:
+        return ()
+    dynamic = document.get("reservation")
+    if dynamic is None:
+        return (Reservation(role),)
+    return (Reservation(role, "DYNAMIC", dynamic.get("principal"), _labels(dynamic)),)
+
+
+def _labels(document: Mapping[str, Any]) -> str:
+    return json.dumps(document["labels"], sort_keys=True) if document.get("labels") else ""

@@ -1,0 +1,234 @@
+"""A bag of Mesos resources, with exact arithmetic.
+
+Source of the rules: Mesos src/common/resources.cpp and values.cpp.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mesos_gpu.errors import BadResources
+from mesos_gpu.mesos.resource import (
+    UNRESERVED,
+    Amount,
+    Document,
+    Ranges,
+    Reservation,
+    Resource,
+    amount_text,
+    merge_ranges,
+    milli,
+)
+
+WHOLE = 1000
+"""Thousandths in one whole GPU."""
+
+# Names that every endpoint shows even when there is none of them (src/common/http.cpp, json for Resources).
+_ALWAYS_SHOWN = ("cpus", "gpus", "mem", "disk")
+_ENTRY = re.compile(r"^(?P<name>[^:()]+)(?:\((?P<role>[^)]*)\))?:(?P<amount>.+)$", re.DOTALL)
+
+
+class Resources:
+    """An immutable bag of resources. Equal keys are merged and empty ones dropped, so equality is by content."""
+
+    __slots__ = ("_by_key",)
+
+    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+        by_key: dict[tuple[object, ...], Resource] = {}
+        for resource in resources:
+            known = by_key.get(resource.key)
+            by_key[resource.key] = resource if known is None else known.plus(resource)
+        self._by_key = {key: resource for key, resource in by_key.items() if not resource.empty}
+
+    @classmethod
+    def parse(cls, text: str, default_role: str = UNRESERVED) -> Resources:
+        """Read what `--resources` takes: `cpus:2;gpus(ml):1;ports:[31000-32000]`, or a JSON list of Resources.
+
+        Raises BadResources that names the entry.
+        """
+        if text.strip().startswith("["):
+            try:
+                return cls.from_json(json.loads(text))
+            except json.JSONDecodeError as error:
+                raise BadResources(f"resources are not JSON: {error}") from None
+        return cls(_entry(part.strip(), default_role) for part in text.split(";") if part.strip())
+
+    @classmethod
+    def from_json(cls, documents: Sequence[Mapping[str, Any]]) -> Resources:
+        """Read a list of Resource documents. Raises BadResources with Mesos' text for what it would refuse."""
+        problem = validate(documents)
+        if problem is not None:
+            raise BadResources(problem)
+        return cls(Resource.from_json(document) for document in documents)
+
+    def to_json(self, *, refined: bool = False) -> list[Document]:
+        """Return a list of Resource documents; for `refined` see Resource.to_json."""
+        return [resource.to_json(refined=refined) for resource in self]
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._by_key.values())
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resources) and self._by_key == other._by_key
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._by_key.values()))
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources((*self, *other))
+
+    def __sub__(self, other: Resources) -> Resources:
+        """Return what is left; what is not here to be taken is ignored."""
+        left = dict(self._by_key)
+        for key, taken in other._by_key.items():
+            if key in left:
+                left[key] = left[key].minus(taken)
+        return Resources(left.values())
+
+    def contains(self, other: Resources) -> bool:
+        """Tell whether all of `other` is here, key by key."""
+        return all(key in self._by_key and self._by_key[key].holds(r) for key, r in other._by_key.items())
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self)) if self else "{}"
+
+    def __repr__(self) -> str:
+        return f"Resources({self})"
+
+    def milli(self, name: str) -> int:
+        """Return thousandths of a scalar over all roles, 0 when absent."""
+        return sum(r.amount for r in self if r.name == name and isinstance(r.amount, int))
+
+    def value(self, name: str) -> float:
+        """Return a scalar over all roles in its own unit (cpus, MB, ...)."""
+        return self.milli(name) / 1000
+
+    @property
+    def gpus(self) -> int:
+        """Return the whole GPUs over all roles; a fraction, which `validate_gpus` refuses, is cut off."""
+        return self.milli("gpus") // WHOLE
+
+    @property
+    def ports(self) -> Ranges:
+        """Return all ports as sorted, disjoint inclusive ranges."""
+        return merge_ranges(
+            tuple(p for r in self if r.name == "ports" and isinstance(r.amount, tuple) for p in r.amount)
+        )
+
+    def names(self) -> tuple[str, ...]:
+        """Return each name once, in order of first appearance."""
+        return tuple(dict.fromkeys(r.name for r in self))
+
+    def filter(self, keep: Callable[[Resource], bool]) -> Resources:
+        """Return the resources for which `keep` is true."""
+        return Resources(r for r in self if keep(r))
+
+    def allocated(self, role: str) -> Resources:
+        """Return the same, allocated to `role`."""
+        return Resources(replace(r, allocation_role=role) for r in self)
+
+    def unallocated(self) -> Resources:
+        """Return the same, without saying to whom it is allocated."""
+        return Resources(replace(r, allocation_role=None) for r in self)
+
+    def unreserved(self) -> Resources:
+        """Return what anyone may have."""
+        return self.filter(lambda r: not r.reservations)
+
+    def reserved(self, role: str) -> Resources:
+        """Return what is reserved for exactly `role`."""
+        return self.filter(lambda r: bool(r.reservations) and r.role == role)
+
+    def reserved_roles(self) -> tuple[str, ...]:
+        """Return the roles that something is reserved for, sorted."""
+        return tuple(sorted({r.role for r in self if r.reservations}))
+
+    def find(self, name: str, thousandths: int, roles: Sequence[str]) -> Resources | None:
+        """Take so much of a scalar from resources of `roles`, tried in that order, possibly from several.
+
+        Returns what was taken, nothing for 0, and None when there is not enough.
+        """
+        taken: list[Resource] = []
+        missing = thousandths
+        for role in roles:
+            for resource in self:
+                if resource.name == name and resource.role == role and isinstance(resource.amount, int) and missing > 0:
+                    part = min(missing, resource.amount)
+                    taken.append(replace(resource, amount=part))
+                    missing -= part
+        return None if missing > 0 else Resources(taken)
+
+    def summary(self) -> Document:
+        """Return the object that Mesos' unversioned endpoints show: numbers by name, ranges and sets as text."""
+        shown: Document = dict.fromkeys(_ALWAYS_SHOWN, 0)
+        others: dict[str, Amount] = {}
+        for resource in self:
+            name = f"{resource.name}_revocable" if resource.revocable else resource.name
+            if isinstance(resource.amount, int):
+                shown[name] = (milli(shown.get(name, 0)) + resource.amount) / 1000
+            else:
+                plain = Resource(name, resource.amount)
+                others[name] = plain.plus(Resource(name, others[name])).amount if name in others else plain.amount
+        return {**shown, **{name: amount_text(amount) for name, amount in others.items()}}
+
+
+def validate(documents: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return why Mesos would refuse these Resource documents, in its words; None when it would not."""
+    for document in documents:
+        try:
+            resource = Resource.from_json(document)
+        except BadResources as error:
+            return str(error)
+        if isinstance(resource.amount, int) and resource.amount <= 0 and document["scalar"]["value"] != 0:
+            shown = str(replace(resource, amount=milli(document["scalar"]["value"])))
+            return f"Resource '{shown}' is invalid: Invalid scalar resource: value <= 0"
+    return None
+
+
+def validate_gpus(resources: Resources) -> str | None:
+    """Return why Mesos refuses a fraction of a GPU, in its words; None for whole GPUs.
+
+    Mesos truncates a binary product and so lets 1.001 pass; thousandths do not (docs/differences.md).
+    """
+    if resources.milli("gpus") % WHOLE:
+        return "Invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer"
+    return None
+
+
+def _entry(text: str, default_role: str) -> Resource:
+    match = _ENTRY.match(text)
+    if match is None:
+        raise BadResources(f"'{text}' is not a resource; write NAME:VALUE or NAME(ROLE):VALUE, for example gpus:2")
+    role = (match["role"] or default_role).strip()
+    try:
+        amount = _parse_amount(match["amount"].strip())
+    except ValueError as error:
+        raise BadResources(f"'{text}' is not a resource: {error}") from None
+    return Resource(match["name"].strip(), amount, () if role == UNRESERVED else (Reservation(role),))
+
+
+def _parse_amount(text: str) -> Amount:
+    if text.startswith("[") and text.endswith("]"):
+        pairs = [tuple(int(n) for n in part.split("-")) for part in text[1:-1].split(",") if part.strip()]
+        if any(len(pair) != 2 or pair[0] > pair[1] for pair in pairs):
+            raise ValueError("ranges are written [BEGIN-END, ...] with BEGIN <= END")
+        return merge_ranges(tuple((pair[0], pair[1]) for pair in pairs))
+    if text.startswith("{") and text.endswith("}"):
+        return frozenset(item.strip() for item in text[1:-1].split(",") if item.strip())
+    try:
+        thousandths = milli(text)
+    except (ValueError, ArithmeticError):
+        raise ValueError(f"{text} is neither a number, [ranges] nor {{a, set}}") from None
+    if thousandths < 0:
+        raise ValueError("it is less than nothing")
+    return thousandths
