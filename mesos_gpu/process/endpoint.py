@@ -1,0 +1,129 @@
+"""One TCP port of a Mesos program: its HTTP API, incoming libprocess messages, and links to other programs."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos import libprocess
+from mesos_gpu.mesos.libprocess import Message, Pid
+from mesos_gpu.process.front import Front
+from mesos_gpu.process.links import Links
+from mesos_gpu.process.streams import close_streams
+
+log = logging.getLogger(__name__)
+
+# pymesos keeps one connection for its calls and fails a call when it was closed for being idle.
+_KEEPALIVE_S = 30 * 86400.0
+# How long a stop waits for HTTP answers that are under way; streams are closed first.
+_SHUTDOWN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Local:
+    on_message: Callable[[Message], None]
+    on_exited: Callable[[Pid], None] | None
+
+
+class Endpoint:
+    """The port of one program. Everything happens in the event loop's thread; callbacks must not block it."""
+
+    def __init__(self, ip: str, port: int, *, advertise_ip: str | None = None) -> None:
+        """Describe the port; 0 takes a free one at start. `advertise_ip` is what others are told to answer to."""
+        self.ip, self.port = ip, port
+        self._advertise_ip = advertise_ip or ip
+        self._locals: dict[str, _Local] = {}
+        self._links = Links(self._link_broken)
+        self._server: asyncio.Server | None = None
+        self._runner: web.AppRunner | None = None
+
+    def pid(self, process_id: str) -> Pid:
+        """Return the pid of a process of this endpoint, as others see it; valid after start."""
+        return Pid(process_id, self._advertise_ip, self.port)
+
+    async def start(self, app: web.Application) -> None:
+        """Listen, and serve `app` to whoever speaks HTTP. Raises Unavailable when the port cannot be had."""
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            keepalive_timeout=_KEEPALIVE_S,
+            shutdown_timeout=_SHUTDOWN_S,
+        )
+        app.on_shutdown.append(close_streams)
+        await runner.setup()
+        http = runner.server
+        if http is None:
+            raise RuntimeError("an application runner that was set up has a server")
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: Front(http, self._deliver), self.ip, self.port
+            )
+        except OSError as error:
+            await runner.cleanup()
+            raise Unavailable(_why_no_port(self.ip, self.port, error)) from None
+        self._runner = runner
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def spawn(
+        self,
+        process_id: str,
+        on_message: Callable[[Message], None],
+        on_exited: Callable[[Pid], None] | None = None,
+    ) -> None:
+        """Take messages for `process_id` from now on; `on_exited` is told of broken links this process made."""
+        self._locals[process_id] = _Local(on_message, on_exited)
+
+    def terminate(self, process_id: str) -> None:
+        """Take no more messages for `process_id`: senders get 404, as from libprocess."""
+        self._locals.pop(process_id, None)
+
+    def link(self, owner_id: str, to: Pid) -> None:
+        """Keep a connection to `to`; when it breaks, `owner_id` is told once and the link is gone."""
+        self._links.link(owner_id, to)
+
+    def send(self, from_id: str, to: Pid, name: str, body: bytes) -> None:
+        """Send a message: at most once, in order over one link, and no word when it is lost."""
+        sender = self.pid(from_id)
+        if to.address == sender.address:
+            asyncio.get_running_loop().call_soon(self._deliver, Message(sender, to.id, name, body))
+        else:
+            self._links.write(to, libprocess.encode(sender, to, name, body))
+
+    async def stop(self) -> None:
+        """Stop listening, close streams and links, and let answers under way finish (up to 2 s)."""
+        if self._server is not None:
+            self._server.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._links.stop()
+
+    def _deliver(self, message: Message) -> bool:
+        local = self._locals.get(message.target)
+        if local is None:
+            return False
+        try:
+            local.on_message(message)
+        except Exception:
+            # One bad message must not take the connection, and with it every later message, away.
+            log.exception("could not handle %s from %s", message.name, message.sender)
+        return True
+
+    def _link_broken(self, owner_id: str, to: Pid) -> None:
+        local = self._locals.get(owner_id)
+        if local is not None and local.on_exited is not None:
+            local.on_exited(to)
+
+
+def _why_no_port(ip: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} on {ip} is taken by another program; stop that one or choose another port (0: any free one)"
+        )
+    return f"cannot listen on {ip}:{port}: {error.strerror or error}"

@@ -1,0 +1,90 @@
+"""The listening side of one port: a connection carries libprocess messages or HTTP, told by its first head."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos.libprocess import ACCEPTED, MAX_HEAD, NOT_FOUND, Message, MessageDecoder, is_message_head
+
+log = logging.getLogger(__name__)
+
+
+class Front(asyncio.Protocol):
+    """One incoming connection. HTTP is handed on to `http`; messages go to `deliver`, which says if the target exists.
+
+    A libprocess peer may write its message and close at once: whatever arrived before the end is still delivered,
+    which is why messages do not go through the HTTP server.
+    """
+
+    def __init__(self, http: Callable[[], asyncio.Protocol], deliver: Callable[[Message], bool]) -> None:
+        self._make_http, self._deliver = http, deliver
+        self._head: bytearray | None = bytearray()
+        self._http: asyncio.Protocol | None = None
+        self._decoder = MessageDecoder()
+        self._transport: asyncio.Transport | None = None
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the peer is gone; streams wait for it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport until it is known what the connection carries."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Tell messages from HTTP at the end of the first head, then pass everything on."""
+        if self._http is not None:
+            self._http.data_received(data)
+            return
+        if self._head is None:
+            self._messages(data)
+            return
+        self._head += data
+        end = self._head.find(b"\r\n\r\n")
+        if end < 0 and len(self._head) <= MAX_HEAD:
+            return
+        first, self._head = bytes(self._head), None
+        if end >= 0 and is_message_head(first[: end + 2]):
+            self._messages(first)
+        elif self._transport is not None:
+            self._http = self._make_http()
+            self._http.connection_made(self._transport)
+            self._http.data_received(first)
+
+    def eof_received(self) -> bool | None:
+        """Let the transport close, unless the HTTP server wants to go on."""
+        return None if self._http is None else self._http.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the HTTP server and whoever waits for `lost`."""
+        if self._http is not None:
+            self._http.connection_lost(exc)
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def pause_writing(self) -> None:
+        """Pass flow control on to the HTTP server."""
+        if self._http is not None:
+            self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass flow control on to the HTTP server."""
+        if self._http is not None:
+            self._http.resume_writing()
+
+    def _messages(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        try:
+            messages = self._decoder.feed(data)
+        except ProtocolError as error:
+            log.warning("dropping a connection from %s: %s", transport.get_extra_info("peername"), error)
+            transport.close()
+            return
+        for message in messages:
+            answer = ACCEPTED if self._deliver(message) else NOT_FOUND
+            if not transport.is_closing():
+                transport.write(answer)

@@ -1,0 +1,52 @@
+"""HTTP answers as Mesos gives them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from mesos_gpu.errors import BadInput
+from mesos_gpu.process.streams import EventStream, track_streams
+
+__all__ = ["EventStream", "error_response", "json_response", "make_app", "read_json"]
+
+MAX_REQUEST = 64 * 1024 * 1024
+"""Bytes in the largest request body we read."""
+_encoder = msgspec.json.Encoder()
+_CALLBACK = re.compile(r"^[A-Za-z_$][\w$.]*$")
+
+
+def make_app() -> web.Application:
+    """Return an application ready for EventStream and for bodies up to MAX_REQUEST."""
+    app = web.Application(client_max_size=MAX_REQUEST)
+    track_streams(app)
+    return app
+
+
+def json_response(document: object, *, request: web.Request | None = None, status: int = 200) -> web.Response:
+    """Answer with JSON; wrapped for `?jsonp=callback` when the request asks for it, as Mesos' own pages do."""
+    body = _encoder.encode(document)
+    callback = request.query.get("jsonp") if request is not None else None
+    if callback is not None:
+        if not _CALLBACK.match(callback):
+            return error_response(400, "jsonp must be the name of a function")
+        return web.Response(
+            status=status, body=b"%b(%b);" % (callback.encode(), body), headers={"Content-Type": "text/javascript"}
+        )
+    return web.Response(status=status, body=body, headers={"Content-Type": "application/json"})
+
+
+def error_response(status: int, text: str) -> web.Response:
+    """Answer with plain text, as Mesos explains every refusal."""
+    return web.Response(status=status, body=text.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
+
+
+async def read_json(request: web.Request) -> Any:
+    """Return the request's JSON body. Raises BadInput with the parser's words."""
+    try:
+        return msgspec.json.decode(await request.read())
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"Failed to parse body into JSON: {error}") from None

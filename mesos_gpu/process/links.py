@@ -1,0 +1,108 @@
+"""The sending side: persistent connections to other processes (links), and temporary ones for single messages.
+
+Messages travel one way per connection; the peer's 202s are read and thrown away. A link is keyed by ip and port and
+shared by every local process. Source: Mesos 3rdparty/libprocess/src/process.cpp, SocketManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from mesos_gpu.mesos.libprocess import Pid
+
+log = logging.getLogger(__name__)
+Address = tuple[str, int]
+
+
+class _Link(asyncio.Protocol):
+    """One outgoing connection: bytes wait until it is up; `lost` is called once when it breaks or cannot be made."""
+
+    def __init__(self, lost: Callable[[], None], *, close_after: bytes | None = None) -> None:
+        self._lost: Callable[[], None] | None = lost
+        self._waiting: list[bytes] = []
+        self._close_after = close_after
+        self._transport: asyncio.Transport | None = None
+        self.linkers: dict[tuple[str, Pid], None] = {}
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        for data in self._waiting:
+            self._transport.write(data)
+        self._waiting.clear()
+        if self._close_after is not None:
+            self._transport.write(self._close_after)
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fail()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is None:
+            self._waiting.append(data)
+        elif not self._transport.is_closing():
+            self._transport.write(data)
+
+    def fail(self) -> None:
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            lost()
+
+    def abort(self) -> None:
+        self._lost = None
+        if self._transport is not None:
+            # close() and not abort(): what was sent just before stopping still leaves.
+            self._transport.close()
+
+
+class Links:
+    """All outgoing connections of one OS process."""
+
+    def __init__(self, exited: Callable[[str, Pid], None]) -> None:
+        """Call `exited(owner, pid)` once per linked pair when a link breaks."""
+        self._exited = exited
+        self._links: dict[Address, _Link] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def link(self, owner: str, to: Pid) -> None:
+        """Make sure there is a persistent connection to `to`, and remember that `owner` wants to know its end."""
+        link = self._links.get(to.address)
+        if link is None:
+            link = self._links[to.address] = _Link(lambda: self._broken(to.address))
+            self._connect(to.address, link)
+        link.linkers[(owner, to)] = None
+
+    def write(self, to: Pid, data: bytes) -> None:
+        """Send over the link when there is one, else over a connection of its own. A failure loses the message."""
+        link = self._links.get(to.address)
+        if link is not None:
+            link.write(data)
+        else:
+            self._connect(to.address, _Link(lambda: None, close_after=data))
+
+    def stop(self) -> None:
+        """Close every link; nobody is told."""
+        for link in self._links.values():
+            link.abort()
+        self._links.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    def _connect(self, address: Address, link: _Link) -> None:
+        async def connect() -> None:
+            try:
+                await asyncio.get_running_loop().create_connection(lambda: link, *address)
+            except OSError as error:
+                log.warning("cannot connect to %s:%d: %s", *address, error.strerror or error)
+                link.fail()
+
+        task = asyncio.get_running_loop().create_task(connect())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _broken(self, address: Address) -> None:
+        link = self._links.pop(address, None)
+        for owner, pid in link.linkers if link is not None else ():
+            self._exited(owner, pid)

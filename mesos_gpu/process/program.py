@@ -1,0 +1,79 @@
+"""What every service program does around its own work: logging, signals, one-line errors, the ready file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mesos_gpu.errors import BadFlag, MesosGpuError
+from mesos_gpu.mesos.flags import Flag, HelpAsked, parse_flags
+
+READY_FILE = Flag(
+    "ready_file", "path", None, "Write {pid, url, ...} as JSON to this file once the service can be used."
+)
+EXIT_OK, EXIT_REFUSED, EXIT_USAGE = 0, 1, 2
+
+
+def run_program(name: str, main: Callable[[asyncio.Event], Awaitable[int]]) -> int:
+    """Run `main(stop)` in a new event loop and return the exit status.
+
+    SIGTERM and SIGINT set `stop`. A MesosGpuError is printed as one line and becomes 1; anything else is our bug and
+    keeps its traceback.
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
+    )
+    # Every call by a polling client would be a line.
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+    async def run() -> int:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        return await main(stop)
+
+    try:
+        return asyncio.run(run())
+    except MesosGpuError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+
+
+def read_flags(
+    name: str, flags: Sequence[Flag], argv: Sequence[str] | None = None, prefix: str = "MESOS_"
+) -> dict[str, Any]:
+    """Return the flags of this process by name; print help or what is wrong with them, and exit."""
+    try:
+        return parse_flags(
+            [*flags, READY_FILE],
+            sys.argv[1:] if argv is None else argv,
+            os.environ,
+            prefix=prefix,
+            read_file=lambda path: Path(path).read_text(encoding="utf-8"),
+            usage=f"Usage: {name} [--flag=value ...]",
+        )
+    except HelpAsked as asked:
+        print(asked)
+        raise SystemExit(EXIT_OK) from None
+    except BadFlag as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        raise SystemExit(EXIT_USAGE) from None
+
+
+def write_ready_file(path: str | None, document: Mapping[str, object]) -> None:
+    """Write `document` and our pid to `path`, whole or not at all; nothing happens without a path."""
+    if path is None:
+        return
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    temporary.write_bytes(msgspec.json.encode({"pid": os.getpid(), **document}))
+    temporary.replace(target)

@@ -1,0 +1,109 @@
+"""Responses that stay open: events to a subscriber, one RecordIO record per chunk and write."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Mapping
+
+import msgspec
+from aiohttp import web
+
+from mesos_gpu.mesos import recordio
+from mesos_gpu.process.front import Front
+
+MAX_WAITING = 64 * 1024 * 1024
+"""Bytes a subscriber may be behind before it is cut off."""
+_encoder = msgspec.json.Encoder()
+
+
+class EventStream:
+    """One open response. `send` never blocks; the handler awaits `closed` and returns `response`."""
+
+    def __init__(self, request: web.Request, response: web.StreamResponse) -> None:
+        self.response = response
+        self._request = request
+        self._records: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._waiting = 0
+        self._ended = False
+
+    @classmethod
+    async def open(
+        cls,
+        request: web.Request,
+        headers: Mapping[str, str] | None = None,
+        *,
+        content_type: str = "application/json",
+    ) -> EventStream:
+        """Answer 200 with a chunked body that stays open."""
+        response = web.StreamResponse(headers={"Content-Type": content_type, **(headers or {})})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        stream = cls(request, response)
+        request.app[_STREAMS].add(stream)
+        return stream
+
+    def send(self, document: object) -> None:
+        """Send a document as one RecordIO record of JSON. Nothing happens once the stream has ended."""
+        self.send_raw(recordio.encode(_encoder.encode(document)))
+
+    def send_raw(self, data: bytes) -> None:
+        """Send bytes as one chunk, as they are. A subscriber that is too far behind is cut off."""
+        if self._ended:
+            return
+        self._waiting += len(data)
+        if self._waiting > MAX_WAITING:
+            self.close()
+        else:
+            self._records.put_nowait(data)
+
+    def close(self) -> None:
+        """End the stream after what was already sent."""
+        if not self._ended:
+            self._ended = True
+            self._records.put_nowait(None)
+
+    async def closed(self) -> None:
+        """Write what is sent until the stream is closed from either side."""
+        lost = _lost(self._request)
+        lost.add_done_callback(lambda _: self.close())
+        try:
+            while not lost.done() and (record := await self._records.get()) is not None:
+                self._waiting -= len(record)
+                await self.response.write(record)
+            if not lost.done():
+                await self.response.write_eof()
+        except ConnectionError:
+            pass  # the peer left while we wrote; that is an end like any other
+        finally:
+            self._ended = True
+
+
+class OpenStreams(weakref.WeakSet["EventStream"]):
+    """The streams of one application that nobody has dropped yet."""
+
+
+_STREAMS = web.AppKey("streams", OpenStreams)
+
+
+async def close_streams(app: web.Application) -> None:
+    """End every open stream of an application, so that it can stop."""
+    streams = app[_STREAMS]
+    for stream in list(streams):
+        stream.close()
+
+
+def track_streams(app: web.Application) -> None:
+    """Prepare an application for EventStream.open; to be called before it starts."""
+    app[_STREAMS] = OpenStreams()
+
+
+def _lost(request: web.Request) -> asyncio.Future[None]:
+    """Return what is done when the peer of `request` is gone; for ever pending where no Front listens."""
+    protocol = request.transport.get_protocol() if request.transport is not None else None
+    if isinstance(protocol, Front):
+        return protocol.lost
+    lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    if protocol is None:
+        lost.set_result(None)
+    return lost
