@@ -28,6 +28,8 @@ _RENAMED = {"SlaveInfo": "AgentInfo", "SlaveID": "AgentID"}
 # How protobuf's JSON writes doubles that JSON has no number for.
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 _V0, _V1 = "mesos.", "mesos.v1."
+# Fields with a default that Mesos' JSON leaves out all the same, because they are deprecated.
+_SILENT_DEFAULTS = frozenset({("Resource", "role"), ("FrameworkInfo", "role")})
 
 
 def encode(type_name: str, document: Mapping[str, Any]) -> bytes:
@@ -64,6 +66,22 @@ def check(type_name: str, document: object) -> str | None:
     except ProtocolError as error:
         return str(error)
     return None if message.IsInitialized() else _missing(message)
+
+
+def normalize(type_name: str, document: Mapping[str, Any]) -> Document:
+    """Return a document from elsewhere in our form: unknown fields gone, numbers of their field's type.
+
+    Raises ProtocolError when it does not fit the type; missing required fields are left to `check`.
+    """
+    return _document(_build(type_name, document))
+
+
+def with_defaults(type_name: str, document: Mapping[str, Any]) -> Document:
+    """Return a document as Mesos' JSON shows it: absent optional fields that have an explicit default are there.
+
+    Source: Mesos 3rdparty/stout/include/stout/protobuf.hpp, JSON of a protobuf.
+    """
+    return _filled(_message_class(type_name).DESCRIPTOR, document)
 
 
 def field_names(type_name: str) -> frozenset[str]:
@@ -119,6 +137,22 @@ def _document(message: Message) -> Document:
         field.name: (_value(field, value) if not field.is_repeated else _items(field, value))
         for field, value in message.ListFields()
     }
+
+
+def _filled(descriptor: Any, document: Mapping[str, Any]) -> Document:
+    filled: Document = {}
+    for field in descriptor.fields:
+        value = document.get(field.name)
+        if value is None:
+            if field.has_default_value and (descriptor.name, field.name) not in _SILENT_DEFAULTS:
+                filled[field.name] = _value(field, field.default_value)
+        elif field.message_type is None or field.message_type.GetOptions().map_entry:
+            filled[field.name] = value
+        elif field.is_repeated:
+            filled[field.name] = [_filled(field.message_type, item) for item in value]
+        else:
+            filled[field.name] = _filled(field.message_type, value)
+    return filled
 
 
 def _items(field: FieldDescriptor, values: Any) -> Any:

@@ -170,12 +170,12 @@ class Resources:
 
     def summary(self) -> Document:
         """Return the object that Mesos' unversioned endpoints show: numbers by name, ranges and sets as text."""
-        shown: Document = dict.fromkeys(_ALWAYS_SHOWN, 0)
+        shown: Document = dict.fromkeys(_ALWAYS_SHOWN, 0.0)
         others: dict[str, Amount] = {}
         for resource in self:
             name = f"{resource.name}_revocable" if resource.revocable else resource.name
             if isinstance(resource.amount, int):
-                shown[name] = (milli(shown.get(name, 0)) + resource.amount) / 1000
+                shown[name] = (milli(shown.get(name, 0.0)) + resource.amount) / 1000
             else:
                 plain = Resource(name, resource.amount)
                 others[name] = plain.plus(Resource(name, others[name])).amount if name in others else plain.amount
