@@ -85,21 +85,32 @@ class MessageDecoder:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self.error: ProtocolError | None = None
+        """Why nothing more can be read: not libprocess, or too big. What came before it was returned."""
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return the messages that `data` completes. Raises ProtocolError on what is not libprocess, or too big."""
-        self._buffer += data
+        """Return the messages that `data` completes; after the first unreadable one, `error` is set and none follow."""
         messages: list[Message] = []
+        if self.error is None:
+            self._buffer += data
+            try:
+                self._take(messages)
+            except ProtocolError as error:
+                self.error = error
+        return messages
+
+    def _take(self, messages: list[Message]) -> None:
+        """Append what is complete to `messages`. Raises ProtocolError."""
         while True:
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0:
                 if len(self._buffer) > MAX_HEAD:
                     raise ProtocolError(f"no end of a request head in the first {MAX_HEAD} bytes")
-                return messages
+                return
             head = bytes(self._buffer[: end + 2])
             found = self._body(_headers(head), end + 4)
             if found is None:
-                return messages
+                return
             body, stop = found
             messages.append(_message(head, body))
             del self._buffer[:stop]

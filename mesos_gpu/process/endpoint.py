@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ class Endpoint:
         self._advertise_ip = advertise_ip or ip
         self._locals: dict[str, _Local] = {}
         self._links = Links(self._link_broken)
+        self._fronts: weakref.WeakSet[Front] = weakref.WeakSet()
         self._server: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
 
@@ -62,9 +64,7 @@ class Endpoint:
         if http is None:
             raise RuntimeError("an application runner that was set up has a server")
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                lambda: Front(http, self._deliver), self.ip, self.port
-            )
+            self._server = await asyncio.get_running_loop().create_server(lambda: self._front(http), self.ip, self.port)
         except OSError as error:
             await runner.cleanup()
             raise Unavailable(_why_no_port(self.ip, self.port, error)) from None
@@ -102,7 +102,17 @@ class Endpoint:
             self._server.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        fronts = list(self._fronts)
+        for front in fronts:
+            front.close()
         self._links.stop()
+        if fronts:
+            await asyncio.wait([front.lost for front in fronts], timeout=_SHUTDOWN_S)
+
+    def _front(self, http: Callable[[], asyncio.Protocol]) -> Front:
+        front = Front(http, self._deliver)
+        self._fronts.add(front)
+        return front
 
     def _deliver(self, message: Message) -> bool:
         local = self._locals.get(message.target)

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.libprocess import ACCEPTED, MAX_HEAD, NOT_FOUND, Message, MessageDecoder, is_message_head
 
 log = logging.getLogger(__name__)
@@ -64,6 +63,11 @@ class Front(asyncio.Protocol):
         if not self.lost.done():
             self.lost.set_result(None)
 
+    def close(self) -> None:
+        """Close the connection if it is still open; HTTP answers that were written still leave."""
+        if self._transport is not None:
+            self._transport.close()
+
     def pause_writing(self) -> None:
         """Pass flow control on to the HTTP server."""
         if self._http is not None:
@@ -78,13 +82,10 @@ class Front(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        try:
-            messages = self._decoder.feed(data)
-        except ProtocolError as error:
-            log.warning("dropping a connection from %s: %s", transport.get_extra_info("peername"), error)
-            transport.close()
-            return
-        for message in messages:
+        for message in self._decoder.feed(data):
             answer = ACCEPTED if self._deliver(message) else NOT_FOUND
             if not transport.is_closing():
                 transport.write(answer)
+        if self._decoder.error is not None:
+            log.warning("dropping a connection from %s: %s", transport.get_extra_info("peername"), self._decoder.error)
+            transport.close()

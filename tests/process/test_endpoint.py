@@ -1,0 +1,178 @@
+"""Endpoints over real sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos import libprocess
+from mesos_gpu.mesos.libprocess import Message, Pid
+from mesos_gpu.mesos.recordio import RecordDecoder
+from mesos_gpu.process.endpoint import Endpoint
+from mesos_gpu.process.http import EventStream, json_response, make_app
+
+
+class Inbox:
+    """A process that keeps what it gets, and what it is told of broken links."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[Message] = asyncio.Queue()
+        self.exited: asyncio.Queue[Pid] = asyncio.Queue()
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[tuple[Endpoint, Inbox, Endpoint, Inbox]]:
+    """Two endpoints, `master` and `slave(1)`, each with an inbox."""
+    made = []
+    for name in ("master", "slave(1)"):
+        endpoint, inbox = Endpoint("127.0.0.1", 0), Inbox()
+        await endpoint.start(_app())
+        endpoint.spawn(name, inbox.messages.put_nowait, inbox.exited.put_nowait)
+        made += [endpoint, inbox]
+    yield tuple(made)  # type: ignore[misc]
+    await made[0].stop()
+    await made[2].stop()
+
+
+def _app() -> web.Application:
+    async def hello(_: web.Request) -> web.Response:
+        return json_response({"hello": "world"})
+
+    async def events(request: web.Request) -> web.StreamResponse:
+        stream = await EventStream.open(request, {"Mesos-Stream-Id": "s1"})
+        request.app["opened"].put_nowait(stream)
+        await stream.closed()
+        request.app["ended"].put_nowait(stream)
+        return stream.response
+
+    app = make_app()
+    with pytest.warns(web.NotAppKeyWarning):
+        app["opened"], app["ended"] = asyncio.Queue(), asyncio.Queue()
+    app.router.add_get("/hello", hello)
+    app.router.add_get("/events", events)
+    return app
+
+
+async def test_messages_over_a_link_arrive_in_order(pair: tuple[Endpoint, Inbox, Endpoint, Inbox]) -> None:
+    master, inbox, slave, _ = pair
+    slave.link("slave(1)", master.pid("master"))
+    for n in range(200):
+        slave.send("slave(1)", master.pid("master"), "mesos.internal.Numbered", str(n).encode())
+    got = [await inbox.messages.get() for _ in range(200)]
+    assert [int(message.body) for message in got] == list(range(200))
+    assert got[0].sender == slave.pid("slave(1)")
+    assert got[0].name == "mesos.internal.Numbered"
+
+
+async def test_a_message_without_a_link_arrives_though_the_sender_closes_at_once(
+    pair: tuple[Endpoint, Inbox, Endpoint, Inbox],
+) -> None:
+    master, inbox, slave, _ = pair
+    for _ in range(50):
+        slave.send("slave(1)", master.pid("master"), "mesos.internal.PongSlaveMessage", b"")
+    assert len([await inbox.messages.get() for _ in range(50)]) == 50
+
+
+async def test_the_owner_of_a_link_is_told_once_that_it_broke(pair: tuple[Endpoint, Inbox, Endpoint, Inbox]) -> None:
+    master, inbox, slave, slave_inbox = pair
+    pid = master.pid("master")
+    slave.link("slave(1)", pid)
+    slave.link("slave(1)", pid)
+    slave.send("slave(1)", pid, "mesos.internal.Hello", b"")
+    await inbox.messages.get()
+    await master.stop()
+    assert await slave_inbox.exited.get() == pid
+    slave.link("slave(1)", pid)
+    assert await slave_inbox.exited.get() == pid, "a link that cannot be made is told as well"
+    assert slave_inbox.exited.empty()
+
+
+async def test_http_and_messages_share_the_port(pair: tuple[Endpoint, Inbox, Endpoint, Inbox]) -> None:
+    master, inbox, slave, _ = pair
+    slave.send("slave(1)", master.pid("master"), "mesos.internal.Hello", b"x")
+    await inbox.messages.get()
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{master.port}/hello") as answer:
+        assert await answer.json() == {"hello": "world"}
+
+
+async def test_a_message_to_an_unknown_process_is_answered_404(pair: tuple[Endpoint, Inbox, Endpoint, Inbox]) -> None:
+    master, _, slave, _ = pair
+    reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+    to = Pid("nobody", "127.0.0.1", master.port)
+    writer.write(libprocess.encode(slave.pid("slave(1)"), to, "mesos.internal.Hello", b"x"))
+    assert b"404" in await reader.readline()
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_garbage_after_a_message_closes_that_connection_only(
+    pair: tuple[Endpoint, Inbox, Endpoint, Inbox],
+) -> None:
+    master, inbox, slave, _ = pair
+    reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+    good = libprocess.encode(slave.pid("slave(1)"), master.pid("master"), "mesos.internal.Hello", b"x")
+    writer.write(good + b"BREW /pot HTTP/1.1\r\n\r\n")
+    assert (await inbox.messages.get()).body == b"x"
+    assert (await reader.read()).count(b"202") <= 1
+    writer.close()
+    await writer.wait_closed()
+    slave.send("slave(1)", master.pid("master"), "mesos.internal.Hello", b"y")
+    assert (await inbox.messages.get()).body == b"y"
+
+
+async def test_a_handler_that_raises_does_not_cost_the_next_message(
+    pair: tuple[Endpoint, Inbox, Endpoint, Inbox],
+) -> None:
+    master, _, slave, _ = pair
+    got: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def handle(message: Message) -> None:
+        if message.body == b"bad":
+            raise RuntimeError("cannot handle this")
+        got.put_nowait(message.body)
+
+    master.spawn("fragile", handle)
+    slave.link("slave(1)", master.pid("fragile"))
+    slave.send("slave(1)", master.pid("fragile"), "m", b"bad")
+    slave.send("slave(1)", master.pid("fragile"), "m", b"good")
+    assert await got.get() == b"good"
+
+
+async def test_a_taken_port_is_said_plainly(pair: tuple[Endpoint, Inbox, Endpoint, Inbox]) -> None:
+    other = Endpoint("127.0.0.1", pair[0].port)
+    with pytest.raises(Unavailable, match=f"port {pair[0].port} on 127.0.0.1 is taken"):
+        await other.start(make_app())
+
+
+async def test_a_stream_sends_whole_records_and_notices_that_the_client_left() -> None:
+    app, endpoint = _app(), Endpoint("127.0.0.1", 0)
+    await endpoint.start(app)
+    async with aiohttp.ClientSession() as session:
+        answer = await session.get(f"http://127.0.0.1:{endpoint.port}/events")
+        stream = await app["opened"].get()
+        stream.send({"n": 1})
+        stream.send({"n": 2})
+        decoder = RecordDecoder()
+        records: list[bytes] = []
+        while len(records) < 2:
+            records += decoder.feed(await answer.content.readany())
+        assert records == [b'{"n":1}', b'{"n":2}']
+        assert answer.headers["Mesos-Stream-Id"] == "s1"
+        answer.close()
+        assert await app["ended"].get() is stream
+    await endpoint.stop()
+
+
+async def test_stopping_ends_open_streams() -> None:
+    app, endpoint = _app(), Endpoint("127.0.0.1", 0)
+    await endpoint.start(app)
+    async with aiohttp.ClientSession() as session:
+        answer = await session.get(f"http://127.0.0.1:{endpoint.port}/events")
+        (await app["opened"].get()).send({"last": True})
+        await endpoint.stop()
+        assert await answer.read() == b'13\n{"last":true}'
