@@ -1,0 +1,106 @@
+"""Flags as Mesos reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.errors import BadFlag
+from mesos_gpu.mesos.flags import (
+    Flag,
+    HelpAsked,
+    format_duration,
+    parse_bytes,
+    parse_duration,
+    parse_flags,
+)
+
+FLAGS = [
+    Flag("port", "integer", 5050, "Port to listen on."),
+    Flag("work_dir", "path", None, "Where state is kept."),
+    Flag("filter_gpu_resources", "boolean", True, "Offer GPU agents only to GPU frameworks."),
+    Flag("allocation_interval", "duration", 1.0, "Time between allocations."),
+    Flag("nvidia_gpu_devices", "list", None, "GPUs to use."),
+    Flag("memory", "bytes", None, "Size."),
+]
+
+
+def parse(*argv: str, files: dict[str, str] | None = None, **environ: str) -> dict[str, Any]:
+    def read(path: str) -> str:
+        try:
+            return (files or {})[path]
+        except KeyError:
+            raise FileNotFoundError(2, "No such file or directory") from None
+
+    return parse_flags(FLAGS, argv, environ, read_file=read, usage="Usage: x")
+
+
+def test_defaults_stand_without_flags() -> None:
+    assert parse()["port"] == 5050
+    assert parse()["work_dir"] is None
+
+
+@pytest.mark.parametrize("argv", [("--port=1",), ("--port", "1")])
+def test_a_value_may_follow_or_stand_apart(argv: tuple[str, ...]) -> None:
+    assert parse(*argv)["port"] == 1
+
+
+def test_no_switches_a_boolean_off_and_its_name_alone_on() -> None:
+    assert parse("--no-filter_gpu_resources")["filter_gpu_resources"] is False
+    assert parse("--filter_gpu_resources", MESOS_FILTER_GPU_RESOURCES="false")["filter_gpu_resources"] is True
+
+
+def test_the_command_line_wins_over_the_environment() -> None:
+    assert parse(MESOS_PORT="7")["port"] == 7
+    assert parse("--port=8", MESOS_PORT="7")["port"] == 8
+    assert parse(MESOS_NATIVE_LIBRARY="/x")["port"] == 5050
+
+
+def test_a_file_url_stands_for_its_content() -> None:
+    assert parse("--nvidia_gpu_devices=file:///gpus", files={"/gpus": "0,1\n"})["nvidia_gpu_devices"] == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("argv", "gist"),
+    [
+        (("--prot=1",), "did you mean --port"),
+        (("--port=x",), "whole number"),
+        (("--port",), "needs a value"),
+        (("port",), "begin with --"),
+        (("--no-filter_gpu_resources=1",), "takes no value"),
+        (("--filter_gpu_resources=maybe",), "not true or false"),
+        (("--allocation_interval=1s",), "secs"),
+        (("--memory=1M",), "32MB"),
+        (("--work_dir=file:///none",), "No such file"),
+    ],
+)
+def test_a_bad_flag_says_what_to_do(argv: tuple[str, ...], gist: str) -> None:
+    with pytest.raises(BadFlag, match=gist):
+        parse(*argv)
+
+
+def test_help_lists_every_flag_with_its_default() -> None:
+    with pytest.raises(HelpAsked) as asked:
+        parse("--help")
+    assert "--allocation_interval=VALUE" in str(asked.value)
+    assert "(default: 1secs)" in str(asked.value)
+    assert "--[no-]filter_gpu_resources" in str(asked.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("15secs", 15.0), ("1.5mins", 90.0), ("500ms", 0.5), ("1weeks", 604800.0)]
+)
+def test_durations_read_as_in_mesos(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@given(st.integers(1, 10**7))
+def test_a_printed_duration_reads_back(milliseconds: int) -> None:
+    assert parse_duration(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000)
+
+
+def test_sizes_are_powers_of_1024() -> None:
+    assert parse_bytes("32MB") == 32 * 1024 * 1024

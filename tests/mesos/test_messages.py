@@ -1,0 +1,103 @@
+"""Messages against the bytes of a real master and agent."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.libprocess import MessageDecoder, Pid, encode
+
+RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
+# Sent by executors of the old driver only; the tables do not have it.
+KNOWN = [record for record in RECORDED if record["message"] != "mesos.internal.RegisterExecutorMessage"]
+
+
+@pytest.mark.parametrize("record", KNOWN, ids=lambda record: record["message"].rpartition(".")[2])
+def test_recorded_bytes_decode_and_encode_to_the_same_bytes(record: dict[str, Any]) -> None:
+    data = base64.b64decode(record["body_base64"])
+    assert messages.encode(record["message"], messages.decode(record["message"], data)) == data
+
+
+@pytest.mark.parametrize("record", RECORDED, ids=lambda record: record["message"].rpartition(".")[2])
+def test_recorded_requests_are_written_as_recorded(record: dict[str, Any]) -> None:
+    body = base64.b64decode(record["body_base64"])
+    sender = Pid.parse(record["headers"]["Libprocess-From"])
+    target, name = record["request_line"].split(" ")[1].removeprefix("/").split("/")
+    data = encode(sender, Pid(target, "127.0.0.1", int(record["to_port"])), name, body)
+    lines = data.split(b"\r\n\r\n")[0].decode().split("\r\n")
+    assert lines[0] == record["request_line"]
+    assert dict(line.split(": ", 1) for line in lines[1:]) == record["headers"]
+    (message,) = MessageDecoder().feed(data)
+    assert (message.sender, message.target, message.name, message.body) == (sender, target, name, body)
+
+
+def test_evolve_and_devolve_rename_agents_and_reasons() -> None:
+    internal = {
+        "task_id": {"value": "t"},
+        "state": "TASK_LOST",
+        "slave_id": {"value": "S0"},
+        "source": "SOURCE_SLAVE",
+        "reason": "REASON_SLAVE_REMOVED",
+        "uuid": base64.b64encode(bytes(range(16))).decode(),
+    }
+    v1 = messages.evolve("mesos.TaskStatus", internal)
+    assert v1["agent_id"] == {"value": "S0"}
+    assert (v1["source"], v1["reason"]) == ("SOURCE_AGENT", "REASON_AGENT_REMOVED")
+    assert messages.devolve("mesos.TaskStatus", v1) == internal
+
+
+def test_slave_info_evolves_to_agent_info() -> None:
+    v1 = messages.evolve("mesos.SlaveInfo", {"hostname": "h", "id": {"value": "S0"}, "checkpoint": True})
+    assert (v1["hostname"], v1["id"]) == ("h", {"value": "S0"})
+
+
+def test_maps_and_infinities_survive() -> None:
+    task = {
+        "name": "t",
+        "task_id": {"value": "t"},
+        "agent_id": {"value": "S0"},
+        "limits": {"mem": {"value": "Infinity"}},
+    }
+    data = messages.encode("mesos.v1.TaskInfo", task)
+    assert messages.decode("mesos.v1.TaskInfo", data) == task
+
+
+def test_64_bit_integers_are_numbers() -> None:
+    ports = {"name": "ports", "type": "RANGES", "ranges": {"range": [{"begin": 31000, "end": 2**63}]}}
+    assert messages.decode("mesos.v1.Resource", messages.encode("mesos.v1.Resource", ports)) == ports
+
+
+@pytest.mark.parametrize(
+    ("type_name", "document", "gist"),
+    [
+        ("mesos.v1.TaskInfo", {"name": 3}, "name"),
+        ("mesos.v1.TaskInfo", {"name": "t"}, "task_id"),
+        ("mesos.v1.scheduler.Call", {"type": "ACCEPT", "accept": {"offer_ids": [{}]}}, "offer_ids[0].value"),
+        ("mesos.v1.scheduler.Call", [], "object"),
+    ],
+)
+def test_check_says_what_is_wrong(type_name: str, document: object, gist: str) -> None:
+    problem = messages.check(type_name, document)
+    assert problem is not None
+    assert gist in problem
+
+
+def test_unknown_fields_are_ignored_as_in_mesos() -> None:
+    assert messages.check("mesos.v1.scheduler.Call", {"type": "REVIVE", "flavour": 1}) is None
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff", b""])
+def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        messages.decode("mesos.internal.RunTaskMessage", data)
+
+
+def test_an_unknown_type_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="no Mesos message"):
+        messages.encode("mesos.internal.NoSuchMessage", {})
