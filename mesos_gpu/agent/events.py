@@ -1,0 +1,305 @@
+"""What may happen to an agent's tasks, and what the agent does about it: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mesos_gpu.agent.updates import Forward, TaskKey
+from mesos_gpu.mesos.resource import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something happens: `mono_s` for clocks that must not jump, `wall_s` (Unix time) for what others read."""
+
+    mono_s: float
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this agent is: its id (once registered), its libprocess pid, and where others reach it."""
+
+    agent_id: str
+    pid: str
+    ip: str
+    port: int
+    work_dir: str
+    path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+# --- what happens ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask:
+    """The master wants these tasks run: one, or a whole group (`group`). Documents are v1.
+
+    `resource_version` is the base64 uuid the offer was made under, None when the message names none.
+    """
+
+    framework: Document
+    tasks: tuple[Document, ...]
+    resource_version: str | None = None
+    launch_executor: bool = True
+    group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KillTask:
+    """The master wants a task killed; `grace_s` only when the message carries a policy."""
+
+    key: TaskKey
+    grace_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownFramework:
+    """A framework is gone: kill what it runs, tell nobody."""
+
+    framework: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAgent:
+    """The master disowns this agent, or its operator sends it away: kill everything, then stop."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Kill every task, with no more grace than `max_grace_s`; `gone` when the agent will not be back."""
+
+    max_grace_s: float | None
+    gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFramework:
+    """A framework (re-)connected to the master, perhaps with another FrameworkInfo."""
+
+    framework: str
+    info: Document | None
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The scheduler, or the master for it, acknowledged a status update; `uuid` is base64."""
+
+    key: TaskKey
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """The master believes that this task is here, and the agent did not list it when it re-registered."""
+
+    key: TaskKey
+    partition_aware: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A container runs; `pid` is its init."""
+
+    key: TaskKey
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailed:
+    """A container could not be launched, and nothing of it is left."""
+
+    key: TaskKey
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a container ended; both `exit_code` and `signal` None: nobody knows."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    oom: bool = False
+    mem_limit_bytes: int | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A container ended, and what it held (GPUs, cgroup, mounts) is free again."""
+
+    key: TaskKey
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """After a restart: the container of this task is not there. `rebooted`: the machine was restarted too."""
+
+    key: TaskKey
+    rebooted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The master knows us (again): outstanding updates may go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """There is no master for now: updates wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed: retries and deadlines may be due."""
+
+
+Event: TypeAlias = (
+    RunTask
+    | KillTask
+    | ShutdownFramework
+    | ShutdownAgent
+    | Drain
+    | UpdateFramework
+    | Acknowledged
+    | Reconcile
+    | Launched
+    | LaunchFailed
+    | Ended
+    | Vanished
+    | Registered
+    | Disconnected
+    | Tick
+)
+
+
+# --- what is done about it, in the order of the list -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SaveFramework:
+    """Checkpoint a FrameworkInfo."""
+
+    framework: str
+    info: Document
+
+
+@dataclass(frozen=True, slots=True)
+class SaveTask:
+    """Checkpoint a task before its container is launched."""
+
+    key: TaskKey
+    container_id: str
+    info: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Append to the task's log: an UPDATE, an ACK or a KILL record."""
+
+    key: TaskKey
+    container_id: str
+    record: Document
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """Everything a container needs, decided; limits are those of the container, executor overhead included."""
+
+    container_id: str
+    sandbox: str
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
+    cpus_milli: int = 0
+    mem_bytes: int = 0
+    gpus: int = 0
+    image: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Make the sandbox and launch the container; Launched or LaunchFailed comes back, later Ended."""
+
+    key: TaskKey
+    spec: LaunchSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """After a restart: wait for a container that runs on; Ended or Vanished comes back.
+
+    `launching`: nobody knew yet whether it had started; Launched comes first when it had.
+    """
+
+    key: TaskKey
+    container_id: str
+    launching: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Ask a container to end, and make it end after the grace."""
+
+    key: TaskKey
+    container_id: str
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A run is over and everyone knows: mark it complete on disk."""
+
+    key: TaskKey
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorGone:
+    """Tell the master that an executor it counts on was never launched."""
+
+    framework: str
+    executor: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendLoose:
+    """Send an update that no stream carries: the answer to a reconciliation."""
+
+    key: TaskKey
+    status: Document
+
+
+@dataclass(frozen=True, slots=True)
+class SaveDrain:
+    """Checkpoint that the agent is draining, or (None) that it no longer is."""
+
+    drain: Drain | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Everything is killed: the agent may exit."""
+
+    why: str
+
+
+Action: TypeAlias = (
+    SaveFramework
+    | SaveTask
+    | Log
+    | Forward
+    | SendLoose
+    | Launch
+    | Watch
+    | Kill
+    | Close
+    | SaveDrain
+    | ExecutorGone
+    | Stop
+)

@@ -1,0 +1,194 @@
+"""From a TaskInfo to what its container needs, as the agent and the command executor of Mesos decide it.
+
+Source: Mesos src/slave/slave.cpp (getExecutorInfo, executorEnvironment), src/launcher/executor.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mesos_gpu.agent.events import Identity, LaunchSpec
+from mesos_gpu.agent.paths import sandbox_path
+from mesos_gpu.mesos.flags import format_duration
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+
+SHELL = "/bin/sh"
+# What the command executor itself is given on top of the task (slave/constants.hpp, DEFAULT_EXECUTOR_CPUS, _MEM).
+OVERHEAD_CPUS_MILLI = 100
+OVERHEAD_MEM_MIB = 32
+MIB = 1024 * 1024
+DEFAULT_SHUTDOWN_GRACE_S = 5.0
+DEFAULT_KILL_GRACE_S = 3.0
+RECOVERY_TIMEOUT = "15mins"
+SUBSCRIPTION_BACKOFF_MAX = "2secs"
+# The executor gives its task the shutdown grace less one interval of reaping and one of its own.
+_EXECUTOR_MARGIN_S = 2.0
+
+_NO_DOCKER = (
+    "None of the enabled containerizers (mesos) could create a container for the provided "
+    "TaskInfo/ExecutorInfo message; ask for container type MESOS"
+)
+
+
+def refusal(task: Mapping[str, Any]) -> str | None:
+    """Return why a task cannot be run here at all, in words for its owner; None when it can be tried."""
+    if "executor" in task:
+        return "Custom executors are not supported yet: only tasks with a command"
+    command = task.get("command")
+    if command is None:
+        return "The task has neither a command nor an executor"
+    if command.get("uris"):
+        values = ", ".join(str(uri.get("value")) for uri in command["uris"])
+        return f"Fetching URIs is not supported yet, and the command asks for {values}"
+    if not command.get("value"):
+        return "The command has no value, so there is nothing to run"
+    for field, what in (("health_check", "Health checks"), ("check", "Checks"), ("limits", "Resource limits")):
+        if task.get(field):
+            return f"{what} done by Mesos are not supported yet"
+    if any("secret" in variable for variable in _variables(command)):
+        return "Secrets in the environment are not supported yet"
+    if any("persistence" in resource.get("disk", {}) for resource in task.get("resources", ())):
+        return "Persistent volumes are not supported yet"
+    return _container_refusal(task.get("container") or {})
+
+
+def launch_spec(
+    identity: Identity, framework: Mapping[str, Any], task: Mapping[str, Any], container_id: str
+) -> LaunchSpec:
+    """Return what the container of a command task needs. The task has no `refusal`."""
+    command = task["command"]
+    resources = Resources.from_json(task.get("resources", []))
+    sandbox = sandbox_path(
+        identity.work_dir, identity.agent_id, framework["id"]["value"], task["task_id"]["value"], container_id
+    )
+    image = _image(task.get("container") or {})
+    return LaunchSpec(
+        container_id=container_id,
+        sandbox=sandbox,
+        argv=_argv(command),
+        environment={**_environment(identity, framework, task, sandbox), **_own_environment(command)},
+        user=command.get("user") or framework.get("user") or None,
+        cpus_milli=resources.milli("cpus") + OVERHEAD_CPUS_MILLI,
+        mem_bytes=resources.milli("mem") * MIB // 1000 + OVERHEAD_MEM_MIB * MIB,
+        gpus=resources.gpus,
+        image=image,
+    )
+
+
+def executor_resources(task: Mapping[str, Any]) -> list[Document]:
+    """Return the resources of the command executor itself, allocated to the role of its task."""
+    own = Resources.parse(f"cpus:{OVERHEAD_CPUS_MILLI / 1000};mem:{OVERHEAD_MEM_MIB}")
+    role = role_of(task)
+    return (own if role is None else own.allocated(role)).to_json(refined=True)
+
+
+def executor_name(task: Mapping[str, Any]) -> str:
+    """Return the name that Mesos gives the executor of a command task; long commands are cut to 12 characters."""
+    command = task.get("command") or {}
+    if command.get("shell", True):
+        text = str(command.get("value", ""))
+        shown = f"sh -c '{text if len(text) <= 15 else text[:12] + '...'}'"
+    else:
+        text = " ".join([str(command.get("value", "")), *command.get("arguments", [])])
+        shown = text if len(text) <= 15 else text[:12] + "..."
+    return f"Command Executor (Task: {task['task_id']['value']}) (Command: {shown})"
+
+
+def role_of(task: Mapping[str, Any]) -> str | None:
+    """Return the role that the task's resources are allocated to."""
+    for resource in task.get("resources", ()):
+        role = (resource.get("allocation_info") or {}).get("role")
+        if role is not None:
+            return str(role)
+    return None
+
+
+def grace_s(policy: Mapping[str, Any] | None) -> float | None:
+    """Return the seconds of a KillPolicy, None when it names none."""
+    grace = (policy or {}).get("grace_period")
+    return None if grace is None else max(0.0, int(grace["nanoseconds"]) / 1e9)
+
+
+def shutdown_grace_s(task: Mapping[str, Any]) -> float:
+    """Return how long a task may take to end when its framework is shut down."""
+    own = grace_s(task.get("kill_policy"))
+    return DEFAULT_SHUTDOWN_GRACE_S - _EXECUTOR_MARGIN_S if own is None else own
+
+
+def max_completion_s(task: Mapping[str, Any]) -> float | None:
+    """Return how long a task may run, None for ever."""
+    duration = task.get("max_completion_time")
+    return None if duration is None else int(duration["nanoseconds"]) / 1e9
+
+
+def _argv(command: Mapping[str, Any]) -> tuple[str, ...]:
+    value = str(command["value"])
+    if command.get("shell", True):
+        return SHELL, "-c", value
+    # arguments[0] is argv[0] by convention; an OCI process has one field for both it and the file to execute.
+    return value, *(str(argument) for argument in command.get("arguments", [])[1:])
+
+
+def _environment(
+    identity: Identity, framework: Mapping[str, Any], task: Mapping[str, Any], sandbox: str
+) -> dict[str, str]:
+    checkpoint = bool(framework.get("checkpoint"))
+    own_grace_s = grace_s(task.get("kill_policy"))
+    shutdown_s = DEFAULT_SHUTDOWN_GRACE_S if own_grace_s is None else own_grace_s + _EXECUTOR_MARGIN_S
+    environment = {
+        "LIBPROCESS_IP": identity.ip,
+        "LIBPROCESS_PORT": "0",
+        "MESOS_AGENT_ENDPOINT": f"{identity.ip}:{identity.port}",
+        "MESOS_CHECKPOINT": "1" if checkpoint else "0",
+        "MESOS_DIRECTORY": sandbox,
+        "MESOS_EXECUTOR_ID": task["task_id"]["value"],
+        "MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD": format_duration(shutdown_s),
+        "MESOS_FRAMEWORK_ID": framework["id"]["value"],
+        "MESOS_HTTP_COMMAND_EXECUTOR": "0",
+        "MESOS_SANDBOX": sandbox,
+        "MESOS_SLAVE_ID": identity.agent_id,
+        "MESOS_SLAVE_PID": identity.pid,
+        "PATH": identity.path,
+    }
+    role = role_of(task)
+    if role is not None:
+        environment["MESOS_ALLOCATION_ROLE"] = role
+    if checkpoint:
+        environment["MESOS_RECOVERY_TIMEOUT"] = RECOVERY_TIMEOUT
+        environment["MESOS_SUBSCRIPTION_BACKOFF_MAX"] = SUBSCRIPTION_BACKOFF_MAX
+    return environment
+
+
+def _own_environment(command: Mapping[str, Any]) -> dict[str, str]:
+    return {str(variable["name"]): str(variable.get("value", "")) for variable in _variables(command)}
+
+
+def _variables(command: Mapping[str, Any]) -> list[Document]:
+    return list((command.get("environment") or {}).get("variables", []))
+
+
+def _container_refusal(container: Mapping[str, Any]) -> str | None:
+    if container.get("type", "MESOS") != "MESOS":
+        return _NO_DOCKER
+    for field, what in (
+        ("volumes", "Volumes"),
+        ("linux_info", "Linux settings of a container"),
+        ("rlimit_info", "Resource limits of a container (rlimits)"),
+        ("tty_info", "Terminals"),
+        ("hostname", "Host names of a container"),
+    ):
+        if container.get(field):
+            return f"{what} are not supported yet"
+    if any(network.get("name") or network.get("port_mappings") for network in container.get("network_infos", ())):
+        return "Container networks are not supported yet: only the host's"
+    image = (container.get("mesos") or {}).get("image")
+    if image is not None and image.get("type") != "DOCKER":
+        return f"Images of type {image.get('type')} are not supported: only DOCKER"
+    return None
+
+
+def _image(container: Mapping[str, Any]) -> str | None:
+    image = (container.get("mesos") or {}).get("image")
+    return None if image is None else str(image["docker"]["name"])

@@ -1,0 +1,47 @@
+"""Where things lie under `--work_dir`: Mesos' layout (src/slave/paths.cpp), with ids used verbatim as folder names."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+MAX_ID_BYTES = 255
+"""What one component of a path can hold."""
+
+
+def is_path_safe(identifier: str) -> bool:
+    """Tell whether an id can be a folder name and nothing else (Mesos common/validation.cpp, validateID)."""
+    return (
+        identifier not in ("", ".", "..")
+        and len(identifier.encode()) <= MAX_ID_BYTES
+        and not any(c in "/\\" or ord(c) < 32 or ord(c) == 127 for c in identifier)
+    )
+
+
+def run_directory(agent_id: str, framework: str, executor: str, container_id: str) -> PurePosixPath:
+    """Return the path of one run of an executor, relative to the work_dir (sandbox) or to `meta` (checkpoint)."""
+    return executor_directory(agent_id, framework, executor) / "runs" / container_id
+
+
+def executor_directory(agent_id: str, framework: str, executor: str) -> PurePosixPath:
+    """Return the path of an executor, relative like `run_directory`."""
+    return framework_directory(agent_id, framework) / "executors" / executor
+
+
+def framework_directory(agent_id: str, framework: str) -> PurePosixPath:
+    """Return the path of a framework, relative like `run_directory`."""
+    return PurePosixPath("slaves") / agent_id / "frameworks" / framework
+
+
+def sandbox_path(work_dir: str | Path, agent_id: str, framework: str, executor: str, container_id: str) -> str:
+    """Return the absolute sandbox of a run."""
+    return str(PurePosixPath(work_dir) / run_directory(agent_id, framework, executor, container_id))
+
+
+def latest_path(work_dir: str | Path, agent_id: str, framework: str, executor: str) -> str:
+    """Return the link to the latest run's sandbox."""
+    return str(PurePosixPath(work_dir) / executor_directory(agent_id, framework, executor) / "runs" / "latest")
+
+
+def virtual_latest_path(framework: str, executor: str) -> str:
+    """Return the name that /files gives the latest run of an executor, without the agent's id."""
+    return f"/frameworks/{framework}/executors/{executor}/runs/latest"

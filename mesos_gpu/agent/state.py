@@ -1,0 +1,417 @@
+"""The agent's decisions about tasks: an event in, actions out. Holds no socket, file, clock or source of chance.
+
+It plays the command executor of Mesos as well: STARTING goes out while the container is being launched, RUNNING once
+it runs, and the terminal update when the container is gone and what it held is free again.
+Source: Mesos src/slave/slave.cpp, src/launcher/executor.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from typing_extensions import assert_never
+
+from mesos_gpu.agent import events as ev
+from mesos_gpu.agent import launch, verdicts
+from mesos_gpu.agent.events import Action, Event, Identity, Moment
+from mesos_gpu.agent.paths import is_path_safe, sandbox_path
+from mesos_gpu.agent.status import Verdict, container_status, make_status
+from mesos_gpu.agent.tasks import Cause, Fate, Framework, Phase, Task, next_phase
+from mesos_gpu.agent.updates import Forward, TaskKey, UpdateStreams
+from mesos_gpu.mesos.resource import Document
+
+MAX_COMPLETED_FRAMEWORKS = 50
+
+
+class AgentState:
+    """Frameworks and tasks of one agent. `handle` is the only way to change it; actions are carried out in order.
+
+    `new_uuid` gives the base64 text of 16 fresh bytes for each status update, `new_container_id` a fresh id.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        resource_version: str,
+        *,
+        new_uuid: Callable[[], str],
+        new_container_id: Callable[[], str],
+    ) -> None:
+        self.identity = identity
+        self.resource_version = resource_version
+        self.frameworks: dict[str, Framework] = {}
+        self.completed: dict[str, Framework] = {}
+        self.streams = UpdateStreams()
+        self.drain: ev.Drain | None = None
+        self.stopping: str | None = None
+        self.stopped = False
+        self.counts: dict[str, int] = {}
+        self._new_uuid, self._new_container_id = new_uuid, new_container_id
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def tasks(self) -> list[Task]:
+        """Return every task that is not completely over."""
+        return [task for framework in self.frameworks.values() for task in framework.tasks.values()]
+
+    def task(self, key: TaskKey) -> Task | None:
+        """Return a task that is not completely over, or None."""
+        framework = self.frameworks.get(key.framework)
+        return None if framework is None else framework.tasks.get(key.task)
+
+    @property
+    def next_due_s(self) -> float | None:
+        """Return when a Tick is wanted next, in monotonic seconds."""
+        times = [task.deadline_s for task in self.tasks() if task.deadline_s is not None]
+        due_s = self.streams.next_due_s
+        return min(times if due_s is None else [*times, due_s], default=None)
+
+    # --- changing -----------------------------------------------------------------------------------------------
+
+    def handle(self, event: Event, at: Moment) -> list[Action]:
+        """Take an event and return what is to be done about it, in order."""
+        actions = self._decide(event, at)
+        if self.drain is not None and not self.frameworks:
+            self.drain = None
+            actions.append(ev.SaveDrain(None))
+        if self.stopping is not None and not self.frameworks and not self.stopped:
+            self.stopped = True
+            actions.append(ev.Stop(self.stopping))
+        return actions
+
+    def _decide(self, event: Event, at: Moment) -> list[Action]:
+        match event:
+            case ev.RunTask():
+                return self._run(event, at)
+            case ev.KillTask():
+                return self._kill(event, at)
+            case ev.ShutdownFramework():
+                return self._silence(event.framework)
+            case ev.ShutdownAgent():
+                return self._shutdown(event.why)
+            case ev.Drain():
+                return self._drain(event, at)
+            case ev.UpdateFramework():
+                return self._update_framework(event, at)
+            case ev.Acknowledged():
+                return self._acknowledged(event, at)
+            case ev.Reconcile():
+                return self._reconcile(event, at)
+            case ev.Launched():
+                return self._launched(event, at)
+            case ev.LaunchFailed():
+                return self._launch_failed(event, at)
+            case ev.Ended():
+                return self._ended(event, at)
+            case ev.Vanished():
+                return self._vanished(event, at)
+            case ev.Registered():
+                return self._sending(self.streams.resume(at.mono_s))
+            case ev.Disconnected():
+                self.streams.pause()
+                return []
+            case ev.Tick():
+                return self._tick(at)
+            case _:
+                assert_never(event)
+
+    def adopt(self, framework: Framework, task: Task, pending: list[Document]) -> list[Action]:
+        """Take over a task as the last agent process left it. Returns what resumes its life."""
+        known = self.frameworks.setdefault(framework.id, framework)
+        if task.phase is Phase.OVER and not pending:
+            known.completed.append(task)
+            return self._close(task, known)
+        known.tasks[task.key.task] = task
+        self.streams.restore(task.key, pending, task.state)
+        if task.phase is Phase.OVER or task.container_id is None:
+            return []
+        actions: list[Action] = []
+        actions.append(ev.Watch(task.key, task.container_id, launching=task.phase is Phase.LAUNCHING))
+        if task.phase is Phase.ENDING:
+            actions.append(ev.Kill(task.key, task.container_id, launch.DEFAULT_KILL_GRACE_S))
+        return actions
+
+    def adopted(self) -> None:
+        """Say that `adopt` was called for all there is: frameworks without a live task are of the past."""
+        for framework in list(self.frameworks.values()):
+            self._part_from(framework)
+
+    # --- from the master ----------------------------------------------------------------------------------------
+
+    def _run(self, event: ev.RunTask, at: Moment) -> list[Action]:
+        if self.stopping is not None or not event.tasks:
+            return []
+        framework_id = event.framework["id"]["value"]
+        framework = self.frameworks.get(framework_id)
+        if not is_path_safe(framework_id) or (framework is not None and framework.silenced):
+            return []
+        actions: list[Action] = []
+        if framework is None or framework.info != event.framework:
+            framework = self._meet(event.framework)
+            if framework.checkpoint:
+                actions.append(ev.SaveFramework(framework_id, framework.info))
+        refused = verdicts.refused_run(
+            event, framework, resource_version=self.resource_version, draining=self.drain is not None
+        )
+        for info in event.tasks:
+            if info["task_id"]["value"] not in framework.tasks:
+                actions += self._accept(framework, info, refused or verdicts.refused_task(info), at)
+        if refused is not None and event.launch_executor and "executor" in event.tasks[0]:
+            executor = event.tasks[0]["executor"]["executor_id"]["value"]
+            actions.append(ev.ExecutorGone(framework_id, executor))
+        return actions
+
+    def _accept(self, framework: Framework, info: Document, refused: Verdict | None, at: Moment) -> list[Action]:
+        key = TaskKey(framework.id, info["task_id"]["value"])
+        executor_id = (info.get("executor") or {}).get("executor_id", {}).get("value", key.task)
+        if refused is not None:
+            task = Task(key, info, executor_id, None, "", phase=Phase.OVER)
+            framework.tasks[key.task] = task
+            return self._say(framework, task, refused, at)
+        container_id = self._new_container_id()
+        sandbox = sandbox_path(self.identity.work_dir, self.identity.agent_id, key.framework, executor_id, container_id)
+        task = Task(key, info, executor_id, container_id, sandbox)
+        framework.tasks[key.task] = task
+        actions: list[Action] = []
+        if framework.checkpoint:
+            actions.append(ev.SaveTask(key, container_id, info))
+        # The launch is begun first: it takes a hundred times as long as telling the master.
+        actions.append(ev.Launch(key, launch.launch_spec(self.identity, framework.info, info, container_id)))
+        return actions + self._say(framework, task, Verdict("TASK_STARTING"), at)
+
+    def _kill(self, event: ev.KillTask, at: Moment) -> list[Action]:
+        framework = self.frameworks.get(event.key.framework)
+        if framework is None:
+            return []  # the framework knows: it has been torn down
+        task = framework.tasks.get(event.key.task)
+        if task is not None:
+            return self._end(framework, task, Fate.KILLED, event.grace_s, at)
+        aware = framework.can("PARTITION_AWARE")
+        verdict = verdicts.unknown_to_agent(partition_aware=aware, reason="REASON_TASK_UNKNOWN")
+        return [self._loose(event.key, verdict, at)]
+
+    def _end(
+        self, framework: Framework, task: Task, fate: Fate, asked_grace_s: float | None, at: Moment
+    ) -> list[Action]:
+        """Ask a task to end; asking again can only shorten its grace."""
+        was = task.phase
+        task.phase = next_phase(was, Cause.END_ASKED)
+        if was is Phase.OVER or task.container_id is None:
+            return []
+        if task.fate is None or fate is Fate.SILENCED:
+            task.fate = fate
+        actions = self._log(framework, task, {"type": "KILL", "fate": task.fate.value, "reason": task.reason})
+        if task.phase is Phase.CANCELLED:
+            return actions  # its container is killed when the launch has come to an end
+        if was is Phase.RUNNING and fate is Fate.KILLED and framework.can("TASK_KILLING_STATE"):
+            actions += self._say(framework, task, Verdict("TASK_KILLING", reason=task.reason), at)
+        grace_s = self._grace_s(task, fate, asked_grace_s)
+        if task.grace_ends_s is None or at.mono_s + grace_s < task.grace_ends_s:
+            task.grace_ends_s = at.mono_s + grace_s
+            actions.append(ev.Kill(task.key, task.container_id, grace_s))
+        return actions
+
+    def _grace_s(self, task: Task, fate: Fate, asked_s: float | None) -> float:
+        if fate is Fate.TIMED_OUT:
+            return 0.0
+        if fate is Fate.SILENCED:
+            return launch.shutdown_grace_s(task.info)
+        own_s = launch.grace_s(task.info.get("kill_policy"))
+        grace_s = next((s for s in (asked_s, own_s) if s is not None), launch.DEFAULT_KILL_GRACE_S)
+        most_s = None if self.drain is None else self.drain.max_grace_s
+        return grace_s if most_s is None else min(grace_s, most_s)
+
+    def _silence(self, framework_id: str) -> list[Action]:
+        """Kill what a framework runs, and never speak of it again."""
+        framework = self.frameworks.get(framework_id)
+        if framework is None or framework.silenced:
+            return []
+        framework.silenced = True
+        at = Moment(0.0, 0.0)  # no clock is started, no update made
+        actions: list[Action] = []
+        for task in list(framework.tasks.values()):
+            self.streams.forget(task.key)
+            task.deadline_s = task.grace_ends_s = None
+            if task.phase is Phase.OVER:
+                actions += self._remove(framework, task)
+            else:
+                actions += self._end(framework, task, Fate.SILENCED, None, at)
+        return actions
+
+    def _shutdown(self, why: str) -> list[Action]:
+        self.stopping = self.stopping or why
+        return [action for framework in list(self.frameworks) for action in self._silence(framework)]
+
+    def _drain(self, event: ev.Drain, at: Moment) -> list[Action]:
+        self.drain = event
+        actions: list[Action] = [ev.SaveDrain(event)]
+        for framework in list(self.frameworks.values()):
+            for task in list(framework.tasks.values()):
+                task.reason, task.gone = "REASON_AGENT_DRAINING", event.gone
+                actions += self._end(framework, task, Fate.KILLED, None, at)
+        return actions
+
+    def _update_framework(self, event: ev.UpdateFramework, at: Moment) -> list[Action]:
+        framework = self.frameworks.get(event.framework)
+        if framework is None:
+            return []
+        actions: list[Action] = []
+        if event.info is not None:
+            self._meet(event.info)
+            if framework.checkpoint:
+                actions.append(ev.SaveFramework(event.framework, framework.info))
+        return actions + self._sending(self.streams.resend(event.framework, at.mono_s))
+
+    def _acknowledged(self, event: ev.Acknowledged, at: Moment) -> list[Action]:
+        framework = self.frameworks.get(event.key.framework)
+        task = None if framework is None else framework.tasks.get(event.key.task)
+        if framework is None or task is None or not self.streams.expects(event.key, event.uuid):
+            return []
+        actions = self._log(framework, task, {"type": "ACK", "uuid": event.uuid})
+        sends, done = self.streams.acknowledge(event.key, event.uuid, at.mono_s)
+        actions += self._sending(sends)
+        return actions + (self._remove(framework, task) if done else [])
+
+    def _reconcile(self, event: ev.Reconcile, at: Moment) -> list[Action]:
+        if self.task(event.key) is not None:
+            return []  # launched while the answer was on its way
+        verdict = verdicts.unknown_to_agent(partition_aware=event.partition_aware, reason="REASON_RECONCILIATION")
+        return [self._loose(event.key, verdict, at)]
+
+    # --- from the containers ------------------------------------------------------------------------------------
+
+    def _launched(self, event: ev.Launched, at: Moment) -> list[Action]:
+        framework, task = self._known(event.key)
+        task.phase, task.pid = next_phase(task.phase, Cause.LAUNCHED), event.pid
+        if task.phase is Phase.CANCELLED:
+            assert task.container_id is not None
+            return [ev.Kill(task.key, task.container_id, 0.0)]
+        limit_s = launch.max_completion_s(task.info)
+        task.deadline_s = None if limit_s is None else at.mono_s + limit_s
+        return self._say(framework, task, Verdict("TASK_RUNNING"), at)
+
+    def _launch_failed(self, event: ev.LaunchFailed, at: Moment) -> list[Action]:
+        framework, task = self._known(event.key)
+        was = task.phase
+        task.phase = next_phase(was, Cause.LAUNCH_FAILED)
+        if was is Phase.CANCELLED:
+            return self._conclude(framework, task, verdicts.killed_during_launch(task), at)
+        self._count("container_launch_errors")
+        return self._conclude(framework, task, verdicts.launch_failed(event.cause), at)
+
+    def _ended(self, event: ev.Ended, at: Moment) -> list[Action]:
+        framework, task = self._known(event.key)
+        was = task.phase
+        task.phase = next_phase(was, Cause.ENDED)
+        if was is Phase.CANCELLED:
+            return self._conclude(framework, task, verdicts.killed_during_launch(task), at)
+        return self._conclude(framework, task, verdicts.ended(framework, task, event.ending), at)
+
+    def _vanished(self, event: ev.Vanished, at: Moment) -> list[Action]:
+        framework, task = self._known(event.key)
+        was = task.phase
+        task.phase = next_phase(was, Cause.VANISHED)
+        verdict = verdicts.vanished(framework, task, was, rebooted=event.rebooted)
+        return self._conclude(framework, task, verdict, at)
+
+    def _tick(self, at: Moment) -> list[Action]:
+        actions = self._sending(self.streams.retry(at.mono_s))
+        for framework in list(self.frameworks.values()):
+            for task in list(framework.tasks.values()):
+                if task.deadline_s is not None and task.deadline_s <= at.mono_s:
+                    task.deadline_s = None
+                    actions += self._end(framework, task, Fate.TIMED_OUT, None, at)
+        return actions
+
+    # --- steps that several of the above take -------------------------------------------------------------------
+
+    def _known(self, key: TaskKey) -> tuple[Framework, Task]:
+        framework = self.frameworks[key.framework]
+        return framework, framework.tasks[key.task]
+
+    def _conclude(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
+        """Say how a task ended, or nothing when its framework is gone."""
+        task.deadline_s = None
+        if framework.silenced:
+            return self._remove(framework, task)
+        return self._say(framework, task, verdict, at)
+
+    def _say(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
+        """Put a status update on its way: logged first, then sent when it is its turn."""
+        container: Document | None = None
+        if task.container_id is not None:
+            container = container_status(task.container_id, self.identity.ip, task.pid)
+        status = self._status(task.key, verdict, at, executor_id=task.executor_id, container=container)
+        task.note(status)
+        self._count(verdict.state)
+        actions = self._log(framework, task, {"type": "UPDATE", "status": status})
+        return actions + self._sending(self.streams.add(task.key, status, at.mono_s))
+
+    def _loose(self, key: TaskKey, verdict: Verdict, at: Moment) -> Action:
+        """Say something about a task that is not here; whoever asked asks again when it gets lost."""
+        return ev.SendLoose(key, self._status(key, verdict, at))
+
+    def _status(
+        self,
+        key: TaskKey,
+        verdict: Verdict,
+        at: Moment,
+        *,
+        executor_id: str | None = None,
+        container: Document | None = None,
+    ) -> Document:
+        return make_status(
+            verdict,
+            task_id=key.task,
+            agent_id=self.identity.agent_id,
+            executor_id=executor_id,
+            uuid=self._new_uuid(),
+            wall_s=at.wall_s,
+            container=container,
+        )
+
+    def _sending(self, sends: list[Forward]) -> list[Action]:
+        for send in sends:
+            task = self.task(send.key)
+            if task is not None:
+                task.forwarded_state, task.forwarded_uuid = send.status["state"], send.status["uuid"]
+        return list(sends)
+
+    def _log(self, framework: Framework, task: Task, record: Document) -> list[Action]:
+        if not framework.checkpoint or task.container_id is None:
+            return []
+        return [ev.Log(task.key, task.container_id, record)]
+
+    def _close(self, task: Task, framework: Framework) -> list[Action]:
+        if not framework.checkpoint or task.container_id is None:
+            return []
+        return [ev.Close(task.key, task.container_id)]
+
+    def _remove(self, framework: Framework, task: Task) -> list[Action]:
+        """Forget a task that everyone knows the end of; its framework too, when that was its last."""
+        self.streams.forget(task.key)
+        framework.tasks.pop(task.key.task, None)
+        if task.container_id is not None:
+            framework.completed.append(task)
+        self._part_from(framework)
+        return self._close(task, framework)
+
+    def _meet(self, info: Document) -> Framework:
+        """Return the framework of this FrameworkInfo, new or known or once known."""
+        framework_id = info["id"]["value"]
+        framework = self.frameworks.get(framework_id) or self.completed.pop(framework_id, None)
+        if framework is None or framework.silenced:
+            framework = Framework(info)
+        # Whether it checkpoints was settled when its first task came (the master refuses a change, too).
+        framework.info = {**info, "checkpoint": framework.checkpoint}
+        self.frameworks[framework_id] = framework
+        return framework
+
+    def _part_from(self, framework: Framework) -> None:
+        if not framework.tasks and self.frameworks.pop(framework.id, None) is not None:
+            self.completed[framework.id] = framework
+            while len(self.completed) > MAX_COMPLETED_FRAMEWORKS:
+                del self.completed[next(iter(self.completed))]
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1

@@ -1,0 +1,99 @@
+"""TaskStatus documents (v1), as the command executor and the agent of Mesos fill them in."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from mesos_gpu.agent.events import Ending
+from mesos_gpu.agent.launch import MIB
+from mesos_gpu.mesos.resource import Document
+
+EXECUTOR, AGENT = "SOURCE_EXECUTOR", "SOURCE_AGENT"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be said about a task; everything else of a status follows from the task."""
+
+    state: str
+    source: str = EXECUTOR
+    reason: str | None = None
+    message: str | None = None
+    limitation: Document | None = None
+
+
+def make_status(
+    verdict: Verdict,
+    *,
+    task_id: str,
+    agent_id: str,
+    executor_id: str | None,
+    uuid: str | None,
+    wall_s: float,
+    container: Document | None = None,
+) -> Document:
+    """Return the TaskStatus of a verdict. `uuid` (base64 of 16 bytes) asks for an acknowledgement."""
+    status: Document = {"task_id": {"value": task_id}, "state": verdict.state}
+    if verdict.message is not None:
+        status["message"] = verdict.message
+    status["source"] = verdict.source
+    if verdict.reason is not None:
+        status["reason"] = verdict.reason
+    status["agent_id"] = {"value": agent_id}
+    if executor_id is not None:
+        status["executor_id"] = {"value": executor_id}
+    status["timestamp"] = wall_s
+    if uuid is not None:
+        status["uuid"] = uuid
+    if container is not None and verdict.source == EXECUTOR:
+        status["container_status"] = container
+    if verdict.limitation is not None:
+        status["limitation"] = verdict.limitation
+    return status
+
+
+def container_status(container_id: str, ip: str, pid: int | None) -> Document:
+    """Return the ContainerStatus of a command task. `executor_pid` is the container's init, once there is one."""
+    status: Document = {
+        "container_id": {"value": container_id},
+        "network_infos": [{"ip_addresses": [{"protocol": "IPv4", "ip_address": ip}]}],
+    }
+    if pid is not None:
+        status["executor_pid"] = pid
+    return status
+
+
+def verdict_of(ending: Ending) -> Verdict:
+    """Return what a container's end means for a task that nobody asked to end."""
+    if ending.oom:
+        return _memory_limit(ending)
+    message = how_it_ended(ending)
+    if message is None:
+        return Verdict(
+            "TASK_FAILED",
+            AGENT,
+            "REASON_EXECUTOR_TERMINATED",
+            ending.message or "The container ended, and nobody saw how: its supervisor was gone",
+        )
+    return Verdict("TASK_FINISHED" if ending.exit_code == 0 else "TASK_FAILED", message=message)
+
+
+def how_it_ended(ending: Ending) -> str | None:
+    """Return the words of the command executor for an end, None when it is unknown."""
+    if ending.signal is not None:
+        name = signal.strsignal(ending.signal) if 0 < ending.signal < signal.NSIG else None
+        return f"Command terminated with signal {name or ending.signal}"
+    if ending.exit_code is not None:
+        return f"Command exited with status {ending.exit_code}"
+    return None
+
+
+def _memory_limit(ending: Ending) -> Verdict:
+    limit_mib = (ending.mem_limit_bytes or 0) // MIB
+    limitation: Document | None = None
+    if ending.mem_limit_bytes:
+        limit = {"name": "mem", "type": "SCALAR", "scalar": {"value": ending.mem_limit_bytes / MIB}}
+        limitation = {"resources": [limit]}
+    message = ending.message or f"Memory limit exceeded: Requested: {limit_mib}MB Maximum Used: {limit_mib}MB"
+    return Verdict("TASK_FAILED", AGENT, "REASON_CONTAINER_LIMITATION_MEMORY", message, limitation)

@@ -1,0 +1,156 @@
+"""One task of an agent: its phases as a table, and its documents as Mesos' messages and endpoints show them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, unique
+
+from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.mesos.resource import Document
+
+MAX_COMPLETED_EXECUTORS = 150
+"""`--max_completed_executors_per_framework` of Mesos."""
+_COPIED = ("labels", "discovery", "container", "health_check", "kill_policy", "limits")
+
+
+@unique
+class Phase(Enum):
+    """Where a task is in its life on the agent."""
+
+    LAUNCHING = "its container is being launched"
+    CANCELLED = "asked to end before its container ran"
+    RUNNING = "its container runs"
+    ENDING = "asked to end, its container runs still"
+    OVER = "its container is gone; its last update waits for an acknowledgement"
+
+
+@unique
+class Cause(Enum):
+    """What moves a task on."""
+
+    LAUNCHED = "its container runs"
+    LAUNCH_FAILED = "its container could not be launched"
+    END_ASKED = "someone wants it to end"
+    ENDED = "its container ended"
+    VANISHED = "its container is not there after a restart"
+
+
+NEXT_PHASE: Mapping[tuple[Phase, Cause], Phase] = {
+    (Phase.LAUNCHING, Cause.LAUNCHED): Phase.RUNNING,
+    (Phase.LAUNCHING, Cause.LAUNCH_FAILED): Phase.OVER,
+    (Phase.LAUNCHING, Cause.END_ASKED): Phase.CANCELLED,
+    (Phase.LAUNCHING, Cause.ENDED): Phase.OVER,
+    (Phase.LAUNCHING, Cause.VANISHED): Phase.OVER,
+    (Phase.CANCELLED, Cause.LAUNCHED): Phase.CANCELLED,
+    (Phase.CANCELLED, Cause.LAUNCH_FAILED): Phase.OVER,
+    (Phase.CANCELLED, Cause.END_ASKED): Phase.CANCELLED,
+    (Phase.CANCELLED, Cause.ENDED): Phase.OVER,
+    (Phase.CANCELLED, Cause.VANISHED): Phase.OVER,
+    (Phase.RUNNING, Cause.END_ASKED): Phase.ENDING,
+    (Phase.RUNNING, Cause.ENDED): Phase.OVER,
+    (Phase.RUNNING, Cause.VANISHED): Phase.OVER,
+    (Phase.ENDING, Cause.END_ASKED): Phase.ENDING,
+    (Phase.ENDING, Cause.ENDED): Phase.OVER,
+    (Phase.ENDING, Cause.VANISHED): Phase.OVER,
+    (Phase.OVER, Cause.END_ASKED): Phase.OVER,
+}
+"""An absent pair cannot happen; `next_phase` says so."""
+
+
+class IllegalTransition(ValueError):
+    """A task was told something that cannot happen in its phase: a mistake of ours."""
+
+
+def next_phase(phase: Phase, cause: Cause) -> Phase:
+    """Return the phase after `cause`. Raises IllegalTransition for a pair that is not in the table."""
+    try:
+        return NEXT_PHASE[phase, cause]
+    except KeyError:
+        raise IllegalTransition(f"a task of which '{phase.value}' was told '{cause.value}'") from None
+
+
+@unique
+class Fate(Enum):
+    """Why a task was asked to end; it decides the terminal state."""
+
+    KILLED = "killed"
+    TIMED_OUT = "timed_out"
+    SILENCED = "silenced"
+
+
+@dataclass(slots=True)
+class Task:
+    """A task and the one run of its command executor. `container_id` is None when it never got that far."""
+
+    key: TaskKey
+    info: Document
+    executor_id: str
+    container_id: str | None
+    sandbox: str
+    phase: Phase = Phase.LAUNCHING
+    state: str = "TASK_STAGING"
+    statuses: list[Document] = field(default_factory=list)
+    forwarded_state: str | None = None
+    forwarded_uuid: str | None = None
+    pid: int | None = None
+    fate: Fate | None = None
+    reason: str | None = None
+    gone: bool = False
+    grace_ends_s: float | None = None
+    deadline_s: float | None = None
+
+    def note(self, status: Document) -> None:
+        """Take a status into the task's history, as Mesos does: the last of each run of equal states, without data."""
+        kept = {name: value for name, value in status.items() if name != "data"}
+        if self.statuses and self.statuses[-1]["state"] == kept["state"]:
+            self.statuses.pop()
+        self.statuses.append(kept)
+        self.state = status["state"]
+
+    def to_message(self) -> Document:
+        """Return the v1 Task document of (re-)registration and of GET_TASKS."""
+        document: Document = {
+            "name": self.info["name"],
+            "task_id": self.info["task_id"],
+            "framework_id": {"value": self.key.framework},
+            "agent_id": self.info["agent_id"],
+            "state": self.state,
+            "resources": self.info.get("resources", []),
+            "statuses": list(self.statuses),
+        }
+        if self.executor_id != self.key.task:
+            document["executor_id"] = {"value": self.executor_id}
+        if self.forwarded_state is not None:
+            document["status_update_state"] = self.forwarded_state
+            document["status_update_uuid"] = self.forwarded_uuid
+        document.update({name: self.info[name] for name in _COPIED if name in self.info})
+        user = (self.info.get("command") or {}).get("user")
+        if user is not None:
+            document["user"] = user
+        return document
+
+
+@dataclass(slots=True)
+class Framework:
+    """A framework with tasks here, and the runs of it that are over."""
+
+    info: Document
+    tasks: dict[str, Task] = field(default_factory=dict)
+    completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_EXECUTORS))
+    silenced: bool = False
+
+    @property
+    def id(self) -> str:
+        """Return the framework's id."""
+        return str(self.info["id"]["value"])
+
+    @property
+    def checkpoint(self) -> bool:
+        """Tell whether its tasks are to survive this agent's death."""
+        return bool(self.info.get("checkpoint"))
+
+    def can(self, capability: str) -> bool:
+        """Tell whether it has a capability such as TASK_KILLING_STATE."""
+        return any(c.get("type") == capability for c in self.info.get("capabilities", ()))

@@ -1,0 +1,76 @@
+"""What is said about a task that may not run, or that ended: one place for states, reasons and words."""
+
+from __future__ import annotations
+
+from mesos_gpu.agent import launch
+from mesos_gpu.agent.events import Ending, RunTask
+from mesos_gpu.agent.paths import is_path_safe
+from mesos_gpu.agent.status import AGENT, Verdict, how_it_ended, verdict_of
+from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.tasks import seen_by
+
+
+def _dropped(framework: Framework, reason: str, message: str, state: str = "TASK_DROPPED") -> Verdict:
+    """Return a verdict with a state that only PARTITION_AWARE frameworks are told by its own name."""
+    return Verdict(seen_by(state, partition_aware=framework.can("PARTITION_AWARE")), AGENT, reason, message)
+
+
+def refused_run(event: RunTask, framework: Framework, *, resource_version: str, draining: bool) -> Verdict | None:
+    """Return why none of the tasks of a message may run, or None."""
+    if event.resource_version not in (None, resource_version):
+        return _dropped(framework, "REASON_INVALID_OFFERS", "The offer was made by an earlier agent process")
+    if draining:
+        return _dropped(framework, "REASON_AGENT_DRAINING", "The agent is draining")
+    if event.group:
+        words = "Task groups are not supported yet"
+        return Verdict("TASK_FAILED", AGENT, "REASON_CONTAINER_LAUNCH_FAILED", f"Failed to launch container: {words}")
+    return None
+
+
+def refused_task(info: Document) -> Verdict | None:
+    """Return why this task may not run, or None."""
+    if not is_path_safe(info["task_id"]["value"]):
+        return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
+    words = launch.refusal(info)
+    return None if words is None else launch_failed(words)
+
+
+def launch_failed(cause: str) -> Verdict:
+    """Return what is said when a container could not be launched."""
+    return Verdict("TASK_FAILED", AGENT, "REASON_CONTAINER_LAUNCH_FAILED", f"Failed to launch container: {cause}")
+
+
+def killed_during_launch(task: Task) -> Verdict:
+    """Return what is said when the kill came before the container ran."""
+    words = "Killed before its container ran"
+    return Verdict("TASK_KILLED", AGENT, task.reason or "REASON_TASK_KILLED_DURING_LAUNCH", words)
+
+
+def ended(framework: Framework, task: Task, ending: Ending) -> Verdict:
+    """Return what is said when the container of a running (or ending) task ended."""
+    message = how_it_ended(ending)
+    if task.fate is Fate.TIMED_OUT:
+        return Verdict("TASK_FAILED", reason="REASON_MAX_COMPLETION_TIME_REACHED", message=message)
+    if task.fate is None:
+        return verdict_of(ending)
+    gone = task.gone and framework.can("PARTITION_AWARE")
+    return Verdict("TASK_GONE_BY_OPERATOR" if gone else "TASK_KILLED", reason=task.reason, message=message)
+
+
+def vanished(framework: Framework, task: Task, was: Phase, *, rebooted: bool) -> Verdict:
+    """Return what is said when a container is not there after a restart of the agent."""
+    why = "the machine was restarted" if rebooted else "its container is not there after an agent restart"
+    if was is Phase.CANCELLED:
+        return killed_during_launch(task)
+    if task.fate is Fate.KILLED:
+        return Verdict("TASK_KILLED", AGENT, task.reason or "REASON_AGENT_RESTARTED", f"Killed, and {why}")
+    if was is Phase.LAUNCHING:
+        return _dropped(framework, "REASON_AGENT_RESTARTED", f"Never launched: {why}")
+    return _dropped(framework, "REASON_AGENT_RESTARTED", f"Lost: {why}", "TASK_GONE")
+
+
+def unknown_to_agent(*, partition_aware: bool, reason: str) -> Verdict:
+    """Return what is said about a task that someone else believes to be here."""
+    state = seen_by("TASK_DROPPED", partition_aware=partition_aware)
+    return Verdict(state, AGENT, reason, "The task is unknown to the agent")
