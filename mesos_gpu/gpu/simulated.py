@@ -1,0 +1,77 @@
+"""GPUs that are not there: for laptops, demonstrations and tests. Numbers and walls are real, the silicon is not."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from mesos_gpu.errors import BadFlag, DeviceError
+from mesos_gpu.gpu.device import NVIDIA_MAJOR, DeviceNode, Gpu
+from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
+
+_log = logging.getLogger(__name__)
+
+SIMULATED_VERSION = "999.0-simulated"
+"""No NVIDIA driver has it, so a driver volume of ours is never taken for a real one."""
+
+MAX_GPUS = 254
+"""Minors 254 and 255 of major 195 are nvidia-modeset and nvidiactl."""
+
+UVM_MAJORS = (*range(120, 128), *range(60, 64))
+"""What the kernel sets aside for local and experimental use and never gives out by itself (Documentation/admin-guide/
+devices.txt), so the choice is the same after every restart and whatever module is loaded in between."""
+
+_MEMORY_MIB = 16384
+_NAMESPACE = uuid.UUID("b5c65e2f-31f0-5b5b-9d0e-6f2a7c1d4e80")
+
+
+class SimulatedDriver:
+    """`count` GPUs with the device numbers real ones would have; the same GPUs after every restart.
+
+    Opening their nodes gives ENXIO where the device cgroup lets it through, and EPERM where it does not.
+    Raises BadFlag when `count` is not 0..254, DeviceError when no major number is left for nvidia-uvm.
+    """
+
+    kind = "simulated"
+    version: str | None = SIMULATED_VERSION
+
+    def __init__(self, count: int, *, proc_devices: Path = PROC_DEVICES) -> None:
+        if not 0 <= count <= MAX_GPUS:
+            raise BadFlag("simulated_gpus", f"must be 0 to {MAX_GPUS}, not {count}")
+        taken = set(read_character_majors(proc_devices).values())
+        if NVIDIA_MAJOR in taken:
+            _log.warning(
+                "a real NVIDIA driver owns character major %d here: the nodes of simulated GPUs open the real ones; "
+                "use --gpu_driver=nvml",
+                NVIDIA_MAJOR,
+            )
+        free = [major for major in UVM_MAJORS if major not in taken]
+        if not free:
+            raise DeviceError(f"no major number is free for a simulated nvidia-uvm in {proc_devices}")
+        self._uvm_major = free[0]
+        self._gpus = tuple(_gpu(index) for index in range(count))
+
+    def gpus(self) -> Sequence[Gpu]:
+        """Return the simulated GPUs; minor and index are equal."""
+        return self._gpus
+
+    def control_nodes(self) -> Sequence[DeviceNode]:
+        """Return nvidiactl, nvidia-uvm and nvidia-uvm-tools, also when there are no GPUs."""
+        return (
+            DeviceNode("/dev/nvidiactl", NVIDIA_MAJOR, 255),
+            DeviceNode("/dev/nvidia-uvm", self._uvm_major, 0),
+            DeviceNode("/dev/nvidia-uvm-tools", self._uvm_major, 1),
+        )
+
+
+def _gpu(index: int) -> Gpu:
+    return Gpu(
+        minor=index,
+        index=index,
+        uuid=f"GPU-{uuid.uuid5(_NAMESPACE, str(index))}",
+        name="Simulated GPU",
+        memory_mib=_MEMORY_MIB,
+        bus_id=f"00000000:{index + 1:02X}:00.0",
+    )
