@@ -1,0 +1,8 @@
+"""The supervisor of a detached box; started by `mesos-gpu up --detach`."""
+
+import sys
+
+from mesos_gpu.local.commands import serve_detached
+
+if __name__ == "__main__":
+    sys.exit(serve_detached(sys.argv[1:]))

@@ -1,0 +1,192 @@
+"""`up`, `down` and `status`: what the CLI calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
+from mesos_gpu.local.plan import MESOS_ROLE, GpuChoice, UpOptions
+from mesos_gpu.local.record import Box, Records, Service, is_alive
+from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor
+
+_ASK_TIMEOUT_S = 5.0
+# The supervisor's own limits for three services one after another, and a little for itself.
+_DOWN_TIMEOUT_S = 2 * STOP_S + AGENT_STOP_S + 15.0
+
+
+def up(options: UpOptions) -> int:
+    """Bring a box up and print where it is; stay until Ctrl-C, or with `detach` return once it can be used.
+
+    Returns the exit status. Raises BadInput, Conflict (already running) or Unavailable.
+    """
+    options = options.checked()
+    if options.detach:
+        return _up_detached(options)
+    # What the supervisor has to say while the box runs is about services that died and came back.
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+
+    def ready(box: Box, gpus: GpuChoice) -> None:
+        print(_screen(box, gpus, options), flush=True)
+        print("Ctrl-C stops it all.", flush=True)
+
+    asyncio.run(Supervisor(options).run(ready))
+    print("The box is down: services, tasks and what they held are gone.", flush=True)
+    return 0
+
+
+def down(work_dir: Path, keep_tasks: bool) -> int:
+    """Stop the box of this work_dir; its tasks end too unless `keep_tasks`. Returns the exit status.
+
+    Raises NotFound when no box runs there, Unavailable when it does not stop.
+    """
+    records = Records(work_dir.expanduser().absolute())
+    box = records.read()
+    if box is None:
+        raise NotFound(f"no box runs in {records.work_dir}; `mesos-gpu up` starts one")
+    if is_alive(box.pid, box.started):
+        _end(box.pid, KEEP_TASKS if keep_tasks else signal.SIGTERM)
+    else:
+        # Its services were told to stop when their supervisor died; end what is left of them.
+        for service in box.services().values():
+            if is_alive(service.pid, service.started):
+                _end(service.pid, signal.SIGTERM)
+        records.remove()
+        raise Unavailable(
+            "the box's supervisor had died, and its services with it; tasks may still run. "
+            "`mesos-gpu up` takes them over again, and `mesos-gpu down` then ends them"
+        )
+    print("The box is down; its tasks run on." if keep_tasks else "The box is down, and its tasks have ended.")
+    return 0
+
+
+def status(work_dir: Path) -> dict[str, Any]:
+    """Return the services with url and pid (None when down), and each agent's GPUs. Raises NotFound without a box."""
+    records = Records(work_dir.expanduser().absolute())
+    box = records.read()
+    if box is None:
+        raise NotFound(f"no box runs in {records.work_dir}; `mesos-gpu up` starts one")
+    return {
+        "master": _state(box.master, "/health"),
+        "agents": [_agent_state(agent) for agent in box.agents],
+        "marathon": _state(box.marathon, "/ping"),
+    }
+
+
+def serve_detached(argv: list[str]) -> int:
+    """Be the supervisor of a detached box: argv is [options as JSON, file descriptor to report to]."""
+    given = json.loads(argv[0])
+    options = UpOptions(**{**given, "work_dir": Path(given["work_dir"])})
+    report = os.fdopen(int(argv[1]), "w")
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s")
+
+    def ready(box: Box, gpus: GpuChoice) -> None:
+        report.write(f"ready\n{_screen(box, gpus, options)}")
+        report.close()
+
+    try:
+        asyncio.run(Supervisor(options).run(ready))
+    except MesosGpuError as error:
+        if report.closed:
+            raise
+        report.write(f"refused\n{error}")
+        report.close()
+        return 1
+    return 0
+
+
+def _up_detached(options: UpOptions) -> int:
+    ours, theirs = os.pipe()
+    log_file = options.work_dir / "log" / "supervisor.log"
+    try:
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        output = log_file.open("ab")
+    except OSError as error:
+        raise Unavailable(f"cannot use {options.work_dir} as work_dir: {error.strerror}") from None
+    with output:
+        subprocess.Popen(
+            [sys.executable, "-m", "mesos_gpu.local", json.dumps(asdict(options), default=str), str(theirs)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            pass_fds=[theirs],
+        )
+    os.close(theirs)
+    with os.fdopen(ours) as report:
+        outcome, _, text = report.read().partition("\n")
+    if outcome == "ready":
+        print(text)
+        print(f"It runs in the background; `mesos-gpu down --work_dir {options.work_dir}` stops it.")
+        return 0
+    raise Unavailable(text or f"the box's supervisor ended without a word; its log: {log_file}")
+
+
+def _screen(box: Box, gpus: GpuChoice, options: UpOptions) -> str:
+    lines = [f"master    {box.master.url}"]
+    for n, agent in enumerate(box.agents):
+        name = "agent" if len(box.agents) == 1 else f"agent {n + 1}"
+        lines.append(f"{name:<9} {agent.url}  {_gpus_text(agent, gpus)}")
+    lines.append(f"marathon  {box.marathon.url}  role {MESOS_ROLE}")
+    lines.append(f"state     {options.work_dir}")
+    return "\n".join(lines)
+
+
+def _gpus_text(agent: Service, gpus: GpuChoice) -> str:
+    count = f"{agent.gpus} GPU{'' if agent.gpus == 1 else 's'}"
+    if agent.gpu_driver != "simulated":
+        return count
+    return f"{count}, simulated{f' ({gpus.chosen_because})' if gpus.chosen_because else ''}"
+
+
+def _end(pid: int, number: signal.Signals) -> None:
+    """Signal a process and wait until it is gone. Raises Unavailable when it is not in time, or not ours."""
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(watch, number)
+        if not select.select([watch], [], [], _DOWN_TIMEOUT_S)[0]:
+            raise Unavailable(f"the box (pid {pid}) has not stopped after {_DOWN_TIMEOUT_S:g} s")
+    except PermissionError:
+        raise Unavailable(f"the box (pid {pid}) belongs to another user; stop it as that user or as root") from None
+    finally:
+        os.close(watch)
+
+
+def _state(service: Service, path: str) -> dict[str, Any]:
+    answers = is_alive(service.pid, service.started) and _ask(service.url + path) is not None
+    return {"url": service.url, "pid": service.pid if answers else None}
+
+
+def _agent_state(agent: Service) -> dict[str, Any]:
+    state = _ask(agent.url + "/state") if is_alive(agent.pid, agent.started) else None
+    if state is None:
+        return {"url": agent.url, "pid": None, "gpus": agent.gpus, "gpus_free": None}
+    document = state.json()
+    taken = [document["unreserved_resources_allocated"], *document["reserved_resources_allocated"].values()]
+    total = document["resources"]["gpus"]
+    free = total - sum(resources["gpus"] for resources in taken)
+    return {"url": agent.url, "pid": agent.pid, "gpus": int(total), "gpus_free": int(free)}
+
+
+def _ask(url: str) -> requests.Response | None:
+    try:
+        answer = requests.get(url, timeout=_ASK_TIMEOUT_S)
+    except requests.RequestException:
+        return None
+    return answer if answer.ok else None

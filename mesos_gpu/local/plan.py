@@ -1,0 +1,145 @@
+"""Which programs a box runs, with which flags, and when a dead one is started again. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mesos_gpu.errors import BadInput
+
+LOOPBACK = "127.0.0.1"
+MESOS_ROLE = "slave_public"
+"""The role of the box's Marathon, as on DC/OS, whose documents ask for it in acceptedResourceRoles."""
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.5, 30.0
+STEADY_S = 60.0
+"""A service that ran this long before it died starts anew with the first delay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """What `mesos-gpu up` was asked for. Port 0 takes any free one; agents take agent_port, +1, and so on."""
+
+    work_dir: Path
+    gpu_driver: str | None = None
+    simulated_gpus: int = 4
+    agents: int = 1
+    master_port: int = 5050
+    agent_port: int = 5051
+    marathon_port: int = 8080
+    detach: bool = False
+
+    def checked(self) -> UpOptions:
+        """Return these options with an absolute work_dir. Raises BadInput for what no box can be."""
+        if self.agents < 1:
+            raise BadInput(f"--agents: a box needs at least 1 agent, not {self.agents}")
+        if self.simulated_gpus < 0:
+            raise BadInput(f"--simulated_gpus: {self.simulated_gpus} is less than none")
+        ports = [port for port in (self.master_port, *self.agent_ports(), self.marathon_port) if port]
+        if len(set(ports)) != len(ports):
+            raise BadInput(f"two services would share a port: {', '.join(map(str, ports))}")
+        if any(not 0 <= port <= 65535 for port in ports):
+            raise BadInput(f"ports run from 0 to 65535: {', '.join(map(str, ports))}")
+        return replace(self, work_dir=self.work_dir.expanduser().absolute())
+
+    def agent_ports(self) -> Sequence[int]:
+        """Return one port per agent."""
+        return [self.agent_port and self.agent_port + n for n in range(self.agents)]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuChoice:
+    """Where the box's GPUs come from; `devices` has the indices of the real ones."""
+
+    driver: str
+    devices: tuple[int, ...] = ()
+    chosen_because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """One program: its name in the box, module, port and the flags that do not depend on other services."""
+
+    name: str
+    module: str
+    port: int
+    port_flag: str
+    flags: tuple[str, ...]
+
+    def command(self, *, port: int, ready_file: Path, extra: Sequence[str] = ()) -> list[str]:
+        """Return argv for a start on `port`."""
+        return [
+            sys.executable,
+            "-m",
+            self.module,
+            f"--{self.port_flag}={port}",
+            f"--ready_file={ready_file}",
+            *self.flags,
+            *extra,
+        ]
+
+
+def master_spec(options: UpOptions) -> ServiceSpec:
+    """Return the master: loopback only, GPUs excluded from fair sharing (its own default)."""
+    flags = (f"--ip={LOOPBACK}", f"--work_dir={options.work_dir / 'master'}", "--cluster=mesos-gpu box")
+    return ServiceSpec("master", "mesos_gpu.master.service", options.master_port, "port", flags)
+
+
+def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
+    """Return the agents.
+
+    Each shows the whole machine's cpus and memory, as if it were a machine of its own. Real GPUs are dealt out among
+    them, so that none is offered twice; simulated ones are made for each.
+    """
+    specs = []
+    for n, port in enumerate(options.agent_ports()):
+        name = f"agent{n + 1}"
+        flags = [
+            f"--ip={LOOPBACK}",
+            f"--work_dir={options.work_dir / name}",
+            f"--runtime_dir={runtime_dir(options.work_dir) / name}",
+            f"--cgroups_root=mesos-{box_id(options.work_dir)}-{n + 1}",
+            "--registration_backoff_factor=10ms",
+        ]
+        if gpus.driver == "simulated":
+            flags += ["--gpu_driver=simulated", f"--simulated_gpus={options.simulated_gpus}"]
+        elif gpus.driver == "nvml" and options.agents > 1:
+            mine = gpus.devices[n :: options.agents]
+            flags += ["--gpu_driver=nvml" if mine else "--gpu_driver=none"]
+            if mine:
+                flags += [f"--nvidia_gpu_devices={','.join(map(str, mine))}", f"--resources=gpus:{len(mine)}"]
+        else:
+            flags += [f"--gpu_driver={gpus.driver}"]
+        specs.append(ServiceSpec(name, "mesos_gpu.agent.service", port, "port", tuple(flags)))
+    return specs
+
+
+def marathon_spec(options: UpOptions) -> ServiceSpec:
+    """Return Marathon, in the role that DC/OS' documents expect."""
+    flags = (
+        f"--http_address={LOOPBACK}",
+        f"--hostname={LOOPBACK}",
+        f"--mesos_role={MESOS_ROLE}",
+        f"--store_path={options.work_dir / 'marathon' / 'marathon.db'}",
+    )
+    return ServiceSpec("marathon", "mesos_gpu.marathon.service", options.marathon_port, "http_port", flags)
+
+
+def box_id(work_dir: Path) -> str:
+    """Return a short name for the box in this work_dir, for what must be named outside of it."""
+    return hashlib.sha256(str(work_dir).encode()).hexdigest()[:8]
+
+
+def runtime_dir(work_dir: Path) -> Path:
+    """Return where the agents keep what must not outlive a reboot; short, because socket paths are."""
+    return Path("/run/mesos-gpu") / box_id(work_dir)
+
+
+def next_delay_s(last_delay_s: float | None, ran_s: float) -> float:
+    """Return how long to wait before a service that died after `ran_s` is started again."""
+    if last_delay_s is None or ran_s >= STEADY_S:
+        return FIRST_DELAY_S
+    return min(LONGEST_DELAY_S, last_delay_s * 2)

@@ -1,0 +1,143 @@
+"""One service of the box as a child process: started, waited for, started again when it dies, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.local.plan import ServiceSpec, next_delay_s
+from mesos_gpu.local.record import Service, start_time
+
+log = logging.getLogger(__name__)
+
+READY_TIMEOUT_S = 60.0
+_POLL_S = 0.02
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Ready(msgspec.Struct):
+    """What a service writes to its ready file."""
+
+    pid: int
+    url: str
+    gpus: int = 0
+    gpu_driver: str = ""
+
+
+class ServiceProcess:
+    """Keeps one service running from `start` to `stop`."""
+
+    def __init__(self, spec: ServiceSpec, run_dir: Path, log_file: Path, changed: Callable[[], None]) -> None:
+        """`changed` is called whenever `service` has a new value after the first start."""
+        self.spec = spec
+        self.service: Service | None = None
+        self._ready_file = run_dir / f"{spec.name}.json"
+        self._log_file = log_file
+        self._changed = changed
+        self._extra: tuple[str, ...] = ()
+        self._port = spec.port
+        self._process: asyncio.subprocess.Process | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    async def start(self, *extra: str) -> Service:
+        """Start it with these further flags and wait until it can be used.
+
+        Raises Unavailable with the service's own last words when it cannot be.
+        """
+        self._extra = extra
+        self.service = await self._run()
+        # A restart must come back where the others know it, so a port that was picked is kept.
+        self._port = int(self.service.url.rpartition(":")[2])
+        self._watch = asyncio.get_running_loop().create_task(self._keep())
+        return self.service
+
+    async def stop(self, number: signal.Signals, grace_s: float) -> None:
+        """End it with a signal, or with SIGKILL when it has not gone after `grace_s`."""
+        if self._watch is not None:
+            self._watch.cancel()
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(number)
+        try:
+            await asyncio.wait_for(process.wait(), grace_s)
+        except asyncio.TimeoutError:
+            log.warning("%s did not stop within %g s of %s; killing it", self.spec.name, grace_s, number.name)
+            process.kill()
+            await process.wait()
+        self._ready_file.unlink(missing_ok=True)
+
+    async def _run(self) -> Service:
+        self._ready_file.unlink(missing_ok=True)
+        command = self.spec.command(port=self._port, ready_file=self._ready_file, extra=self._extra)
+        self._process = process = await _spawn(command, self._log_file)
+        deadline = monotonic() + READY_TIMEOUT_S
+        while not self._ready_file.exists():
+            if process.returncode is not None:
+                raise Unavailable(f"{self.spec.name} did not start: {self._last_words()}")
+            if monotonic() > deadline:
+                raise Unavailable(
+                    f"{self.spec.name} was not ready after {READY_TIMEOUT_S:g} s; its log: {self._log_file}"
+                )
+            await asyncio.sleep(_POLL_S)
+        ready = msgspec.json.decode(self._ready_file.read_bytes(), type=_Ready)
+        return Service(ready.url, ready.pid, start_time(ready.pid), ready.gpus, ready.gpu_driver)
+
+    async def _keep(self) -> None:
+        """Start the service again each time it ends, with growing delays, for as long as the box runs."""
+        delay_s: float | None = None
+        while self._process is not None:
+            began = monotonic()
+            status = await self._process.wait()
+            delay_s = next_delay_s(delay_s, monotonic() - began)
+            log.warning("%s ended (%s); starting it again in %g s", self.spec.name, _how(status), delay_s)
+            await asyncio.sleep(delay_s)
+            try:
+                self.service = await self._run()
+            except Unavailable as error:
+                log.warning("%s", error)
+                if self._process.returncode is None:
+                    self._process.kill()
+            else:
+                log.info("%s is back as pid %d", self.spec.name, self.service.pid)
+                self._changed()
+
+    def _last_words(self) -> str:
+        lines = self._log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        words = lines[-1] if lines else "it said nothing"
+        return f"{words} (log: {self._log_file})" if "Error" in words else words
+
+
+async def _spawn(command: Sequence[str], log_file: Path) -> asyncio.subprocess.Process:
+    supervisor = os.getpid()
+
+    def die_with_supervisor() -> None:
+        # Without its supervisor a service would run on unseen; SIGTERM leaves tasks running, for the next `up`.
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != supervisor:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with log_file.open("ab") as output:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            # A group of its own: Ctrl-C in the terminal is for the supervisor, which stops the others in order.
+            start_new_session=True,
+            preexec_fn=die_with_supervisor,
+        )
+
+
+def _how(status: int) -> str:
+    return f"exit status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"

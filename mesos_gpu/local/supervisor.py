@@ -1,0 +1,149 @@
+"""The process that starts the services in order, keeps them running, and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from mesos_gpu.errors import Conflict, Unavailable
+from mesos_gpu.gpu.drivers import open_driver
+from mesos_gpu.local import plan
+from mesos_gpu.local.plan import GpuChoice, UpOptions
+from mesos_gpu.local.record import Box, Records, Service, start_time
+from mesos_gpu.local.service import ServiceProcess
+
+log = logging.getLogger(__name__)
+
+# Marathon and the master only close files and sockets; an agent that ends its tasks waits out their kill grace.
+STOP_S, AGENT_STOP_S = 15.0, 45.0
+KEEP_TASKS = signal.SIGUSR1
+"""The signal that tells a supervisor to stop the services and leave tasks running; SIGTERM ends tasks too."""
+
+
+class Supervisor:
+    """One box. `run` returns when it has been stopped."""
+
+    def __init__(self, options: UpOptions) -> None:
+        self._options = options
+        self._records = Records(options.work_dir)
+        self._services: list[ServiceProcess] = []
+        self._lock: IO[bytes] | None = None
+
+    async def run(self, ready: Callable[[Box, GpuChoice], None]) -> None:
+        """Bring the box up, call `ready`, and keep it up until SIGTERM, SIGINT or KEEP_TASKS arrives.
+
+        Raises Conflict when the box of this work_dir runs already, Unavailable when a service cannot start; then
+        nothing is left running.
+        """
+        stop, keep_tasks = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, stop.set)
+
+        def stop_and_keep_tasks() -> None:
+            keep_tasks.set()
+            stop.set()
+
+        loop.add_signal_handler(KEEP_TASKS, stop_and_keep_tasks)
+        self._prepare()
+        starting = loop.create_task(self._start())
+        try:
+            await asyncio.wait(
+                [starting, stopping := loop.create_task(stop.wait())], return_when=asyncio.FIRST_COMPLETED
+            )
+            if starting.done():
+                ready(*starting.result())
+                await stopping
+            stopping.cancel()
+        finally:
+            starting.cancel()
+            with suppress(asyncio.CancelledError, Unavailable):
+                await starting
+            await self._stop(keep_tasks=keep_tasks.is_set())
+
+    def _prepare(self) -> None:
+        work_dir = self._options.work_dir
+        try:
+            for folder in (work_dir, work_dir / "log", work_dir / "run", work_dir / "marathon"):
+                folder.mkdir(parents=True, exist_ok=True)
+            # The lock dies with this process, however it dies.
+            self._lock = (work_dir / "lock").open("wb")
+        except OSError as error:
+            raise Unavailable(
+                f"cannot use {work_dir} as work_dir: {error.strerror}; choose another --work_dir"
+            ) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            box = self._records.read()
+            where = "" if box is None else f": master {box.master.url}, Marathon {box.marathon.url}"
+            raise Conflict(
+                f"a box is already running in {work_dir}{where}; "
+                "`mesos-gpu down` stops it, and another --work_dir makes a second one"
+            ) from None
+        self._records.remove()
+
+    async def _start(self) -> tuple[Box, GpuChoice]:
+        gpus = choose_gpus(self._options)
+        master = await self._service(plan.master_spec(self._options)).start()
+        at = f"--master={master.url.removeprefix('http://')}"
+        agents = [self._service(spec) for spec in plan.agent_specs(self._options, gpus)]
+        marathon = self._service(plan.marathon_spec(self._options))
+        await asyncio.gather(marathon.start(at), *(agent.start(at) for agent in agents))
+        box = self._box()
+        self._records.write(box)
+        return box, gpus
+
+    def _service(self, spec: plan.ServiceSpec) -> ServiceProcess:
+        work_dir = self._options.work_dir
+        service = ServiceProcess(
+            spec, work_dir / "run", work_dir / "log" / f"{spec.name}.log", lambda: self._records.write(self._box())
+        )
+        self._services.append(service)
+        return service
+
+    def _box(self) -> Box:
+        known: list[Service] = [s.service for s in self._services if s.service is not None]
+        master, *agents, marathon = known
+        return Box(os.getpid(), start_time(os.getpid()), master, agents, marathon)
+
+    async def _stop(self, *, keep_tasks: bool) -> None:
+        """Stop the scheduler first, so that it does not replace the tasks that then end with the agents."""
+        if not self._services:
+            return
+        master, *agents = [s for s in self._services if s.spec.name != "marathon"]
+        for marathon in (s for s in self._services if s.spec.name == "marathon"):
+            await marathon.stop(signal.SIGTERM, STOP_S)
+        end_agent = signal.SIGTERM if keep_tasks else signal.SIGUSR1
+        await asyncio.gather(*(agent.stop(end_agent, AGENT_STOP_S) for agent in agents))
+        await master.stop(signal.SIGTERM, STOP_S)
+        self._records.remove()
+        if not keep_tasks:
+            _remove_runtime_dir(plan.runtime_dir(self._options.work_dir))
+
+
+def choose_gpus(options: UpOptions) -> GpuChoice:
+    """Return where the GPUs come from: what was asked for, else NVML where a driver answers, else simulated ones."""
+    asked = options.gpu_driver
+    if asked in ("simulated", "none"):
+        return GpuChoice(asked)
+    driver = open_driver("nvml" if asked == "nvml" else "auto")
+    found = tuple(gpu.index for gpu in driver.gpus())
+    if driver.kind == "nvml" and (found or asked == "nvml"):
+        return GpuChoice("nvml", found)
+    return GpuChoice("simulated", chosen_because="no NVIDIA driver answers on this machine")
+
+
+def _remove_runtime_dir(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    # The parent is shared by all boxes of this machine; the last one takes it away.
+    with suppress(OSError):
+        folder.parent.rmdir()

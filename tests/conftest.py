@@ -1,0 +1,44 @@
+"""What all tests share: when `root` and `gpu` tests run, and that none of them goes missing unseen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+IS_ROOT = os.geteuid() == 0
+HAS_GPU = Path("/dev/nvidiactl").exists()
+skipped_as_root = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[skipped_as_root] = []
+    _config.append(config)
+
+
+_config: list[pytest.Config] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("root") and not IS_ROOT:
+            item.add_marker(pytest.mark.skip(reason="needs root"))
+        if item.get_closest_marker("gpu") and not HAS_GPU:
+            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if IS_ROOT and report.skipped and "root" in report.keywords and "gpu" not in report.keywords:
+        _config[0].stash[skipped_as_root].append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # The walls are what this project is for: a run as root that did not test them has not passed.
+    if session.config.stash[skipped_as_root]:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for nodeid in config.stash[skipped_as_root]:
+        terminalreporter.write_line(f"FAILED: {nodeid} was skipped although the user is root", red=True)
