@@ -103,10 +103,10 @@ class Reconcile:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A container runs; `pid` is its init."""
+    """A container runs; `pid` is its init, None when a former process launched it and did not get to say."""
 
     key: TaskKey
-    pid: int
+    pid: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +252,13 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
+class Forget:
+    """How a container ended is written down: the containerizer need not remember it any longer."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """A run is over and everyone knows: mark it complete on disk."""
 
@@ -298,6 +305,7 @@ Action: TypeAlias = (
     | Launch
     | Watch
     | Kill
+    | Forget
     | Close
     | SaveDrain
     | ExecutorGone

@@ -332,9 +332,9 @@ class AgentState:
     def _conclude(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
         """Say how a task ended, or nothing when its framework is gone."""
         task.deadline_s = None
-        if framework.silenced:
-            return self._remove(framework, task)
-        return self._say(framework, task, verdict, at)
+        actions = self._remove(framework, task) if framework.silenced else self._say(framework, task, verdict, at)
+        assert task.container_id is not None
+        return [*actions, ev.Forget(task.container_id)]
 
     def _say(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
         """Put a status update on its way: logged first, then sent when it is its turn."""

@@ -1,0 +1,310 @@
+"""The agent: one owner of the state. Messages, containers and clocks become events; actions are done in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from typing_extensions import assert_never
+
+from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.checkpoints import Checkpoints
+from mesos_gpu.agent.containers import Containers, Runner
+from mesos_gpu.agent.events import Action, Moment
+from mesos_gpu.agent.master_link import Incoming, KeepResources, LinkBroke, MasterLink, Ping, Welcome
+from mesos_gpu.agent.paths import sandbox_path
+from mesos_gpu.agent.recovery import Recovered
+from mesos_gpu.agent.registration import Cause, Registration, Standing, Todo, answered_with, step
+from mesos_gpu.agent.replay import replay
+from mesos_gpu.agent.state import AgentState
+from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
+from mesos_gpu.agent.updates import Forward
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.endpoint import Endpoint
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Where time and chance come from."""
+
+    mono: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    dice: Callable[[], float] = random.random
+
+    def now(self) -> Moment:
+        """Return the present moment."""
+        return Moment(self.mono(), self.wall())
+
+
+class Agent:
+    """Ties the state, the master, the containers and the checkpoints together. Lives in one event loop.
+
+    `info` is the AgentInfo (v1) without an id; `registered` is set while the master knows us, `stopped` once the
+    master or the operator sent the agent away and everything is killed.
+    """
+
+    def __init__(
+        self,
+        info: Document,
+        state: AgentState,
+        *,
+        endpoint: Endpoint,
+        containers: Containers,
+        checkpoints: Checkpoints,
+        registration: Registration | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.info, self.state = info, state
+        self.resources_kept: tuple[Document, ...] = ()
+        self.registration = registration or Registration()
+        self.registered, self.stopped = asyncio.Event(), asyncio.Event()
+        self.stop_reason: str | None = None
+        self.started_wall_s = 0.0
+        self.clock = clock or Clock()
+        self.containers = containers
+        self._checkpoints = checkpoints
+        self._link = MasterLink(endpoint, self._incoming)
+        self._runner = Runner(containers, self.post)
+        self._inbox: deque[ev.Event] = deque()
+        self._busy = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._left = False
+
+    @property
+    def master(self) -> Pid | None:
+        """Return the master that is followed now."""
+        return self._link.master
+
+    @property
+    def agent_id(self) -> str | None:
+        """Return the id, None before the first registration."""
+        return self.state.identity.agent_id or None
+
+    async def recover(self, found: Recovered) -> None:
+        """Take up what the last process left: its id, its tasks, their containers and updates. Call it once, first."""
+        self.started_wall_s = self.clock.wall()
+        if found.agent is None:
+            await self.containers.recover(())
+            return
+        self._become(found.agent["id"]["value"])
+        self.resources_kept = found.resources
+        frameworks, tasks = self._replayed(found)
+        live = [] if found.rebooted else [t.container_id for t, _ in tasks if t.phase is not Phase.OVER]
+        await self.containers.recover([container_id for container_id in live if container_id is not None])
+        self._runner.rebooted = found.rebooted
+        for task, pending in tasks:
+            self._perform(self.state.adopt(frameworks[task.key.framework], task, pending))
+        self.state.adopted()
+        if found.drain is not None:
+            self.post(ev.Drain(found.drain.get("max_grace_s"), bool(found.drain.get("gone"))))
+        log.info("recovered agent %s with %d tasks", self.agent_id, len(self.state.tasks()))
+
+    def follow(self, master: Pid | None) -> None:
+        """Take this master for the leading one from now on, or none."""
+        self._link.master = master
+        self._registration(Cause.NONE_LEADS if master is None else Cause.DETECTED)
+
+    def post(self, event: ev.Event) -> None:
+        """Take an event; it is handled before this returns, unless another is being handled just now."""
+        self._inbox.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._inbox:
+                self._perform(self.state.handle(self._inbox.popleft(), self.clock.now()))
+        except OSError as error:
+            # What cannot be written down must not be acted on; a next process finds all that was.
+            self._inbox.clear()
+            self._stop(f"cannot write a checkpoint: {error}; what runs goes on running")
+        finally:
+            self._busy = False
+            self._arm()
+
+    def leave(self) -> None:
+        """Unregister and kill everything; `stopped` is set when that is done. For SIGUSR1."""
+        self._left = True
+        if self.agent_id is not None:
+            self._link.unregister(self.agent_id)
+        self.post(ev.ShutdownAgent("Received SIGUSR1"))
+
+    async def close(self) -> None:
+        """Stop; tasks run on, but for those of frameworks that do not checkpoint, which nobody could find again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._link.close()
+        await self._runner.stop()
+        for task in self.state.tasks():
+            framework = self.state.frameworks[task.key.framework]
+            if not framework.checkpoint and task.container_id is not None:
+                await self.containers.destroy(task.container_id)
+        await self.containers.close()
+
+    # --- from the master ----------------------------------------------------------------------------------------
+
+    def _incoming(self, incoming: Incoming) -> None:
+        match incoming:
+            case Welcome():
+                self._welcomed(incoming)
+            case Ping():
+                self._link.pong(incoming.sender)
+                self._registration(Cause.PINGED if incoming.connected else Cause.PINGED_AS_STRANGER)
+            case LinkBroke():
+                log.warning("the connection to the master broke")
+                self._registration(Cause.LINK_BROKE)
+            case KeepResources():
+                self.resources_kept = incoming.resources
+                self._checkpoints.save_resources(incoming.resources)
+            case ev.RunTask():
+                self.post(replace(incoming, tasks=tuple(t for t in incoming.tasks if self._is_ours(t))))
+            case _:
+                self.post(incoming)
+
+    def _is_ours(self, task: Document) -> bool:
+        ours = bool(task["agent_id"]["value"] == self.agent_id)
+        if not ours:
+            log.warning("ignoring task %s, which is for another agent", task["task_id"]["value"])
+        return ours
+
+    def _welcomed(self, welcome: Welcome) -> None:
+        if self._left or self.state.stopping is not None:
+            return
+        if self.agent_id is None:
+            self._become(welcome.agent_id)
+            self._checkpoints.save_agent({**self.info, "id": {"value": welcome.agent_id}})
+        elif self.agent_id != welcome.agent_id:
+            self._stop(f"the master calls this agent {welcome.agent_id}, but it is {self.agent_id}")
+            return
+        if self.registration.standing is not Standing.REGISTERED:
+            log.info("registered with %s as %s", self.master, welcome.agent_id)
+        self.registration = answered_with(self.registration, welcome.ping_timeout_s)
+        self._registration(Cause.ANSWERED)
+        for reconcile in welcome.reconcile:
+            self.post(reconcile)
+
+    def _become(self, agent_id: str) -> None:
+        self.state.identity = replace(self.state.identity, agent_id=agent_id)
+        self._checkpoints.use(agent_id)
+
+    def _registration(self, cause: Cause) -> None:
+        before = self.registration.standing
+        now_s = self.clock.mono()
+        self.registration, todos = step(self.registration, cause, now_s, self.clock.dice())
+        if before is Standing.REGISTERED and self.registration.standing is not Standing.REGISTERED:
+            log.warning("no longer registered: %s", cause.value)
+            self.registered.clear()
+        for todo in todos:
+            match todo:
+                case Todo.PAUSE_UPDATES:
+                    self.post(ev.Disconnected())
+                case Todo.LINK_AND_REGISTER:
+                    self._register()
+                case Todo.RESUME_UPDATES:
+                    self.post(ev.Registered())
+                    self.registered.set()
+                case _:
+                    assert_never(todo)
+        overdue = self.registration.overdue(self.clock.mono())
+        if overdue is Cause.TRY_DUE and cause is not Cause.TRY_DUE:
+            self._registration(overdue)  # at once: no timer, no turn of the loop
+        self._arm()
+
+    def _register(self) -> None:
+        version = self.state.resource_version
+        if self.agent_id is None:
+            self._link.register(self.info, version, self.resources_kept)
+            return
+        self._link.reregister(
+            {**self.info, "id": {"value": self.agent_id}},
+            version,
+            self.resources_kept,
+            tasks=[task.to_message() for task in self.state.tasks()],
+            frameworks=[framework.info for framework in self.state.frameworks.values()],
+        )
+
+    # --- actions ------------------------------------------------------------------------------------------------
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case ev.SaveFramework():
+                    self._checkpoints.save_framework(action.framework, action.info)
+                case ev.SaveTask():
+                    self._checkpoints.save_task(action.key, action.container_id, action.info)
+                case ev.Log():
+                    self._checkpoints.log(action.key, action.container_id, action.record)
+                case ev.Close():
+                    self._checkpoints.close_run(action.key, action.container_id)
+                case ev.SaveDrain():
+                    drain = action.drain
+                    config = None if drain is None else {"max_grace_s": drain.max_grace_s, "gone": drain.gone}
+                    self._checkpoints.save_drain(config)
+                case Forward():
+                    self._link.forward(action)
+                case ev.SendLoose():
+                    self._link.update(action.key, action.status, action.status["state"])
+                case ev.ExecutorGone():
+                    self._link.executor_gone(self.state.identity.agent_id, action.framework, action.executor)
+                case ev.Launch():
+                    self._runner.launch(action)
+                case ev.Watch():
+                    self._runner.watch(action)
+                case ev.Kill():
+                    self._runner.kill(action)
+                case ev.Forget():
+                    self._runner.forget(action)
+                case ev.Stop():
+                    self._stop(action.why)
+                case _:
+                    assert_never(action)
+
+    def _stop(self, why: str) -> None:
+        """End this process; the next one is a new agent when this one was sent away."""
+        log.warning("stopping: %s", why)
+        self.stop_reason = why
+        if self.state.stopping is not None:
+            self._checkpoints.forget_agent()
+        self.stopped.set()
+
+    # --- clocks -------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Have one timer run to whatever is due next."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        times = [t for t in (self.state.next_due_s, self.registration.next_due_s) if t is not None]
+        if times and not self.stopped.is_set():
+            delay_s = max(0.0, min(times) - self.clock.mono())
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        overdue = self.registration.overdue(self.clock.mono())
+        if overdue is not None:
+            self._registration(overdue)
+        self.post(ev.Tick())
+
+    # --- recovery -----------------------------------------------------------------------------------------------
+
+    def _replayed(self, found: Recovered) -> tuple[dict[str, Framework], list[tuple[Task, list[Document]]]]:
+        at, agent_id = self.clock.now(), self.state.identity.agent_id
+        frameworks = {name: Framework(info) for name, info in found.frameworks.items()}
+        tasks = []
+        for run in found.runs:
+            task_id = run.task_info["task_id"]["value"]
+            sandbox = sandbox_path(self.state.identity.work_dir, agent_id, run.framework, task_id, run.container_id)
+            task, pending = replay(run, sandbox, at)
+            if run.complete:
+                task.phase, pending = Phase.OVER, []
+            if task.fate is Fate.SILENCED:
+                frameworks[run.framework].silenced = True
+            tasks.append((task, pending))
+        return frameworks, tasks

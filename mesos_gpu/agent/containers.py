@@ -1,0 +1,149 @@
+"""Carries out what the state decided about containers, and reports back how it went, as events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from typing import Any, Protocol
+
+from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.sandbox import make_sandbox
+from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.container.config import ContainerConfig, Termination
+from mesos_gpu.errors import MesosGpuError, NotFound
+
+log = logging.getLogger(__name__)
+
+
+class Containers(Protocol):
+    """What the agent asks of a containerizer; `mesos_gpu.container.Containerizer` is the real one."""
+
+    async def recover(self, live: Collection[str]) -> None:
+        """Re-attach to `live`, destroy every other container of ours."""
+
+    async def launch(self, config: ContainerConfig) -> int:
+        """Start a container and return the pid of its init; after an error nothing of it is left."""
+
+    async def wait(self, container_id: str) -> Termination:
+        """Return how it ended, once what it held is free. Raises NotFound."""
+
+    async def kill(self, container_id: str, grace_s: float) -> None:
+        """Ask every process in it to end, and end them after the grace."""
+
+    async def destroy(self, container_id: str) -> None:
+        """End it at once; nothing happens when there is none."""
+
+    def containers(self) -> Collection[str]:
+        """Return the ids of those that run."""
+
+    async def usage(self, container_id: str) -> dict[str, Any]:
+        """Return its ResourceStatistics."""
+
+    async def close(self) -> None:
+        """Stop watching; containers run on."""
+
+
+class Runner:
+    """Runs launches, waits and kills side by side; each reports through `post`.
+
+    `rebooted` says why containers of a former process are not there.
+    """
+
+    def __init__(self, containers: Containers, post: Callable[[ev.Event], None]) -> None:
+        self._containers, self._post = containers, post
+        self.rebooted = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def launch(self, action: ev.Launch) -> None:
+        """Make the sandbox and launch; then wait for the end."""
+        self._start(self._launch(action.key, action.spec))
+
+    def watch(self, action: ev.Watch) -> None:
+        """Wait for a container that a former process launched."""
+        self._start(self._watch(action))
+
+    def kill(self, action: ev.Kill) -> None:
+        """Ask a container to end."""
+        self._start(self._kill(action))
+
+    def forget(self, action: ev.Forget) -> None:
+        """Let the containerizer forget a container that ended."""
+        self._start(self._containers.destroy(action.container_id))
+
+    async def stop(self) -> None:
+        """Stop waiting; containers run on."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a container's work failed", exc_info=task.exception())
+
+    async def _launch(self, key: TaskKey, spec: ev.LaunchSpec) -> None:
+        sandbox = Path(spec.sandbox)
+        config = ContainerConfig(
+            container_id=spec.container_id,
+            sandbox=sandbox,
+            argv=spec.argv,
+            environment=spec.environment,
+            user=spec.user,
+            cpus_milli=spec.cpus_milli,
+            mem_bytes=spec.mem_bytes,
+            gpus=spec.gpus,
+            image=spec.image,
+        )
+        try:
+            make_sandbox(sandbox, spec.user)
+            pid = await self._containers.launch(config)
+        except MesosGpuError as error:
+            self._post(ev.LaunchFailed(key, str(error)))
+            return
+        except Exception as error:
+            log.exception("launching %s of %s", spec.container_id, key)
+            await self._containers.destroy(spec.container_id)
+            self._post(ev.LaunchFailed(key, f"{type(error).__name__}: {error}"))
+            return
+        self._post(ev.Launched(key, pid))
+        await self._wait(key, spec.container_id)
+
+    async def _watch(self, action: ev.Watch) -> None:
+        if action.launching and action.container_id in self._containers.containers():
+            self._post(ev.Launched(action.key, None))
+        await self._wait(action.key, action.container_id)
+
+    async def _wait(self, key: TaskKey, container_id: str) -> None:
+        try:
+            end = await self._containers.wait(container_id)
+        except NotFound:
+            self._post(ev.Vanished(key, self.rebooted))
+            return
+        self._post(
+            ev.Ended(
+                key,
+                ev.Ending(
+                    exit_code=end.exit_code,
+                    signal=end.signal,
+                    oom=end.oom,
+                    mem_limit_bytes=end.mem_limit_bytes,
+                    message=end.message,
+                ),
+            )
+        )
+
+    async def _kill(self, action: ev.Kill) -> None:
+        try:
+            await self._containers.kill(action.container_id, action.grace_s)
+        except NotFound:
+            log.info("%s of %s ended before it could be killed", action.container_id, action.key)
+        except MesosGpuError as error:
+            log.warning("killing %s of %s: %s; destroying it", action.container_id, action.key, error)
+            await self._containers.destroy(action.container_id)

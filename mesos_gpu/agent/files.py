@@ -1,0 +1,188 @@
+"""The agent's /files: sandboxes by virtual path, to browse, read and download; nothing outside them.
+
+A path is opened one component at a time beneath the sandbox's own folder, never following a link out of it: what a
+task puts into its sandbox cannot make us, who may be root, show it anything else.
+Source of the answers: Mesos src/files/files.cpp.
+"""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.mesos.resource import Document
+
+PAGES_AT_ONCE = 16
+MAX_READ = PAGES_AT_ONCE * 4096
+"""Bytes that one read returns at most, 64 KiB as Mesos."""
+MAX_LINKS = 16
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a folder, as /files/browse and LIST_FILES show it."""
+
+    path: str
+    nlink: int
+    size: int
+    mtime_s: float
+    mode: int
+    uid: str
+    gid: str
+
+    def to_json(self) -> Document:
+        """Return it as /files/browse shows it."""
+        return {
+            "gid": self.gid,
+            "mode": stat.filemode(self.mode),
+            "mtime": float(int(self.mtime_s)),
+            "nlink": self.nlink,
+            "path": self.path,
+            "size": self.size,
+            "uid": self.uid,
+        }
+
+
+class SandboxFiles:
+    """Virtual paths to real ones: `resolve` returns (virtual root, real folder) of the sandbox a path lies in."""
+
+    def __init__(self, resolve: Callable[[str], tuple[str, str] | None]) -> None:
+        self._resolve = resolve
+
+    def browse(self, path: str) -> list[Entry]:
+        """Return the entries of a folder by name. Raises NotFound, BadInput for a path that leads out."""
+        root, descriptor = self._open(path)
+        try:
+            if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise BadInput(f"'{path}' is not a directory")
+            del root
+            return [_entry(path, name, descriptor) for name in sorted(os.listdir(descriptor))]
+        finally:
+            os.close(descriptor)
+
+    def read(self, path: str, offset: int, length: int | None) -> tuple[int, bytes, int]:
+        """Return (offset, data, file size). `offset` -1 asks for the size alone; `length` None is as much as allowed.
+
+        Raises NotFound, BadInput.
+        """
+        if offset < -1:
+            raise BadInput(f"Negative offset provided: {offset}")
+        if length is not None and length < -1:
+            raise BadInput(f"Negative length provided: {length}")
+        descriptor = self.open(path)
+        try:
+            size = os.fstat(descriptor).st_size
+            if offset == -1:
+                return size, b"", size
+            wanted = MAX_READ if length is None or length == -1 else min(length, MAX_READ)
+            return offset, os.pread(descriptor, wanted, offset) if offset < size else b"", size
+        finally:
+            os.close(descriptor)
+
+    def open(self, path: str) -> int:
+        """Return a descriptor of a regular file, to be closed by the caller. Raises NotFound, BadInput."""
+        _, descriptor = self._open(path)
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(mode):
+            os.set_blocking(descriptor, True)
+            return descriptor
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise BadInput("Cannot read a directory.\n")
+        raise BadInput(f"'{path}' is not a regular file.\n")
+
+    def _open(self, path: str) -> tuple[str, int]:
+        found = self._resolve(str(PurePosixPath(path)))
+        if found is None:
+            if ".." in PurePosixPath(path).parts:
+                raise _outside(path)
+            raise NotFound("")
+        root, folder = found
+        try:
+            top = os.open(folder, _DIRECTORY)
+        except OSError:
+            raise NotFound("") from None
+        rest = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
+        return root, _descend(top, list(rest), path)
+
+
+def _descend(top: int, parts: list[str], path: str) -> int:
+    """Return a descriptor of what `parts` lead to beneath the folder `top`, which is closed.
+
+    Links are followed by hand, and only when they are relative and stay inside; `..` never goes above `top`.
+    """
+    chain = [top]
+    links = 0
+    try:
+        while parts:
+            name = parts.pop(0)
+            if name == "..":
+                if len(chain) == 1:
+                    raise _outside(path)
+                os.close(chain.pop())
+                continue
+            try:
+                mode = os.stat(name, dir_fd=chain[-1], follow_symlinks=False).st_mode
+                if stat.S_ISLNK(mode):
+                    links += 1
+                    target = PurePosixPath(os.readlink(name, dir_fd=chain[-1]))
+                    if target.is_absolute() or links > MAX_LINKS:
+                        raise _outside(path)
+                    parts[:0] = target.parts
+                elif stat.S_ISDIR(mode):
+                    chain.append(os.open(name, _DIRECTORY, dir_fd=chain[-1]))
+                elif parts:
+                    raise NotFound("")
+                elif stat.S_ISREG(mode):
+                    # A pipe put in its place meanwhile must not make us wait; a link is not followed.
+                    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+                    chain.append(os.open(name, flags, dir_fd=chain[-1]))
+                else:
+                    raise BadInput(f"'{path}' is not a regular file.\n")
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise _outside(path) from None
+                raise NotFound("") from None
+        return chain.pop()
+    finally:
+        for descriptor in chain:
+            os.close(descriptor)
+
+
+def _outside(path: str) -> BadInput:
+    return BadInput(f"'{path}' is inaccessible.\n")
+
+
+def _entry(folder: str, name: str, descriptor: int) -> Entry:
+    found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    return Entry(
+        path=str(PurePosixPath(folder) / name),
+        nlink=found.st_nlink,
+        size=found.st_size,
+        mtime_s=found.st_mtime,
+        mode=found.st_mode,
+        uid=_user(found.st_uid),
+        gid=_group(found.st_gid),
+    )
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)

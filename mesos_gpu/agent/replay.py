@@ -1,0 +1,68 @@
+"""From what was written down back to where a task stood: pure, the counterpart of the Log actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mesos_gpu.agent import launch
+from mesos_gpu.agent.events import Moment
+from mesos_gpu.agent.tasks import Fate, Phase, Task
+from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.tasks import is_terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One checkpointed run of a command executor. `complete`: it was closed, nothing is to be done for it."""
+
+    framework: str
+    container_id: str
+    task_info: Document
+    records: tuple[Document, ...]
+    complete: bool = False
+
+
+def replay(run: Run, sandbox: str, at: Moment) -> tuple[Task, list[Document]]:
+    """Return the task as it stood after the last record, and its updates that are not acknowledged, oldest first."""
+    key = TaskKey(run.framework, run.task_info["task_id"]["value"])
+    task = Task(key, run.task_info, key.task, run.container_id, sandbox)
+    pending: list[Document] = []
+    for record in run.records:
+        if record["type"] == "UPDATE":
+            task.note(record["status"])
+            pending.append(record["status"])
+        elif record["type"] == "ACK":
+            # Only the oldest can have been acknowledged; it was the last one forwarded.
+            if pending and pending[0].get("uuid") == record["uuid"]:
+                acknowledged = pending.pop(0)
+                task.forwarded_state, task.forwarded_uuid = acknowledged["state"], acknowledged["uuid"]
+        elif record["type"] == "KILL":
+            task.fate, task.reason = Fate(record["fate"]), record.get("reason")
+    if pending:
+        task.forwarded_state, task.forwarded_uuid = pending[0]["state"], pending[0]["uuid"]
+    task.phase = _phase(task)
+    _clocks(task, at)
+    return task, pending
+
+
+def _phase(task: Task) -> Phase:
+    if is_terminal(task.state):
+        return Phase.OVER
+    ran = _running_since(task.statuses) is not None
+    if task.fate is None:
+        return Phase.RUNNING if ran else Phase.LAUNCHING
+    return Phase.ENDING if ran else Phase.CANCELLED
+
+
+def _clocks(task: Task, at: Moment) -> None:
+    if task.statuses:
+        task.pid = (task.statuses[-1].get("container_status") or {}).get("executor_pid")
+    limit_s, since_s = launch.max_completion_s(task.info), _running_since(task.statuses)
+    if limit_s is not None and since_s is not None and task.phase is Phase.RUNNING:
+        task.deadline_s = at.mono_s + max(0.0, since_s + limit_s - at.wall_s)
+
+
+def _running_since(statuses: Sequence[Document]) -> float | None:
+    return next((float(s["timestamp"]) for s in statuses if s["state"] == "TASK_RUNNING"), None)
