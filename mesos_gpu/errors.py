@@ -49,13 +49,14 @@ class Problem:
 
     `path` is Marathon's: `/` for the whole document, slashes for keys, `(n)` for list items, as in
     `/constraints(0)`. `code` is the text Marathon's API gives (`error.min`, or a sentence); `message` says
-    it to a person; `suggestion` is what to do, where we know.
+    it to a person; `suggestion` is what to do, where we know. `key` is the key to point at when the path is `/`.
     """
 
     path: str
     code: str
     message: str
     suggestion: str | None = None
+    key: str | None = None
 
 
 class InvalidApp(BadInput):

@@ -1,0 +1,26 @@
+"""What a Marathon's configuration means for the apps it accepts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FEATURES = frozenset({"vips", "task_killing", "external_volumes", "secrets", "gpu_resources"})
+"""Every feature that `--enable_features` knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppRules:
+    """The settings of one Marathon that decide whether it accepts an app.
+
+    `mesos_role` is its `--mesos_role`, `features` its `--enable_features`, `default_network_name` and
+    `bridge_name` the flags of those names. `enforced_groups` are the top-level groups with enforceRole, or None
+    when that is not known. `known=False` (the command line, before it could ask) leaves every rule that
+    depends on these settings to the server.
+    """
+
+    mesos_role: str = "*"
+    features: frozenset[str] = frozenset({"gpu_resources"})
+    default_network_name: str | None = None
+    bridge_name: str = "mesos-bridge"
+    enforced_groups: frozenset[str] | None = frozenset()
+    known: bool = True
