@@ -1,0 +1,96 @@
+"""Which programs a box runs, with which flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.errors import BadInput
+from mesos_gpu.local.plan import (
+    FIRST_DELAY_S,
+    LONGEST_DELAY_S,
+    STEADY_S,
+    GpuChoice,
+    UpOptions,
+    agent_specs,
+    box_id,
+    marathon_spec,
+    next_delay_s,
+)
+
+
+def options(**given: object) -> UpOptions:
+    return UpOptions(work_dir=Path("/state"), **given).checked()  # type: ignore[arg-type]
+
+
+def test_agents_take_one_port_after_another() -> None:
+    assert options(agents=3).agent_ports() == [5051, 5052, 5053]
+    assert options(agents=3, agent_port=0).agent_ports() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"agents": 0},
+        {"simulated_gpus": -1},
+        {"master_port": 5051},
+        {"agents": 4, "marathon_port": 5054},
+        {"master_port": 70000},
+    ],
+)
+def test_a_box_that_cannot_be_is_refused(given: dict[str, int]) -> None:
+    with pytest.raises(BadInput):
+        options(**given)
+
+
+def test_any_number_of_ports_may_be_left_open() -> None:
+    assert options(master_port=0, agent_port=0, marathon_port=0).master_port == 0
+
+
+def test_every_agent_has_simulated_gpus_of_its_own() -> None:
+    specs = agent_specs(options(agents=2, simulated_gpus=3), GpuChoice("simulated"))
+    assert all({"--gpu_driver=simulated", "--simulated_gpus=3"} <= set(spec.flags) for spec in specs)
+
+
+@given(agents=st.integers(1, 5), gpus=st.integers(0, 8))
+def test_real_gpus_are_dealt_out_once_each(agents: int, gpus: int) -> None:
+    specs = agent_specs(options(agents=agents, marathon_port=0), GpuChoice("nvml", tuple(range(gpus))))
+    if agents == 1:
+        assert "--gpu_driver=nvml" in specs[0].flags
+        return
+    dealt = [
+        index
+        for spec in specs
+        for flag in spec.flags
+        if flag.startswith("--nvidia_gpu_devices=")
+        for index in flag.partition("=")[2].split(",")
+    ]
+    assert sorted(map(int, dealt)) == list(range(gpus))
+    assert all(
+        ("--gpu_driver=none" in spec.flags) != any(flag.startswith("--nvidia_gpu_devices") for flag in spec.flags)
+        for spec in specs
+    )
+
+
+def test_two_boxes_share_no_cgroup_and_no_runtime_dir() -> None:
+    flags = [set(agent_specs(UpOptions(work_dir=Path(p)), GpuChoice("none"))[0].flags) for p in ("/a", "/b")]
+    assert not {flag for flag in flags[0] & flags[1] if "cgroups_root" in flag or "runtime_dir" in flag}
+    assert box_id(Path("/a")) != box_id(Path("/b"))
+
+
+def test_marathon_runs_in_the_role_of_dcos() -> None:
+    assert "--mesos_role=slave_public" in marathon_spec(options()).flags
+
+
+def test_a_restarted_service_waits_longer_each_time_and_forgets_it_when_it_ran_steadily() -> None:
+    delays, delay = [], None
+    for _ in range(10):
+        delay = next_delay_s(delay, ran_s=0.1)
+        delays.append(delay)
+    assert delays[0] == FIRST_DELAY_S
+    assert delays == sorted(delays)
+    assert delays[-1] == LONGEST_DELAY_S
+    assert next_delay_s(LONGEST_DELAY_S, ran_s=STEADY_S) == FIRST_DELAY_S

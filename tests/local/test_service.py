@@ -1,0 +1,84 @@
+"""A service of the box as a child process: real processes, with a double in place of the program."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.local import service as service_module
+from mesos_gpu.local.plan import ServiceSpec
+from mesos_gpu.local.record import is_alive
+from mesos_gpu.local.service import ServiceProcess
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Started:
+    """Makes services and stops them all at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.changed = asyncio.Event()
+        self.made: list[ServiceProcess] = []
+
+    def service(self, *flags: str, port: int = 0) -> ServiceProcess:
+        spec = ServiceSpec("double", "tests.local.service_double", port, "port", flags)
+        made = ServiceProcess(spec, self.folder, self.folder / "double.log", self.changed.set)
+        self.made.append(made)
+        return made
+
+
+@pytest.fixture
+async def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Started]:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(service_module, "next_delay_s", lambda *_: 0.01)
+    holder = Started(tmp_path)
+    yield holder
+    for made in holder.made:
+        await made.stop(signal.SIGKILL, 10)
+
+
+async def test_a_service_is_started_when_its_ready_file_is_there(started: Started) -> None:
+    service = await started.service().start()
+    assert service.url == "http://127.0.0.1:40001"
+    assert is_alive(service.pid, service.started)
+
+
+async def test_a_service_that_dies_comes_back_on_the_port_it_had(started: Started) -> None:
+    made = started.service()
+    first = await made.start("--master=127.0.0.1:5050")
+    os.kill(first.pid, signal.SIGKILL)
+    await started.changed.wait()
+    second = made.service
+    assert second is not None
+    assert second.pid != first.pid
+    assert second.url == first.url
+    assert b"--port=40001" in Path(f"/proc/{second.pid}/cmdline").read_bytes()
+    assert b"--master=127.0.0.1:5050" in Path(f"/proc/{second.pid}/cmdline").read_bytes()
+
+
+async def test_a_service_that_cannot_start_is_refused_in_its_own_words(started: Started) -> None:
+    with pytest.raises(Unavailable, match="double did not start: double: port 5050 is taken"):
+        await started.service("--fail=port 5050 is taken").start()
+
+
+async def test_a_stopped_service_stays_stopped(started: Started) -> None:
+    made = started.service()
+    service = await made.start()
+    await made.stop(signal.SIGTERM, 10)
+    assert not is_alive(service.pid, service.started)
+    assert not started.changed.is_set()
+    await made.stop(signal.SIGTERM, 10)
+
+
+async def test_a_service_that_ignores_its_signal_is_killed(started: Started) -> None:
+    made = started.service("--stubborn=1")
+    service = await made.start()
+    await made.stop(signal.SIGTERM, 0.05)
+    assert not is_alive(service.pid, service.started)
