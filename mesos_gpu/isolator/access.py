@@ -1,0 +1,40 @@
+"""Which devices a container may open: nodes to rules, the same for cgroup v1 and v2."""
+
+from __future__ import annotations
+
+from mesos_gpu.gpu.device import NVIDIA_MAJOR, DeviceNode, Gpu
+from mesos_gpu.isolator.plan import DeviceRule
+
+_ALL = "rwm"
+
+BASE_RULES: tuple[DeviceRule, ...] = (
+    # Any node may be made (by who has CAP_MKNOD), none of them thereby opened.
+    DeviceRule("c", None, None, "m"),
+    DeviceRule("b", None, None, "m"),
+    DeviceRule("c", 5, 1, _ALL),  # console
+    DeviceRule("c", 4, 0, _ALL),  # tty0
+    DeviceRule("c", 4, 1, _ALL),  # tty1
+    DeviceRule("c", 136, None, _ALL),  # pts/*
+    DeviceRule("c", 5, 2, _ALL),  # ptmx
+    DeviceRule("c", 10, 200, _ALL),  # net/tun
+    DeviceRule("c", 1, 3, _ALL),  # null
+    DeviceRule("c", 1, 5, _ALL),  # zero
+    DeviceRule("c", 1, 7, _ALL),  # full
+    DeviceRule("c", 5, 0, _ALL),  # tty
+    DeviceRule("c", 1, 9, _ALL),  # urandom
+    DeviceRule("c", 1, 8, _ALL),  # random
+)
+"""What every container may do with devices, after everything was denied.
+
+Source: Mesos `isolators/cgroups/subsystems/devices.cpp`, DEFAULT_WHITELIST_ENTRIES.
+"""
+
+
+def gpu_node(gpu: Gpu) -> DeviceNode:
+    """Return the node of a GPU as its container sees it: under its minor number, as libcuda looks for it."""
+    return DeviceNode(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor)
+
+
+def rule_for(node: DeviceNode) -> DeviceRule:
+    """Return the rule that lets a container make, read and write `node`, and no other device."""
+    return DeviceRule("c", node.major, node.minor, _ALL)

@@ -1,0 +1,96 @@
+"""Which GPUs each container holds, on disk: written before a container may use them, removed after it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from mesos_gpu.errors import BadInput, Unavailable
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.files import write_whole
+
+_SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGpu:
+    """One GPU as it was when it was given: what the container can open (`minor`), and which device that was."""
+
+    minor: int
+    uuid: str
+
+
+class _Document(msgspec.Struct):
+    container_id: str
+    gpus: list[HeldGpu]
+
+
+class Checkpoints:
+    """One JSON file per container that holds GPUs, in a directory of its own that is made when it is first needed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
+        """Record that the container holds `gpus`; it lasts when this returns.
+
+        Raises BadInput when the id cannot be a file's name, Unavailable when the file cannot be written (and then the
+        record is as it was).
+        """
+        path = self._path(container_id)
+        held = [HeldGpu(gpu.minor, gpu.uuid) for gpu in sorted(gpus)]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, msgspec.json.encode(_Document(container_id, held)))
+        except OSError as error:
+            raise Unavailable(f"cannot record the GPUs of container {container_id} in {path}: {error}") from error
+
+    def remove(self, container_id: str) -> None:
+        """Forget the container; nothing happens when it has no record. Raises Unavailable, BadInput.
+
+        A record that comes back after a power failure is that of an orphan, and cleaned up as one; once its GPUs are
+        on another's record it cannot come back, for both names are in one directory.
+        """
+        path = self._path(container_id)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise Unavailable(f"cannot remove {path}: {error}") from error
+
+    def load(self) -> Mapping[str, frozenset[HeldGpu]]:
+        """Return what every container holds. Raises Unavailable naming the file that cannot be read or understood."""
+        held: dict[str, frozenset[HeldGpu]] = {}
+        try:
+            for half_written in self._directory.glob(".*.tmp"):
+                half_written.unlink(missing_ok=True)
+            paths = sorted(self._directory.glob(f"[!.]*{_SUFFIX}"))
+        except OSError as error:
+            raise Unavailable(f"cannot read {self._directory}: {error}") from error
+        for path in paths:
+            document = _read(path)
+            held[document.container_id] = frozenset(document.gpus)
+        return held
+
+    def _path(self, container_id: str) -> Path:
+        if not container_id or container_id.startswith(".") or "/" in container_id or "\0" in container_id:
+            raise BadInput(f"'{container_id}' cannot be the id of a container")
+        return self._directory / f"{container_id}{_SUFFIX}"
+
+
+def _read(path: Path) -> _Document:
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=_Document)
+        if f"{document.container_id}{_SUFFIX}" != path.name:
+            raise msgspec.ValidationError(f"it is about container {document.container_id}")
+    except OSError as error:
+        raise Unavailable(f"cannot read {path}: {error}") from error
+    except msgspec.DecodeError as error:
+        # Guessing here could give one GPU to two containers.
+        raise Unavailable(
+            f"{path} does not say which GPUs its container holds ({error}); "
+            "once that container is gone, remove the file and start again"
+        ) from error
+    return document
