@@ -64,9 +64,9 @@ def _docker(app: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _container(app: Mapping[str, Any]) -> App | None:
     address = app.get("ipAddress")
-    if "container" not in app:
-        return {"type": "MESOS"} if address is not None else None
-    container = dict(app["container"])
+    if "container" not in app and address is None:
+        return None
+    container = dict(app.get("container", {"type": "MESOS"}))
     if "docker" in container:
         old = container["docker"]
         container["docker"] = {key: value for key, value in old.items() if key not in ("network", "portMappings")}

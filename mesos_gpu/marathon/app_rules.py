@@ -7,6 +7,7 @@ GPUs, roles, placement and deployment. Ports, networks, volumes and checks are i
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -135,7 +136,9 @@ def _constraint_problem(field: str, operator: str, value: str | None) -> tuple[s
         return "UNIQUE takes no value", "remove the third entry"
     if operator in ("LIKE", "UNLIKE"):
         try:
-            re.compile(_as_python_regex(value) if value is not None else "(")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # Java's nested sets
+                re.compile(_as_python_regex(value) if value is not None else "(")
         except re.error as error:
             return f"{operator} needs a regular expression: {error if value is not None else 'there is none'}", None
     if (operator == "MAX_PER" or (operator == "GROUP_BY" and value is not None)) and not re.fullmatch(

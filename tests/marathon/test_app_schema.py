@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mesos_gpu.marathon.app_schema import clean, shape_problems, unknown_keys, with_defaults
+
+SUGGESTIONS = [
+    ({"gpu": 1}, "/gpu", "did you mean `gpus`?"),
+    ({"cpu": 2}, "/cpu", "did you mean `cpus`?"),
+    ({"GPUS": 2}, "/GPUS", "did you mean `gpus`?"),
+    ({"memory": 64}, "/memory", "did you mean `mem`?"),
+    ({"image": "i"}, "/image", "did you mean `container.docker.image`?"),
+    ({"forcePullImage": True}, "/forcePullImage", "`forcePullImage` belongs to `container.docker`"),
+    ({"container": {"docker": {"img": 1}}}, "/container/docker/img", "did you mean `image`?"),
+    ({"healthChecks": [{"protocoll": "TCP"}]}, "/healthChecks(0)/protocoll", "did you mean `protocol`?"),
+    ({"xyzzy": 1}, "/xyzzy", None),
+]
+
+
+@pytest.mark.parametrize(("document", "path", "suggestion"), SUGGESTIONS)
+def test_an_unknown_key_is_named_with_the_nearest_known_one(
+    document: dict[str, Any], path: str, suggestion: str | None
+) -> None:
+    (problem,) = unknown_keys(document)
+    assert (problem.path, problem.suggestion) == (path, suggestion)
+
+
+@pytest.mark.parametrize(
+    "document", [{"env": {"ANY": "x"}, "labels": {"any": "x"}}, {"tasksRunning": 1}, {"gpus": None}]
+)
+def test_free_maps_and_keys_of_the_server_are_known(document: dict[str, Any]) -> None:
+    assert unknown_keys(document) == []
+
+
+def test_cleaning_takes_out_what_marathon_overlooks() -> None:
+    document = {"gpus": 2.0, "cpu": 1, "user": None, "killSelection": "oldest_first", "env": {"A": None}}
+    assert clean(document) == {"gpus": 2, "killSelection": "OLDEST_FIRST", "env": {"A": None}}
+
+
+def test_a_wrong_value_keeps_its_type_until_it_is_refused() -> None:
+    assert clean({"container": "x"}) == {"container": "x"}
+    assert [problem.path for problem in shape_problems({"id": "a", "container": "x"})] == ["/container"]
+
+
+def test_defaults_reach_into_lists_and_references() -> None:
+    filled = with_defaults({"portDefinitions": [{}], "healthChecks": [{}]})
+    assert filled["portDefinitions"] == [{"port": 0, "protocol": "tcp", "labels": {}}]
+    assert filled["healthChecks"][0]["gracePeriodSeconds"] == 300
+
+
+def test_defaults_are_not_shared_between_apps() -> None:
+    with_defaults({})["labels"]["x"] = "y"
+    assert with_defaults({})["labels"] == {}
+
+
+def test_a_free_object_may_be_as_deep_as_it_likes() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"x": deep}
+    document = {"id": "a", "residency": deep, "unknown": deep}
+    assert clean(document)["residency"] is deep
+    assert with_defaults(clean(document))["residency"] is deep
+    assert [problem.path for problem in unknown_keys(document)] == ["/unknown"]
+
+
+@pytest.mark.parametrize(
+    ("document", "advice"),
+    [
+        ({"cpus": "1.5"}, "write 1.5 without quotes"),
+        ({"labels": {"n": 1}}, 'write "1" in quotes'),
+        ({"requirePorts": "true"}, "write true without quotes"),
+        ({"args": "ls"}, 'write ["ls"]'),
+        ({"gpus": 1.5}, "GPUs are given out whole and never shared: write 2"),
+        ({"killSelection": "YOUNGEST"}, "did you mean `YOUNGEST_FIRST`?"),
+    ],
+)
+def test_a_wrong_value_comes_with_advice(document: dict[str, Any], advice: str) -> None:
+    (problem,) = shape_problems({"id": "a", **document})
+    assert problem.suggestion == advice

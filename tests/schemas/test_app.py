@@ -1,0 +1,83 @@
+"""schemas/app.json as an editor sees it: valid, described, with defaults that fit, good for the examples."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+SCHEMA = json.loads(files("mesos_gpu.schemas").joinpath("app.json").read_text("utf-8"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*-gpu-test.json"))
+
+
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+        for value in schema.values():
+            yield from parts(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from parts(value)
+
+
+def test_the_schema_is_a_valid_2020_12_schema() -> None:
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_the_examples_are_valid(path: Path) -> None:
+    jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+
+
+def test_the_examples_are_the_documents_of_the_dcos_guide() -> None:
+    simple = {
+        "id": "simple-gpu-test",
+        "acceptedResourceRoles": ["slave_public", "*"],
+        "cmd": "while [ true ] ; do nvidia-smi; sleep 5; done",
+        "cpus": 1,
+        "mem": 128,
+        "disk": 0,
+        "gpus": 1,
+        "instances": 1,
+    }
+    docker = {**simple, "id": "docker-gpu-test", "container": {"type": "MESOS", "docker": {"image": "nvidia/cuda"}}}
+    assert [json.loads(path.read_text()) for path in EXAMPLES] == [docker, simple]
+
+
+def test_every_key_of_an_app_is_described() -> None:
+    resolved = {
+        key: {**SCHEMA["$defs"].get(str(item.get("$ref")).rpartition("/")[2], {}), **item}
+        for key, item in SCHEMA["properties"].items()
+    }
+    assert [key for key, item in resolved.items() if not item.get("description")] == []
+
+
+def test_every_reference_leads_somewhere_and_every_definition_is_used() -> None:
+    used = {part["$ref"] for part in parts(SCHEMA) if isinstance(part.get("$ref"), str)}
+    assert used == {f"#/$defs/{name}" for name in SCHEMA["$defs"]}
+
+
+def test_every_default_is_valid() -> None:
+    for part in parts(SCHEMA):
+        if "default" in part and ("type" in part or "$ref" in part):
+            jsonschema.validate(part["default"], {**part, "$defs": SCHEMA["$defs"]})
+
+
+def test_every_pattern_compiles_and_is_anchored() -> None:
+    for part in parts(SCHEMA):
+        if isinstance(part.get("pattern"), str):
+            re.compile(part["pattern"])
+            assert part["pattern"].startswith("^")
+            assert part["pattern"].endswith("$")
+
+
+def test_the_id_pattern_judges_many_slashes_quickly() -> None:
+    assert not re.search(SCHEMA["$defs"]["appId"]["pattern"], "/" * 5_000 + "!")
+    assert not re.search(SCHEMA["$defs"]["appId"]["pattern"], "a-" * 5_000 + "!")
