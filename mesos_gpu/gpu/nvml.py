@@ -27,21 +27,22 @@ _UNUSABLE = frozenset({8, 11, 15, 16, 17})
 """NVML's word that the device itself is lost: power, interrupts, off the bus, needs a reset, blocked by the system."""
 
 
-class Binding(Protocol):
+class _Binding(Protocol):
     """The part of pynvml that is used; names and meaning are NVML's own."""
 
-    NVMLError: type[Exception]
-    nvmlInit: Callable[[], None]
-    nvmlShutdown: Callable[[], None]
-    nvmlSystemGetDriverVersion: Callable[[], str | bytes]
-    nvmlDeviceGetCount: Callable[[], int]
-    nvmlDeviceGetHandleByIndex: Callable[[int], Any]
-    nvmlDeviceGetMinorNumber: Callable[[Any], int]
-    nvmlDeviceGetUUID: Callable[[Any], str | bytes]
-    nvmlDeviceGetName: Callable[[Any], str | bytes]
-    nvmlDeviceGetMemoryInfo: Callable[[Any], Any]
-    nvmlDeviceGetPciInfo: Callable[[Any], Any]
-    nvmlDeviceGetMigMode: Callable[[Any], Sequence[int]]
+    @property
+    def NVMLError(self) -> type[Exception]: ...
+    def nvmlInit(self) -> None: ...
+    def nvmlShutdown(self) -> None: ...
+    def nvmlSystemGetDriverVersion(self) -> str | bytes: ...
+    def nvmlDeviceGetCount(self) -> int: ...
+    def nvmlDeviceGetHandleByIndex(self, index: int, /) -> Any: ...
+    def nvmlDeviceGetMinorNumber(self, handle: Any, /) -> int: ...
+    def nvmlDeviceGetUUID(self, handle: Any, /) -> str | bytes: ...
+    def nvmlDeviceGetName(self, handle: Any, /) -> str | bytes: ...
+    def nvmlDeviceGetMemoryInfo(self, handle: Any, /) -> Any: ...
+    def nvmlDeviceGetPciInfo(self, handle: Any, /) -> Any: ...
+    def nvmlDeviceGetMigMode(self, handle: Any, /) -> Sequence[int]: ...
 
 
 class NvmlDriver:
@@ -56,7 +57,7 @@ class NvmlDriver:
 
     def __init__(
         self,
-        nvml: Binding = pynvml,
+        nvml: _Binding = pynvml,
         *,
         proc_devices: Path = PROC_DEVICES,
         dev: Path = DEV,
@@ -145,7 +146,7 @@ class NvmlDriver:
             raise DeviceError(f"NVML could not {doing}: {error}") from error
 
 
-def find_nvml(nvml: Binding = pynvml) -> NvmlDriver | None:
+def find_nvml(nvml: _Binding = pynvml) -> NvmlDriver | None:
     """Return the driver where NVML answers, else None with the reason in the log."""
     try:
         return NvmlDriver(nvml)

@@ -41,7 +41,7 @@ def discover_gpus(
     if devices is None:
         raise BadFlag(
             "resources",
-            f"'gpus:{gpus_asked}' needs --nvidia_gpu_devices to say which; without either, all {len(found)} GPUs are used",
+            f"'gpus:{gpus_asked}' needs --nvidia_gpu_devices to say which; without both, all {len(found)} are used",
         )
     chosen = _chosen(devices, found)
     if len(chosen) != gpus_asked:

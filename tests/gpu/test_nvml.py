@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import DeviceError
+from mesos_gpu.gpu.nvml import NvmlDriver, find_nvml
+from tests.gpu.fake_nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, LIBRARY_NOT_FOUND, NOT_SUPPORTED, FakeNvml, fake_gpus
+
+STUB = Path(__file__).parent / "nvml_stub.c"
+
+
+def test_gpu_carries_what_nvml_reports() -> None:
+    nvml = FakeNvml(fake_gpus(1))
+    nvml.gpus[0].minor = 3
+    (gpu,) = NvmlDriver(nvml).gpus()
+    assert (gpu.minor, gpu.index, gpu.uuid, gpu.name) == (3, 0, "GPU-00000000", "Fake H200")
+    assert (gpu.memory_mib, gpu.bus_id, gpu.mig_enabled) == (143771, "00000000:17:00.0", False)
+
+
+def test_what_the_driver_does_not_report_is_none() -> None:
+    nvml = FakeNvml(fake_gpus(1))
+    nvml.gpus[0].errors = dict.fromkeys(("memory", "pci", "mig"), NOT_SUPPORTED)
+    (gpu,) = NvmlDriver(nvml).gpus()
+    assert (gpu.memory_mib, gpu.bus_id, gpu.mig_enabled) == (None, None, None)
+
+
+def test_text_as_bytes_from_an_old_binding_is_understood() -> None:
+    nvml = FakeNvml(fake_gpus(1))
+    nvml.gpus[0].name = b"Fake K80"
+    assert NvmlDriver(nvml).gpus()[0].name == "Fake K80"
+
+
+@pytest.mark.parametrize("asked", ["handle", "minor", "uuid", "name", "memory", "mig"])
+def test_one_dead_gpu_does_not_stop_the_rest(asked: str, caplog: pytest.LogCaptureFixture) -> None:
+    nvml = FakeNvml(fake_gpus(3))
+    nvml.gpus[1].errors = {asked: GPU_IS_LOST}
+    driver = NvmlDriver(nvml)
+    assert [gpu.index for gpu in driver.gpus()] == [0, 2]
+    assert caplog.messages == [f"GPU 1 is left out: error {GPU_IS_LOST}"]
+    driver.gpus()
+    assert len(caplog.messages) == 1, "the same reason is said once"
+
+
+def test_gpu_in_mig_mode_is_left_out_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    nvml = FakeNvml(fake_gpus(2))
+    nvml.gpus[0].mig = (1, 1)
+    assert [gpu.index for gpu in NvmlDriver(nvml).gpus()] == [1]
+    assert "MIG" in caplog.text
+    assert "GPU 0" in caplog.text
+
+
+@pytest.mark.parametrize("version", ["340.28", "331.62", "9.99"])
+def test_driver_that_is_too_old_is_refused_with_its_version(version: str) -> None:
+    nvml = FakeNvml(version=version)
+    with pytest.raises(DeviceError, match=f"{version}; at least 340.29"):
+        NvmlDriver(nvml)
+    assert nvml.opened == 0, "NVML is let go"
+
+
+@pytest.mark.parametrize("version", ["340.29", "340.107", "550.54.15"])
+def test_driver_that_is_new_enough_is_taken(version: str) -> None:
+    assert NvmlDriver(FakeNvml(version=version)).version == version
+
+
+def test_version_that_is_none_is_refused() -> None:
+    with pytest.raises(DeviceError, match="'unknown'"):
+        NvmlDriver(FakeNvml(version="unknown"))
+
+
+def test_error_says_what_was_being_done() -> None:
+    with pytest.raises(DeviceError, match="NVML could not start: error 18"):
+        NvmlDriver(FakeNvml(init_error=18))
+
+
+def test_nvml_is_opened_once_and_closed_when_asked() -> None:
+    nvml = FakeNvml(fake_gpus(2))
+    driver = NvmlDriver(nvml)
+    driver.gpus()
+    driver.gpus()
+    assert nvml.opened == 1
+    driver.close()
+    assert nvml.opened == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [(LIBRARY_NOT_FOUND, logging.INFO), (DRIVER_NOT_LOADED, logging.INFO), (18, logging.WARNING)],
+)
+def test_machine_without_nvml_is_ordinary_and_a_broken_one_is_told(
+    code: int, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert find_nvml(FakeNvml(init_error=code)) is None
+    assert [record.levelno for record in caplog.records] == [level]
+
+
+def test_nvml_that_answers_is_found() -> None:
+    driver = find_nvml(FakeNvml(fake_gpus(2)))
+    assert driver is not None
+    assert len(driver.gpus()) == 2
+
+
+PROGRAM = """
+from pathlib import Path
+from mesos_gpu.gpu.nvml import NvmlDriver
+driver = NvmlDriver()
+print(driver.version)
+for gpu in driver.gpus():
+    print(gpu.index, gpu.minor, gpu.uuid, gpu.name, gpu.memory_mib, gpu.bus_id, gpu.mig_enabled, sep="|")
+driver.close()
+"""
+
+
+@pytest.fixture
+def run_with_stub(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Return a function that runs PROGRAM in a process whose libnvidia-ml.so.1 is the stub, told to answer so."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler to build a libnvidia-ml.so.1 with")
+    library = tmp_path / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, STUB], check=True)
+
+    def run(answers: str) -> subprocess.CompletedProcess[str]:
+        environment = {"LD_LIBRARY_PATH": str(tmp_path), "STUB_GPUS": answers, "PATH": "/usr/bin:/bin"}
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=Path(__file__).parents[2],
+        )
+
+    return run
+
+
+def test_binding_and_a_shared_library_agree(
+    run_with_stub: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    # "minor:error:mig" for each GPU: the second is lost, the third is in MIG mode, the fourth knows no MIG.
+    done = run_with_stub("2:0:0 1:15:0 0:0:1 5:0:-1")
+    assert done.stdout.splitlines() == [
+        "550.54.15",
+        "0|2|GPU-stub-0|Stub GPU|81920|00000000:10:00.0|False",
+        "3|5|GPU-stub-3|Stub GPU|81920|00000000:13:00.0|None",
+    ]
+    assert "GPU 1 is left out: GPU is lost" in done.stderr
+    assert "GPU 2 (GPU-stub-2) is left out" in done.stderr
+
+
+def test_library_without_a_driver_behind_it_is_an_error_in_words(
+    run_with_stub: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    done = run_with_stub("")
+    assert done.returncode != 0
+    assert "DeviceError: NVML could not start: Driver Not Loaded" in done.stderr

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import BadFlag, DeviceError
+from mesos_gpu.gpu.simulated import MAX_GPUS, UVM_MAJORS, SimulatedDriver
+
+
+def devices(tmp_path: Path, *majors: int) -> Path:
+    path = tmp_path / "devices"
+    path.write_text("Character devices:\n" + "".join(f"{major:3d} driver{major}\n" for major in majors))
+    return path
+
+
+def test_gpus_are_the_same_after_every_restart() -> None:
+    assert SimulatedDriver(4).gpus() == SimulatedDriver(4).gpus()
+    assert SimulatedDriver(8).gpus()[:4] == SimulatedDriver(4).gpus()
+
+
+def test_name_says_that_it_is_simulated() -> None:
+    assert all("Simulated" in gpu.name for gpu in SimulatedDriver(4).gpus())
+
+
+def test_uuids_are_pinned() -> None:
+    # Written into checkpoints and seen by users: they must not change between releases.
+    assert SimulatedDriver(1).gpus()[0].uuid == "GPU-993032c2-8766-59af-8621-51aaf2273cd2"
+
+
+@pytest.mark.parametrize("count", [-1, MAX_GPUS + 1])
+def test_impossible_count_is_refused(count: int) -> None:
+    with pytest.raises(BadFlag, match=str(count)):
+        SimulatedDriver(count)
+
+
+def test_most_gpus_keep_clear_of_modeset_and_control() -> None:
+    assert max(gpu.minor for gpu in SimulatedDriver(MAX_GPUS).gpus()) == 253
+
+
+def test_taken_major_is_avoided(tmp_path: Path) -> None:
+    driver = SimulatedDriver(1, proc_devices=devices(tmp_path, UVM_MAJORS[0], UVM_MAJORS[1]))
+    assert {node.major for node in driver.control_nodes()} == {195, UVM_MAJORS[2]}
+
+
+def test_no_free_major_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match="no major number"):
+        SimulatedDriver(1, proc_devices=devices(tmp_path, *UVM_MAJORS))
+
+
+def test_block_devices_do_not_take_character_majors(tmp_path: Path) -> None:
+    path = tmp_path / "devices"
+    path.write_text(f"Character devices:\n  1 mem\n\nBlock devices:\n{UVM_MAJORS[0]} disk\n")
+    assert SimulatedDriver(0, proc_devices=path).control_nodes()[1].major == UVM_MAJORS[0]
+
+
+def test_real_driver_beside_simulated_gpus_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        SimulatedDriver(1, proc_devices=devices(tmp_path, 195))
+    assert "real NVIDIA driver" in caplog.text
