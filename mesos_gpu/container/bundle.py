@@ -1,0 +1,149 @@
+"""A container as an OCI runtime reads it: `config.json` of the OCI runtime specification 1.0.2. Pure.
+
+Without an image a container's root is the host's own file system, as in Mesos; `mounts.mount_host_root` prepares it
+once for all containers. Because a runtime creates missing mount points in the root it is given, which here would be on
+the host itself, every mount point below exists on any host (/proc, /dev) or lies in the container's own /dev.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mesos_gpu.container.config import ContainerConfig
+from mesos_gpu.container.users import HostUser
+from mesos_gpu.errors import ContainerError
+from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+CAPABILITIES = (
+    "CAP_AUDIT_WRITE",
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_MKNOD",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_NET_RAW",
+    "CAP_SETFCAP",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+    "CAP_SETUID",
+    "CAP_SYS_CHROOT",
+)
+"""What Docker leaves to a container by default. CAP_SYS_ADMIN is not in it: with it /sys could be made writable."""
+
+MASKED_PATHS = ("/proc/kcore", "/proc/keys", "/proc/timer_list")
+READONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+MIN_CPU_SHARES, SHARES_PER_CPU = 2, 1024
+CFS_PERIOD_US, MIN_CFS_QUOTA_US = 100_000, 1_000
+MIN_MEM_BYTES = 32 << 20
+"""Mesos' floors; `slave/containerizer/mesos/isolators/cgroups/constants.hpp`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSetting:
+    """What is the same for all containers of one agent.
+
+    `rootfs` is where the host's file system is mounted for containers; `init` the command that becomes process 1, to
+    which the container's command is appended; `base_rules` are the devices every container may use; with `cfs_quota`
+    a container gets no more CPU than it asked for even when the machine is idle (Mesos' --cgroups_enable_cfs).
+    """
+
+    rootfs: str
+    cgroups_root: str
+    init: tuple[str, ...]
+    base_rules: tuple[DeviceRule, ...]
+    cfs_quota: bool = False
+
+
+def compose(config: ContainerConfig, plan: LaunchPlan, user: HostUser, host: HostSetting) -> dict[str, Any]:
+    """Return the document of config.json. Raises ContainerError for a device node of `plan` outside /dev."""
+    capabilities = list(CAPABILITIES)
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False,
+            "user": {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)},
+            "args": [*host.init, *config.argv],
+            "env": [f"{name}={value}" for name, value in environment(config.environment, plan).items()],
+            "cwd": str(config.sandbox),
+            "capabilities": {"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
+            "noNewPrivileges": False,
+        },
+        "root": {"path": host.rootfs, "readonly": False},
+        "mounts": [*BASE_MOUNTS, *(_bind(m.source, m.destination, m.read_only) for m in plan.mounts)],
+        "linux": {
+            "namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}],
+            "cgroupsPath": f"/{host.cgroups_root}/{config.container_id}",
+            "resources": {
+                "devices": device_rules((*host.base_rules, *plan.rules)),
+                "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota),
+                "memory": {"limit": max(config.mem_bytes, MIN_MEM_BYTES)},
+            },
+            "devices": [_node(plan, index) for index in range(len(plan.nodes))],
+            "rootfsPropagation": "rslave",
+            "maskedPaths": list(MASKED_PATHS),
+            "readonlyPaths": list(READONLY_PATHS),
+        },
+    }
+
+
+def environment(given: Mapping[str, str], plan: LaunchPlan) -> dict[str, str]:
+    """Return the container's variables: `given`, then what `plan` sets, then what it appends to lists such as PATH."""
+    variables = {"PATH": DEFAULT_PATH, **given, **plan.environment}
+    for name, entries in plan.search_paths.items():
+        listed = [entry for entry in variables.get(name, "").split(":") if entry]
+        listed.extend(entry for entry in entries if entry not in listed)
+        variables[name] = ":".join(listed)
+    return variables
+
+
+def device_rules(allowed: Sequence[DeviceRule]) -> list[dict[str, Any]]:
+    """Return the device list: nothing, except `allowed`."""
+    rules: list[dict[str, Any]] = [{"allow": False, "access": "rwm"}]
+    for rule in allowed:
+        numbers = {"major": rule.major, "minor": rule.minor}
+        present = {name: number for name, number in numbers.items() if number is not None}
+        rules.append({"allow": True, "type": rule.type, **present, "access": rule.access})
+    return rules
+
+
+def cpu_limits(cpus_milli: int, *, cfs_quota: bool) -> dict[str, int]:
+    """Return the share of a busy machine and, with `cfs_quota`, the most of an idle one too."""
+    shares = max(cpus_milli * SHARES_PER_CPU // 1000, MIN_CPU_SHARES)
+    if not cfs_quota:
+        return {"shares": shares}
+    quota = max(cpus_milli * CFS_PERIOD_US // 1000, MIN_CFS_QUOTA_US)
+    return {"shares": shares, "quota": quota, "period": CFS_PERIOD_US}
+
+
+def _mount(destination: str, kind: str, source: str, *options: str) -> dict[str, Any]:
+    return {"destination": destination, "type": kind, "source": source, "options": list(options)}
+
+
+def _bind(source: str, destination: str, read_only: bool) -> dict[str, Any]:
+    return _mount(destination, "bind", source, "rbind", "ro" if read_only else "rw", "nosuid", "nodev")
+
+
+def _node(plan: LaunchPlan, index: int) -> dict[str, Any]:
+    node = plan.nodes[index]
+    if not node.path.startswith("/dev/") or ".." in node.path.split("/"):
+        raise ContainerError(f"the device node {node.path} is not below /dev; making it would change the host")
+    numbers = {"major": node.major, "minor": node.minor}
+    return {"path": node.path, "type": "c", **numbers, "fileMode": node.mode, "uid": node.uid, "gid": node.gid}
+
+
+BASE_MOUNTS = (
+    _mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
+    # Device nodes must work here, so no nodev. The runtime fills it with null, zero, full, random, urandom and tty.
+    _mount("/dev", "tmpfs", "tmpfs", "nosuid", "noexec", "strictatime", "mode=755", "size=65536k"),
+    _mount("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"),
+    # No size: half the memory, as on a host. Containers with 64 MiB here are the classic way to break GPU programs.
+    _mount("/dev/shm", "tmpfs", "shm", "nosuid", "nodev", "mode=1777"),
+    _mount("/dev/mqueue", "mqueue", "mqueue", "nosuid", "noexec", "nodev"),
+)

@@ -1,0 +1,91 @@
+"""Reading and writing cgroup control files, alike in both versions."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from mesos_gpu.errors import Unavailable
+
+Statistics = dict[str, float | int]
+"""Numbers of one container by the field names of Mesos' ResourceStatistics."""
+
+
+def make_root(folders: Iterable[Path]) -> None:
+    """Make the root cgroup in each hierarchy. Raises Unavailable when the kernel refuses."""
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(
+                f"no permission for cgroups: cannot make {folder}: {error.strerror}; run the agent as root on the "
+                "host, or in a container that may write to its cgroups"
+            ) from error
+
+
+def read_pids(folder: Path, name: str = "cgroup.procs") -> frozenset[int]:
+    """Return the numbers in `cgroup.procs` (or a file of that kind) of a folder and all below it."""
+    pids: set[int] = set()
+    for below, _, files in os.walk(folder):
+        if name in files:
+            text = read_text(Path(below) / name) or ""
+            pids.update(int(line) for line in text.split() if line != "0")  # 0: not in our pid namespace
+    return frozenset(pids)
+
+
+def remove_tree(folder: Path) -> bool:
+    """Remove a cgroup and those below it; False while one is busy."""
+    for below, _, _ in os.walk(folder, topdown=False):
+        try:
+            os.rmdir(below)  # noqa: PTH106 - Path.rmdir says no more, and this is one call per controller
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
+                return False
+            raise
+    return True
+
+
+def signal_pids(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to each process that is still there."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def read_text(path: Path) -> str | None:
+    """Return a control file's text; None when the cgroup or the file is not there (any more)."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ENODEV:  # the cgroup went while the file was open
+            return None
+        raise
+
+
+def read_number(path: Path) -> int | None:
+    """Return a control file's number; None when it is missing or says `max`."""
+    text = read_text(path)
+    return int(text) if text is not None and text.strip().isdecimal() else None
+
+
+def read_table(path: Path) -> dict[str, int]:
+    """Return a control file of lines `name number`."""
+    pairs = (line.split() for line in (read_text(path) or "").splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
+
+
+Column = tuple[str, str, Callable[[int], float | int]]
+
+
+def rename(table: Mapping[str, int], columns: Sequence[Column]) -> Statistics:
+    """Return the numbers of `table` under Mesos' names and in its units; what is missing stays missing."""
+    return {theirs: convert(table[ours]) for theirs, ours, convert in columns if ours in table}

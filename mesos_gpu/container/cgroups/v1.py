@@ -1,0 +1,143 @@
+"""cgroup version 1: one tree per controller, and no way to kill or wait for a whole cgroup."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from mesos_gpu.container.cgroups.files import (
+    Column,
+    Statistics,
+    make_root,
+    read_number,
+    read_pids,
+    read_table,
+    remove_tree,
+    rename,
+    signal_pids,
+)
+
+CPU: tuple[Column, ...] = (
+    ("cpus_nr_periods", "nr_periods", int),
+    ("cpus_nr_throttled", "nr_throttled", int),
+    ("cpus_throttled_time_secs", "throttled_time", lambda ns: ns / 1e9),
+)
+MEMORY: tuple[Column, ...] = (
+    ("mem_rss_bytes", "total_rss", int),
+    ("mem_anon_bytes", "total_rss", int),
+    ("mem_cache_bytes", "total_cache", int),
+    ("mem_file_bytes", "total_cache", int),
+    ("mem_mapped_file_bytes", "total_mapped_file", int),
+    ("mem_unevictable_bytes", "total_unevictable", int),
+)
+
+
+class CgroupsV1:
+    """All version 1 hierarchies of this machine as one; `hierarchies` maps each controller to its mount."""
+
+    version = 1
+
+    def __init__(self, root: str, hierarchies: Mapping[str, Path]) -> None:
+        self._root = root
+        self._by_controller = dict(hierarchies)
+        self._mounts = tuple(dict.fromkeys(hierarchies.values()))
+
+    def check(self) -> None:
+        """Make the root cgroup everywhere; raises Unavailable when the kernel refuses."""
+        make_root(mount / self._root for mount in self._mounts)
+
+    def pids(self, container_id: str) -> frozenset[int]:
+        """Return the processes that are in the container's cgroup of any hierarchy."""
+        return frozenset().union(*(read_pids(folder) for folder in self._folders(container_id)))
+
+    def kill(self, container_id: str) -> None:
+        """Send SIGKILL to every process in it; a fork may escape one call, so call until `remove` succeeds."""
+        signal_pids(self.pids(container_id), signal.SIGKILL)
+
+    def remove(self, container_id: str) -> bool:
+        """Remove it from all hierarchies; False while one is busy."""
+        return all([remove_tree(folder) for folder in self._folders(container_id)])
+
+    def remove_root(self) -> None:
+        """Remove the root cgroup from the hierarchies where nothing is in it."""
+        for mount in self._mounts:
+            folder = mount / self._root
+            while folder != mount:  # the root may be several levels deep
+                try:
+                    folder.rmdir()
+                except OSError:
+                    break
+                folder = folder.parent
+
+    def usage(self, container_id: str) -> Statistics:
+        """Return CPU time, memory and processes."""
+        devices, memory = self._folder("devices", container_id), self._folder("memory", container_id)
+        found: Statistics = {
+            "processes": len(read_pids(devices)),
+            "threads": len(read_pids(devices, "tasks")),
+        }
+        times = (("cpus_user_time_secs", "cpuacct.usage_user"), ("cpus_system_time_secs", "cpuacct.usage_sys"))
+        for name, file in times:
+            nanoseconds = read_number(self._folder("cpuacct", container_id) / file)
+            if nanoseconds is not None:
+                found[name] = nanoseconds / 1e9
+        total = read_number(memory / "memory.usage_in_bytes")
+        if total is not None:
+            found["mem_total_bytes"] = total
+        found.update(rename(read_table(self._folder("cpu", container_id) / "cpu.stat"), CPU))
+        found.update(rename(read_table(memory / "memory.stat"), MEMORY))
+        return found
+
+    def oom_kills(self, container_id: str) -> int:
+        """Return the kernel's count (memory.failcnt does not count this)."""
+        return read_table(self._folder("memory", container_id) / "memory.oom_control").get("oom_kill", 0)
+
+    def mem_max_bytes(self, container_id: str) -> int | None:
+        """Return the highest memory.usage_in_bytes there was."""
+        return read_number(self._folder("memory", container_id) / "memory.max_usage_in_bytes")
+
+    def watch_oom(self, container_id: str) -> EventWatch | None:
+        """Return an eventfd that the kernel writes to when the limit is hit (and when the cgroup goes)."""
+        try:
+            return EventWatch(self._folder("memory", container_id))
+        except OSError:
+            return None
+
+    def _folder(self, controller: str, container_id: str) -> Path:
+        mount = self._by_controller.get(controller, self._by_controller["devices"])
+        return mount / self._root / container_id
+
+    def _folders(self, container_id: str) -> list[Path]:
+        return [mount / self._root / container_id for mount in self._mounts]
+
+
+class EventWatch:
+    """An eventfd that the kernel writes to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._control = folder / "memory.oom_control"
+        self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        try:
+            with self._control.open() as control:
+                (folder / "cgroup.event_control").write_text(f"{self._fd} {control.fileno()}")
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._fd
+
+    def drain(self) -> bool:
+        """Reset the count; the kernel counts nothing but limits that were hit, and the end of the cgroup."""
+        try:
+            os.eventfd_read(self._fd)
+        except BlockingIOError:
+            return False
+        return self._control.exists()
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._fd)

@@ -1,0 +1,135 @@
+"""cgroup version 2: one tree for all controllers."""
+
+from __future__ import annotations
+
+import select
+import signal
+from pathlib import Path
+
+from mesos_gpu.container.cgroups.files import (
+    Column,
+    Statistics,
+    make_root,
+    read_number,
+    read_pids,
+    read_table,
+    remove_tree,
+    rename,
+    signal_pids,
+)
+
+CPU: tuple[Column, ...] = (
+    ("cpus_user_time_secs", "user_usec", lambda us: us / 1e6),
+    ("cpus_system_time_secs", "system_usec", lambda us: us / 1e6),
+    ("cpus_nr_periods", "nr_periods", int),
+    ("cpus_nr_throttled", "nr_throttled", int),
+    ("cpus_throttled_time_secs", "throttled_usec", lambda us: us / 1e6),
+)
+MEMORY: tuple[Column, ...] = (
+    ("mem_rss_bytes", "anon", int),
+    ("mem_anon_bytes", "anon", int),
+    ("mem_cache_bytes", "file", int),
+    ("mem_file_bytes", "file", int),
+    ("mem_mapped_file_bytes", "file_mapped", int),
+    ("mem_unevictable_bytes", "unevictable", int),
+)
+
+
+class CgroupsV2:
+    """The cgroup2 tree mounted at `mount`."""
+
+    version = 2
+
+    def __init__(self, root: str, mount: Path) -> None:
+        self._mount, self._root = mount, mount / root
+
+    def check(self) -> None:
+        """Make the root cgroup; raises Unavailable when the kernel refuses."""
+        make_root([self._root])
+
+    def pids(self, container_id: str) -> frozenset[int]:
+        """Return the processes in it and below it."""
+        return read_pids(self._root / container_id)
+
+    def kill(self, container_id: str) -> None:
+        """Send SIGKILL to every process in it, in one step where the kernel can (5.14)."""
+        try:
+            (self._root / container_id / "cgroup.kill").write_text("1")
+        except OSError:
+            signal_pids(self.pids(container_id), signal.SIGKILL)
+
+    def remove(self, container_id: str) -> bool:
+        """Remove it; False while it is busy."""
+        return remove_tree(self._root / container_id)
+
+    def remove_root(self) -> None:
+        """Remove the root cgroup if nothing is in it."""
+        folder = self._root
+        while folder != self._mount:
+            try:
+                folder.rmdir()
+            except OSError:
+                break
+            folder = folder.parent
+
+    def usage(self, container_id: str) -> Statistics:
+        """Return CPU time, memory and processes."""
+        folder = self._root / container_id
+        found: Statistics = {
+            "processes": len(read_pids(folder)),
+            "threads": len(read_pids(folder, "cgroup.threads")),
+        }
+        total = read_number(folder / "memory.current")
+        if total is not None:
+            found["mem_total_bytes"] = total
+        found.update(rename(read_table(folder / "cpu.stat"), CPU))
+        found.update(rename(read_table(folder / "memory.stat"), MEMORY))
+        return found
+
+    def oom_kills(self, container_id: str) -> int:
+        """Return the kernel's count."""
+        return read_table(self._root / container_id / "memory.events").get("oom_kill", 0)
+
+    def mem_max_bytes(self, container_id: str) -> int | None:
+        """Return the highest memory.current there was (kernel 5.19)."""
+        return read_number(self._root / container_id / "memory.peak")
+
+    def watch_oom(self, container_id: str) -> ChangeWatch | None:
+        """Return a watch of memory.events, which also changes for reasons other than OOM."""
+        try:
+            return ChangeWatch(self._root / container_id / "memory.events")
+        except OSError:
+            return None
+
+
+class ChangeWatch:
+    """Readable when a control file has changed.
+
+    Such files are always readable and report a change as EPOLLPRI; an epoll of that one event, itself watched for
+    reading, turns this into what an event loop understands.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._file.read()  # changes count from the last read
+        self._epoll = select.epoll()
+        self._epoll.register(self._file, select.EPOLLPRI)
+
+    def fileno(self) -> int:
+        """Return the descriptor of the epoll."""
+        return self._epoll.fileno()
+
+    def drain(self) -> bool:
+        """Read the file, from when on changes count, and say whether it tells of an OOM kill."""
+        self._file.seek(0)
+        try:
+            lines = self._file.read().splitlines()
+        except OSError:  # the cgroup is gone
+            self._epoll.unregister(self._file)
+            return False
+        return any(line.startswith(b"oom_kill ") and not line.endswith(b" 0") for line in lines)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._epoll.close()
+        self._file.close()

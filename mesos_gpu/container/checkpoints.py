@@ -1,0 +1,74 @@
+"""What is on disk of each container, so that a restarted agent finds its containers again.
+
+One JSON file per container, replaced whole. It is written before the step it names is taken, and outlives the process,
+not the machine: a record of an earlier boot describes a container that is gone, so no fsync is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mesos_gpu.container.config import CONTAINER_ID, Termination
+
+Step = Literal["preparing", "running", "ended"]
+"""preparing: anything may exist or not. running: `pid` is its init. ended: see `termination`; may need releasing."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One container. The start times are those of `processes.read_start_time`."""
+
+    container_id: str
+    step: Step
+    boot_id: str
+    sandbox: str
+    cpus_milli: int = 0
+    mem_bytes: int = 0
+    gpus: int = 0
+    pid: int | None = None
+    pid_start_time: int | None = None
+    conmon_pid: int | None = None
+    conmon_start_time: int | None = None
+    termination: Termination | None = None
+
+
+class Checkpoints:
+    """The records in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._encoder, self._decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Record)
+
+    def save(self, record: Record) -> None:
+        """Replace the record of that container; after a kill at any moment the old or the new one is there, whole."""
+        path = self._folder / f"{record.container_id}.json"
+        new = path.with_suffix(".new")
+        new.write_bytes(self._encoder.encode(record))
+        os.replace(new, path)  # noqa: PTH105 - as in every other atomic write
+
+    def forget(self, container_id: str) -> None:
+        """Remove the record; nothing happens without one."""
+        (self._folder / f"{container_id}.json").unlink(missing_ok=True)
+
+    def load(self) -> dict[str, Record | None]:
+        """Return all records by container id; None for one that cannot be read. Makes the folder if need be."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        found: dict[str, Record | None] = {}
+        for path in sorted(self._folder.iterdir()):
+            if path.suffix != ".json" or not CONTAINER_ID.fullmatch(path.stem):
+                path.unlink()  # a replacement that was not finished
+                continue
+            try:
+                record = self._decoder.decode(path.read_bytes())
+            except msgspec.DecodeError:
+                record = None
+            found[path.stem] = record if record is not None and record.container_id == path.stem else None
+        return found
+
+
+def read_boot_id() -> str:
+    """Return the kernel's name for this boot of the machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,0 +1,88 @@
+"""What a container is asked to be, and how it ended."""
+
+from __future__ import annotations
+
+import re
+import signal as signals
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mesos_gpu.errors import BadInput
+
+CONTAINER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
+"""Ids become folder and cgroup names as they are, so nothing that a path or a cgroup reads differently."""
+
+SIGNALLED = 128
+"""An init, and conmon, report a process that died of signal N as exit status 128 + N."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerConfig:
+    """One container to launch.
+
+    `sandbox` is an existing folder of the host, by its absolute path; it is the working directory and holds the files
+    `stdout` and `stderr`. `environment` is whole: nothing is inherited from the agent. `user` is a name known to the
+    host, None for the agent's own. `cpus_milli` are thousandths of a CPU.
+    """
+
+    container_id: str
+    sandbox: Path
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    user: str | None
+    cpus_milli: int
+    mem_bytes: int
+    gpus: int
+    image: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """How a container ended. `exit_code` and `signal` both None: nobody saw it end, so its result is unknown.
+
+    `oom` says that the kernel killed in it for want of memory and that it did not end well; `mem_limit_bytes` and
+    `mem_max_bytes` then say what it had and what it used at most. `message` is fit for a task status.
+    """
+
+    exit_code: int | None = None
+    signal: int | None = None
+    oom: bool = False
+    mem_limit_bytes: int | None = None
+    mem_max_bytes: int | None = None
+    message: str | None = None
+
+
+def check_config(config: ContainerConfig) -> None:
+    """Raise BadInput when `config` cannot be a container; touches nothing."""
+    name = f"container {config.container_id!r}"
+    if not CONTAINER_ID.fullmatch(config.container_id):
+        raise BadInput(f"{name}: an id has letters, digits, '.', '_' and '-' only, and starts with a letter or digit")
+    if config.image is not None:
+        raise BadInput(f"{name}: images are not supported yet, so it cannot run in {config.image!r}")
+    if not config.argv:
+        raise BadInput(f"{name}: no command")
+    if not config.sandbox.is_absolute():
+        raise BadInput(f"{name}: the sandbox {str(config.sandbox)!r} is not an absolute path")
+    if min(config.cpus_milli, config.mem_bytes, config.gpus) < 0:
+        raise BadInput(f"{name}: negative resources")
+    for text in (*config.argv, *config.environment, *config.environment.values()):
+        if "\0" in text:
+            raise BadInput(f"{name}: a NUL character in {text!r}")
+    for variable in config.environment:
+        if not variable or "=" in variable:
+            raise BadInput(f"{name}: {variable!r} cannot be the name of an environment variable")
+
+
+def read_status(status: int) -> Termination:
+    """Return what an exit status says that came through the container's init.
+
+    A signal cannot be told from an exit with 128 + its number; we take it for the signal, which is what it nearly
+    always is. Unknown (both None) for a status that no process has.
+    """
+    if not 0 <= status <= 255:
+        return Termination(message=f"unreadable exit status {status}")
+    number = status - SIGNALLED
+    if number > 0 and number in {int(one) for one in signals.Signals}:
+        return Termination(signal=number)
+    return Termination(exit_code=status)

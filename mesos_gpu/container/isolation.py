@@ -1,0 +1,21 @@
+"""What this room asks of an isolator; `mesos_gpu.isolator.NvidiaGpuIsolator` is the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from mesos_gpu.isolator.plan import LaunchPlan
+
+
+class Isolator(Protocol):
+    """Decides what a container gets beside its root. The names are Mesos' (`slave/isolator.hpp`)."""
+
+    def recover(self, live: Collection[str]) -> frozenset[str]:
+        """Take up what was held before a restart; return containers that hold something and are not `live`."""
+
+    def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
+        """Take `gpus` GPUs for the container. Raises NotEnoughGpus, Conflict when it is already prepared."""
+
+    def cleanup(self, container_id: str) -> None:
+        """Give back what the container holds; nothing happens when it holds nothing."""

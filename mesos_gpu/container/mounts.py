@@ -1,0 +1,143 @@
+"""A private view of mounts, and in it the one copy of the host's file system that all containers share.
+
+The host never sees what is mounted here, and it is gone when the agent and its containers are. A mount namespace
+belongs to a thread: `namespace.MountNamespace` calls these functions in one that does nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from mesos_gpu.errors import ContainerError, Unavailable
+
+CLONE_NEWNS = 0x00020000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 1 << 12, 1 << 14, 1 << 18, 1 << 19
+MNT_DETACH = 2
+
+ESCAPED = re.compile(rb"\\([0-7]{3})")
+"""How mountinfo writes blanks and backslashes in a path."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of /proc/self/mountinfo: where it is, what it is, and its file system's own options."""
+
+    path: str
+    kind: str
+    options: tuple[str, ...]
+    shared: bool
+
+
+def read_mounts(text: str) -> tuple[Mount, ...]:
+    """Return the mounts that a mountinfo file, decoded as latin-1, lists; proc(5) gives the format."""
+    mounts = []
+    for line in text.splitlines():
+        head, _, tail = line.partition(" - ")
+        fields, (kind, _, options) = head.split(), tail.split(" ", 2)
+        path = os.fsdecode(ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), fields[4].encode("latin-1")))
+        shared = any(field.startswith("shared:") for field in fields[6:])
+        mounts.append(Mount(path, kind, tuple(options.split(",")), shared))
+    return tuple(mounts)
+
+
+def current_mounts() -> tuple[Mount, ...]:
+    """Return this thread's mounts, in the order they were made."""
+    return read_mounts(Path("/proc/thread-self/mountinfo").read_text("latin-1"))
+
+
+def enter_private_mounts() -> None:
+    """Give this thread a mount namespace of its own that still follows the host's.
+
+    Where a cgroup2 tree `unified` lies beside v1 controllers, it is taken out of this view: crun refuses such hybrids,
+    and with it gone the view is plain v1. In a chroot, the root also becomes a mount: runtimes need that to leave it.
+    Raises Unavailable without the permission (CAP_SYS_ADMIN).
+    """
+    try:
+        _call("unshare", CLONE_NEWNS)
+        try:
+            _call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            _turn_chroot_into_mount()
+        mounts = current_mounts()
+        if any(mount.kind == "cgroup" for mount in mounts):
+            for mount in mounts:
+                if mount.kind == "cgroup2" and Path(mount.path).name == "unified":
+                    _call("umount2", os.fsencode(mount.path), MNT_DETACH)
+    except OSError as error:
+        raise Unavailable(
+            f"containers need a mount namespace of their own, and the kernel said: {error.strerror}; "
+            "run the agent as root (sudo), and inside another container only with its CAP_SYS_ADMIN"
+        ) from error
+
+
+def mount_host_root(path: Path) -> None:
+    """Mount the host's file system at `path`, as root of every container without an image. Once per agent.
+
+    /proc and /dev are left out, each container brings its own; /sys, with the cgroups in it, is read-only, so that no
+    task moves itself out of its cgroup. Nothing happens when it is mounted already. Raises ContainerError when the
+    mounts of this thread are shared with the host (enter_private_mounts was not called), or the kernel refuses.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    mounts = current_mounts()
+    if any(mount.path == str(path) for mount in mounts):
+        return
+    # The mount that `path` lies in is the one that would pass ours on to the host.
+    around = max((m for m in mounts if path.is_relative_to(m.path)), key=lambda m: len(m.path))
+    if around.shared:
+        raise ContainerError(f"{around.path} is shared with the host: call enter_private_mounts() first")
+    try:
+        _call("mount", b"/", os.fsencode(path), None, MS_BIND | MS_REC, None)
+        _call("mount", b"none", os.fsencode(path), None, MS_SLAVE | MS_REC, None)
+        for name in ("proc", "dev"):
+            if any(mount.path == str(path / name) for mount in current_mounts()):
+                _call("umount2", os.fsencode(path / name), MNT_DETACH)
+        _make_read_only(path / "sys")
+    except OSError as error:
+        raise ContainerError(f"cannot mount the host's file system at {path}: {error.strerror}") from error
+
+
+def _make_read_only(path: Path) -> None:
+    mounts = [mount for mount in current_mounts() if Path(mount.path).is_relative_to(path)]
+    for mount in mounts:
+        # Private first: a controller that the host mounts later must not appear here writable.
+        _call("mount", b"none", os.fsencode(mount.path), None, MS_PRIVATE, None)
+        flags = MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+        _call("mount", b"none", os.fsencode(mount.path), None, flags, None)
+
+
+def _turn_chroot_into_mount() -> None:
+    """Leave the chroot this thread is in, make its folder a mount, and come back.
+
+    Joining one's own namespace makes its root the thread's root; a bind of a folder on itself is a mount.
+    """
+    here = Path.cwd()
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    namespace = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
+    try:
+        _call("setns", namespace, CLONE_NEWNS)
+        path = str(Path(f"/proc/thread-self/fd/{root}").readlink())
+        _call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)
+        _call("mount", os.fsencode(path), os.fsencode(path), None, MS_BIND | MS_REC, None)
+        os.chroot(path)
+        os.chdir(here)
+    finally:
+        os.close(root)
+        os.close(namespace)
+
+
+def _call(name: str, *arguments: bytes | int | None) -> None:
+    # Flags of mount(2) are an unsigned long; ctypes would pass a Python int as a C int.
+    converted = [ctypes.c_ulong(a) if isinstance(a, int) and name == "mount" else a for a in arguments]
+    if getattr(_libc, name)(*converted) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")

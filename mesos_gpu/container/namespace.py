@@ -1,0 +1,51 @@
+"""A thread with mounts of its own, from which runtimes are started.
+
+The host's file system is mounted a second time there. Nothing else of the agent may see that mount: whoever removed
+the folder around it, say a test its temporary folder, would remove the host's files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from mesos_gpu.container.mounts import enter_private_mounts, mount_host_root
+
+T = TypeVar("T")
+
+
+class MountNamespace:
+    """The thread. Processes started in it see its mounts, and keep them alive when it is gone."""
+
+    def __init__(self, rootfs: Path) -> None:
+        self._rootfs = rootfs
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mounts")
+
+    @property
+    def rootfs(self) -> Path:
+        """Return where the host's file system is mounted, in here only."""
+        return self._rootfs
+
+    async def open(self) -> None:
+        """Make the mounts. Raises Unavailable without the permission, ContainerError when the kernel refuses."""
+        await self.run(enter_private_mounts)
+        await self.run(lambda: mount_host_root(self._rootfs))
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Call `function` in the thread and return its result.
+
+        A cancelled caller, too, is kept until the function has returned: what it did is then there to be undone.
+        """
+        future = asyncio.get_running_loop().run_in_executor(self._thread, function)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            await asyncio.wait([future])
+            raise
+
+    def close(self) -> None:
+        """End the thread when it is idle."""
+        self._thread.shutdown(wait=False)

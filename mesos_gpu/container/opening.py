@@ -1,0 +1,111 @@
+"""Putting a containerizer together from what this machine has, and trying it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from mesos_gpu.container.bundle import DEFAULT_PATH, HostSetting
+from mesos_gpu.container.cgroups import Cgroups, find_cgroups
+from mesos_gpu.container.checkpoints import Checkpoints
+from mesos_gpu.container.config import ContainerConfig
+from mesos_gpu.container.containerizer import Containerizer
+from mesos_gpu.container.isolation import Isolator
+from mesos_gpu.container.namespace import MountNamespace
+from mesos_gpu.container.runtime import RUNTIMES, Runtime, find_init, find_runtime
+from mesos_gpu.container.supervisor.conmon import Conmon, find_conmon
+from mesos_gpu.errors import ContainerError, Unavailable
+from mesos_gpu.isolator.access import BASE_RULES
+from mesos_gpu.isolator.plan import LaunchPlan
+
+PROBE_MEM_BYTES = 64 << 20
+
+
+async def open_containerizer(
+    *,
+    runtime_dir: Path,
+    isolator: Isolator,
+    cgroups_root: str = "mesos",
+    cfs_quota: bool = False,
+    runtimes: tuple[str, ...] = RUNTIMES,
+) -> Containerizer:
+    """Return a containerizer that has run a container on this machine; call its `recover` next.
+
+    All files lie below `runtime_dir`, which is this
+    agent's alone; several agents may share `cgroups_root`. Raises Unavailable, saying what is missing and how to get
+    it: root, cgroups, an OCI runtime that works, conmon, an init.
+    """
+    if os.geteuid() != 0:
+        raise Unavailable("containers need root, for cgroups and mounts: run the agent as root, for example with sudo")
+    init, conmon = find_init(), find_conmon()
+    cgroups = find_cgroups(cgroups_root.strip("/"))
+    cgroups.check()
+    folder = runtime_dir.absolute()
+    mounts = MountNamespace(folder / "host")
+    try:
+        await mounts.open()
+        host = HostSetting(str(mounts.rootfs), cgroups_root.strip("/"), init, tuple(BASE_RULES), cfs_quota)
+        parts = _Parts(host, conmon, cgroups, mounts)
+        runtime = await find_runtime(partial(_probe, parts, folder / "probe"), runtimes)
+    except BaseException:
+        mounts.close()
+        raise
+    return parts.build(runtime, isolator, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a containerizer needs beside a runtime and a folder."""
+
+    host: HostSetting
+    conmon: Path
+    cgroups: Cgroups
+    mounts: MountNamespace
+
+    def build(self, runtime: Runtime, isolator: Isolator, folder: Path) -> Containerizer:
+        return Containerizer(
+            host=self.host,
+            conmon=Conmon(self.conmon, runtime, folder / "exits", self.mounts),
+            cgroups=self.cgroups,
+            isolator=isolator,
+            checkpoints=Checkpoints(folder / "containers"),
+            bundles=folder / "bundles",
+            mounts=self.mounts,
+        )
+
+
+async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
+    """Run `true` as any container is run. Raises ContainerError when it does not end well."""
+    sandbox = folder / "sandbox"
+    sandbox.mkdir(parents=True, exist_ok=True)
+    containerizer = parts.build(runtime, _NoIsolator(), folder)
+    try:
+        await containerizer.recover(())  # a probe that was killed
+        name = f"probe-{uuid.uuid4()}"
+        config = ContainerConfig(name, sandbox, ("true",), {"PATH": DEFAULT_PATH}, None, 100, PROBE_MEM_BYTES, 0)
+        await containerizer.launch(config)
+        termination = await containerizer.wait(name)
+        await containerizer.destroy(name)
+        if termination.exit_code != 0:
+            said = (sandbox / "stderr").read_text(errors="replace").strip()
+            raise ContainerError(f"`true` in a container ended with {termination}; it said {said!r}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _NoIsolator:
+    """An isolator that has nothing to give."""
+
+    def recover(self, live: Collection[str]) -> frozenset[str]:
+        return frozenset()
+
+    def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
+        return LaunchPlan()
+
+    def cleanup(self, container_id: str) -> None:
+        pass

@@ -1,0 +1,102 @@
+"""Processes held by a pidfd, so that a number which the kernel has given to another is never taken for them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Collection
+from pathlib import Path
+
+
+def read_start_time(pid: int) -> int | None:
+    """Return when `pid` began, in clock ticks since boot; None when there is no such process. proc(5), `stat`.
+
+    Pid and start time together mean one process only.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("latin-1")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(text[text.rindex(")") + 2 :].split()[19])  # field 22; the name before ")" may hold anything
+
+
+def is_in_cgroup(pid: int, path: str) -> bool:
+    """Return whether `pid` runs in the cgroup `path`, in any hierarchy."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return any(line.split(":", 2)[2].endswith(path) for line in lines)  # before it, the cgroup that we ourselves are in
+
+
+class Process:
+    """One running or just ended process; `close()` lets go of it, and does nothing to it."""
+
+    def __init__(self, pid: int, start_time: int, fd: int) -> None:
+        self.pid, self.start_time, self._fd = pid, start_time, fd
+
+    @classmethod
+    def open(cls, pid: int, *, start_time: int | None = None, cgroup: str | None = None) -> Process | None:
+        """Return the process `pid`; None when it is gone, or has another start time or is not in that cgroup."""
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return None
+        found = read_start_time(pid)
+        other = start_time is not None and found != start_time
+        if found is None or other or (cgroup is not None and not is_in_cgroup(pid, cgroup)):
+            os.close(fd)
+            return None
+        return cls(pid, found, fd)
+
+    async def wait(self) -> None:
+        """Return when the process has ended; reaps it when it is our child. One waiter at a time."""
+        await readable(self._fd)
+        self.reap()
+
+    def reap(self) -> None:
+        """Take the status of the process if it has ended and is our child."""
+        try:
+            os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal, unless the process has ended."""
+        try:
+            signal.pidfd_send_signal(self._fd, number)
+        except ProcessLookupError:
+            pass
+
+    def close(self) -> None:
+        """Let go of the process."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+async def readable(fd: int) -> None:
+    """Return when `fd` can be read."""
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+    loop.add_reader(fd, event.set)
+    try:
+        await event.wait()
+    finally:
+        loop.remove_reader(fd)
+
+
+def pids_naming(texts: Collection[str]) -> list[int]:
+    """Return the processes that have one of `texts` as a whole argument of their command line."""
+    wanted = {os.fsencode(text) for text in texts}
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                arguments = (entry / "cmdline").read_bytes().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if not wanted.isdisjoint(arguments):
+                found.append(int(entry.name))
+    return found

@@ -1,0 +1,105 @@
+"""OCI runtimes: which one this machine has, and whether it works here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from mesos_gpu.errors import BadInput, MesosGpuError, Unavailable
+
+RUNTIMES = ("crun", "runc")
+"""In order of preference: crun takes a third of runc's CPU time for a start."""
+
+MORE_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/libexec/podman")
+"""Where programs may lie beside PATH, which lacks the sbin folders for many users."""
+
+INITS = ("tini", "catatonit", "docker-init")
+"""Programs that can be process 1 of a container: they reap, and pass on the exit status."""
+
+log = logging.getLogger(__name__)
+
+
+class _LogLine(msgspec.Struct):
+    """One line of a runtime's log in its JSON format."""
+
+    msg: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """One OCI runtime program."""
+
+    name: str
+    path: Path
+
+    def arguments(self, bundle: Path) -> tuple[str, ...]:
+        """Return its global arguments: what it keeps about the container lies in `bundle` and goes with it."""
+        return (f"--root={bundle / 'state'}", f"--log={bundle / 'runtime.log'}", "--log-format=json")
+
+    def complaint(self, bundle: Path) -> str | None:
+        """Return what it logged as errors about the container of `bundle`, None when nothing."""
+        try:
+            lines = (bundle / "runtime.log").read_bytes().splitlines()
+        except FileNotFoundError:
+            return None
+        complaints = []
+        for line in lines:
+            try:
+                entry = msgspec.json.decode(line, type=_LogLine)
+            except msgspec.DecodeError:
+                entry = _LogLine(msg=line.decode(errors="replace"), level="error")
+            if entry.level in ("error", "fatal", ""):
+                complaints.append(entry.msg.strip())
+        return "; ".join(dict.fromkeys(complaints)) or None
+
+
+def find_program(name: str) -> Path | None:
+    """Return the program's absolute path, looked up in PATH and in the usual folders."""
+    folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *MORE_FOLDERS]
+    found = shutil.which(name, path=os.pathsep.join(folders))
+    return Path(found).absolute() if found else None
+
+
+def find_init() -> tuple[str, ...]:
+    """Return the command that runs another as process 1 of a container. Raises Unavailable with what to install."""
+    for name in INITS:
+        path = find_program(name)
+        if path is not None:
+            return (str(path), "--")
+    raise Unavailable(
+        "a small init for containers is missing: apt install tini (or catatonit), or dnf install tini (or catatonit)"
+    )
+
+
+async def find_runtime(probe: Callable[[Runtime], Awaitable[None]], names: Sequence[str] = RUNTIMES) -> Runtime:
+    """Return the first runtime for which `probe`, which is to run a real container, raises nothing.
+
+    Raises Unavailable: with what to install when none is there, else with what each one said. BadInput in a probe is
+    a mistake of ours and comes through.
+    """
+    refusals = []
+    for name in names:
+        path = find_program(name)
+        if path is None:
+            continue
+        try:
+            await probe(Runtime(name, path))
+        except BadInput:
+            raise
+        except MesosGpuError as error:
+            log.warning("%s does not work here: %s", path, error)
+            refusals.append(f"{path}: {error}")
+        else:
+            return Runtime(name, path)
+    if refusals:
+        raise Unavailable(f"no OCI runtime can run a container on this machine; {'; '.join(refusals)}")
+    raise Unavailable(
+        "no OCI runtime is installed: apt install crun (or runc), or dnf install crun (or runc), and start again"
+    )

@@ -1,0 +1,1 @@
+"""Who watches a container while the agent is away, and keeps its exit status."""

@@ -1,0 +1,146 @@
+"""Containers under conmon, which starts the runtime, outlives the agent and writes the exit status to a file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from mesos_gpu.container.namespace import MountNamespace
+from mesos_gpu.container.processes import Process, readable
+from mesos_gpu.container.runtime import Runtime, find_program
+from mesos_gpu.errors import ContainerError, Unavailable
+
+START_TIMEOUT_S = 60.0
+EXIT_FILE_GRACE_S = 5.0
+"""How long conmon may take, after the container has ended, to write the exit status and end too (measured: 1 ms)."""
+
+log = logging.getLogger(__name__)
+
+
+class _Started(msgspec.Struct):
+    """What conmon writes to its sync pipe (API version 1): the pid, or -1 and the runtime's words."""
+
+    data: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """A container that was started: the pid of its init, which may have ended since, and the conmon above it."""
+
+    pid: int
+    conmon: Process
+
+
+def find_conmon() -> Path:
+    """Return conmon's path. Raises Unavailable with what to install."""
+    path = find_program("conmon")
+    if path is None:
+        raise Unavailable(
+            "conmon is missing, which keeps watch over containers: apt install conmon, or dnf install conmon"
+        )
+    return path
+
+
+class Conmon:
+    """Starts containers of one runtime. `exits` is a folder that conmon writes exit statuses into, by container id."""
+
+    def __init__(self, path: Path, runtime: Runtime, exits: Path, mounts: MountNamespace) -> None:
+        self._path, self._runtime, self._exits, self._mounts = path, runtime, exits, mounts
+
+    async def start(self, container_id: str, bundle: Path, stdout: int, stderr: int) -> Supervised:
+        """Start the container of `bundle`; return when its init runs.
+
+        The container writes to the descriptors `stdout` and `stderr` itself, no process relays. Raises ContainerError
+        with the runtime's words; the caller then removes what is left (cgroup, bundle).
+        """
+        self._exits.mkdir(exist_ok=True)
+        told, tell = os.pipe()
+        try:
+            try:
+                conmon = await self._mounts.run(lambda: self._spawn(container_id, bundle, stdout, stderr, tell))
+            finally:
+                os.close(tell)
+            try:
+                pid = await self._hear(told, bundle)
+            except BaseException:
+                conmon.kill()  # and the kernel kills the runtime with it
+                await asyncio.shield(conmon.wait())
+                conmon.close()
+                raise
+        finally:
+            os.close(told)
+        return Supervised(pid, conmon)
+
+    async def _hear(self, told: int, bundle: Path) -> int:
+        """Return the pid that conmon reports once the runtime is done."""
+        name = self._runtime.name
+        try:
+            await asyncio.wait_for(readable(told), START_TIMEOUT_S)
+        except asyncio.TimeoutError:
+            raise ContainerError(f"{name} did not start the container within {START_TIMEOUT_S:g} s") from None
+        answer = os.read(told, 65536)  # one write of conmon's; empty when it ended without a word
+        try:
+            started = msgspec.json.decode(answer, type=_Started) if answer else _Started(data=-1)
+        except msgspec.DecodeError as error:
+            raise ContainerError(f"conmon answered {answer!r}, which is not understood") from error
+        if started.data <= 0:
+            words = self._runtime.complaint(bundle) or started.message or "it gave no reason"
+            raise ContainerError(f"{name} could not start the container: {words}")
+        return started.data
+
+    async def exit_status(self, container_id: str, conmon: Process | None) -> int | None:
+        """Return the exit status of a container that has ended; None when conmon did not live to see it."""
+        if conmon is not None:
+            try:
+                await asyncio.wait_for(conmon.wait(), EXIT_FILE_GRACE_S)
+            except asyncio.TimeoutError:
+                log.warning("conmon %d of container %s did not end with it", conmon.pid, container_id)
+        try:
+            return int((self._exits / container_id).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def forget(self, container_id: str) -> None:
+        """Remove the exit status."""
+        (self._exits / container_id).unlink(missing_ok=True)
+
+    def _spawn(self, container_id: str, bundle: Path, stdout: int, stderr: int, tell: int) -> Process:
+        arguments = [
+            *(str(self._path), "--api-version=1", "--sync", "--log-path=passthrough", "--log-level=error"),
+            *("--no-sync-log", "--full-attach", f"--cid={container_id}", f"--cuuid={container_id}"),
+            *(f"--name={container_id}", f"--bundle={bundle}", f"--container-pidfile={bundle / 'pid'}"),
+            *(f"--exit-dir={self._exits}", f"--persist-dir={bundle}", f"--runtime={self._runtime.path}"),
+            *(f"--runtime-arg={argument}" for argument in self._run_not_create(bundle)),
+        ]
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            # Nothing of the agent's environment: neither runtime nor conmon shall find a NOTIFY_SOCKET or the like.
+            env={"PATH": os.environ.get("PATH", os.defpath), "_OCI_SYNCPIPE": str(tell)},
+            pass_fds=(tell,),
+            cwd=bundle,  # conmon leaves a file there when memory runs out
+            start_new_session=True,
+        )
+        process.returncode = 0  # Popen shall not wait for it: `Process` does, and after a restart nobody of ours
+        conmon = Process.open(process.pid)
+        if conmon is None:  # only if somebody else in this process reaps our children
+            raise ContainerError("conmon has vanished")
+        return conmon
+
+    def _run_not_create(self, bundle: Path) -> tuple[str, ...]:
+        """Return arguments that make the runtime create and start in one go.
+
+        conmon appends `create --bundle ...`, and a second process would have to `start` what that made. These turn it
+        into `run --detach`, with conmon's word `create` as the value of a --pid-file that its own --pid-file, coming
+        later, overrides. Measured with crun: 8.2 ms instead of 11.2.
+        """
+        return (*self._runtime.arguments(bundle), "run", "--detach", "--pid-file")
