@@ -1,0 +1,166 @@
+"""Agents register, break off, come back, stop answering, or leave.
+
+Source: Mesos src/master/master.cpp (registerSlave, reregisterSlave, exited, markUnreachable, removeSlave).
+"""
+
+from __future__ import annotations
+
+import re
+
+from mesos_gpu.master.actions import (
+    Action,
+    AgentRegistered,
+    ForgetAgent,
+    ObserveAgent,
+    Warn,
+)
+from mesos_gpu.master.model import Agent, Framework, KnownAgent, Now, Task
+from mesos_gpu.master.reports import Report, admit, report_problem
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.statuses import about, record
+
+_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
+NOT_ANSWERING = "health check timed out"
+
+
+def register(state: MasterState, report: Report, now: Now) -> list[Action]:
+    """An agent without an id registers. Asked again before it has our answer, it gets the same id."""
+    problem = report_problem(report)
+    if problem is not None:
+        return [Warn(f"refusing the registration of the agent at {report.pid}: {problem}")]
+    actions: list[Action] = []
+    for agent in [a for a in state.agents.values() if a.pid == report.pid]:
+        if agent.connected:
+            return [AgentRegistered(agent.id)]
+        actions += remove_agent(state, agent, "a new agent registered at the same address", now)
+    for known in [id for id, k in state.recovered.items() if k.pid == report.pid]:
+        del state.recovered[known]  # its place is taken: it cannot come back under that id
+    agent = admit(state, report, state.new_id("agent"), now)
+    state.counters["slave_registrations"] += 1
+    return [*actions, state.registry(), ObserveAgent(agent.id), AgentRegistered(agent.id)]
+
+
+def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
+    """The link to an agent broke: no offers of it until it re-registers. Checkpointing frameworks keep their tasks."""
+    actions: list[Action] = []
+    for agent in [a for a in state.agents.values() if a.pid == pid and a.connected]:
+        agent.connected = False
+        actions += state.rescind_all(agent)
+        for task in list(agent.tasks.values()):
+            framework = state.frameworks[task.framework_id]
+            if not framework.checkpoint:
+                actions += _end(
+                    state,
+                    framework,
+                    task,
+                    "TASK_LOST",
+                    "REASON_AGENT_DISCONNECTED",
+                    f"Agent {agent.hostname} disconnected",
+                    now,
+                )
+        for framework_id, executor_id in list(agent.executors):
+            if not state.frameworks[framework_id].checkpoint:
+                state.drop_executor(agent, framework_id, executor_id)
+    return actions
+
+
+def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
+    """An agent has not answered for too long. It may come back, with its tasks."""
+    agent = state.agents.get(agent_id)
+    if agent is None:
+        return []
+    actions = state.rescind_all(agent)
+    del state.agents[agent_id]
+    state.remember_unreachable(agent, now.wall_s)
+    state.filters.forget_agent(agent_id)
+    state.counters["slave_removals"] += 1
+    actions += [state.registry(), ForgetAgent(agent_id)]
+    since = {"unreachable_time": {"nanoseconds": round(now.wall_s * 1e9)}}
+    for task in agent.tasks.values():
+        framework = state.frameworks[task.framework_id]
+        task.held = False
+        if task.ended:
+            state.drop_task(framework, task)
+            continue
+        status = about(
+            framework,
+            task,
+            "TASK_UNREACHABLE",
+            now,
+            reason="REASON_AGENT_REMOVED",
+            message=f"Agent {agent.hostname} is unreachable: {NOT_ANSWERING}",
+            **since,
+        )
+        task.document["state"] = task.document["status_update_state"] = status["state"]
+        task.document.pop("status_update_uuid", None)
+        record(task, status)
+        state.lose_task(framework, task)
+        state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
+        actions += state.tell_status(framework, status)
+    return [*actions, *_tell_all(state, agent_id)]
+
+
+def unregister(state: MasterState, agent_id: str, pid: str, now: Now) -> list[Action]:
+    """An agent leaves for good; only it can say so."""
+    agent = state.agents.get(agent_id)
+    if agent is None or agent.pid != pid:
+        return [Warn(f"ignoring that agent {agent_id} unregisters from {pid}")]
+    return [*remove_agent(state, agent, "the agent unregistered", now), state.registry()]
+
+
+def remove_agent(state: MasterState, agent: Agent, cause: str, now: Now) -> list[Action]:
+    """Take an agent out for good; its tasks are gone."""
+    actions = state.rescind_all(agent)
+    for task in list(agent.tasks.values()):
+        framework = state.frameworks[task.framework_id]
+        actions += _end(
+            state, framework, task, "TASK_GONE", "REASON_AGENT_REMOVED", f"Agent {agent.hostname} removed: {cause}", now
+        )
+    del state.agents[agent.id]
+    state.filters.forget_agent(agent.id)
+    state.counters["slave_removals"] += 1
+    return [*actions, ForgetAgent(agent.id), *_tell_all(state, agent.id)]
+
+
+def recovery_ended(state: MasterState, now: Now) -> list[Action]:
+    """`--agent_reregister_timeout` after our start: agents of the registry that are not back are unreachable."""
+    if not state.recovered:
+        return []
+    for agent_id, known in state.recovered.items():
+        state.unreachable[agent_id] = KnownAgent(known.info, known.pid, now.wall_s)
+        state.counters["recovery_slave_removals"] += 1
+    state.recovered = {}
+    return [state.registry()]
+
+
+def updated(state: MasterState, agent_id: str, pid: str, resource_version_uuid: str | None) -> list[Action]:
+    """UpdateSlaveMessage: what we need of it is the version that tasks must name."""
+    agent = state.agents.get(agent_id)
+    if agent is not None and agent.pid == pid and resource_version_uuid is not None:
+        agent.resource_version_uuid = resource_version_uuid
+    return []
+
+
+def _end(
+    state: MasterState, framework: Framework, task: Task, end: str, reason: str, message: str, now: Now
+) -> list[Action]:
+    """End a task here, without its agent, and tell the framework, unless it had ended before."""
+    actions: list[Action] = []
+    if not task.ended:
+        status = about(framework, task, end, now, reason=reason, message=message)
+        state.release(task)
+        task.document["state"] = task.document["status_update_state"] = status["state"]
+        task.document.pop("status_update_uuid", None)
+        record(task, status)
+        state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
+        actions = state.tell_status(framework, status)
+    state.drop_task(framework, task)
+    return actions
+
+
+def _tell_all(state: MasterState, agent_id: str) -> list[Action]:
+    return [
+        action
+        for framework in state.frameworks.values()
+        for action in state.tell(framework, "FAILURE", {"agent_id": {"value": agent_id}})
+    ]

@@ -1,0 +1,98 @@
+"""What is wrong with a scheduler's call or its FrameworkInfo, before anything is done with it.
+
+Source: Mesos src/master/validation.cpp (scheduler::call::validate, framework::validate).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from mesos_gpu.master.ids import id_problem, role_problem
+from mesos_gpu.master.model import capabilities_of, roles_of
+
+# Calls that work without a body of their own.
+_BARE = frozenset({"TEARDOWN", "REVIVE", "SUPPRESS", "UNKNOWN"})
+UUID_BYTES = 16
+
+
+def call_problem(call: Mapping[str, Any]) -> str | None:
+    """Return why a v1 scheduler Call of the right shape is refused with 400, in Mesos' words; None when it is fine."""
+    kind = call.get("type")
+    if kind is None:
+        return "Expecting 'type' to be present"
+    body = call.get(str(kind).lower())
+    if kind == "SUBSCRIBE":
+        return _subscribe_problem(call, body)
+    if "framework_id" not in call:
+        return "Expecting 'framework_id' to be present"
+    if kind not in _BARE and body is None:
+        return f"Expecting '{str(kind).lower()}' to be present"
+    if kind == "ACKNOWLEDGE" and body is not None and not _is_uuid(body["uuid"]):
+        return f"Expecting 'acknowledge.uuid' to have {UUID_BYTES} bytes"
+    if kind == "UPDATE_FRAMEWORK" and body is not None:
+        return _framework_id_problem(call, body, "update_framework")
+    return None
+
+
+def framework_problem(info: Mapping[str, Any], suppressed: tuple[str, ...] = ()) -> str | None:
+    """Return why a FrameworkInfo may not subscribe (an ERROR event, not an HTTP error); None when it may."""
+    roles_error = _roles_problem(info)
+    if roles_error is not None:
+        return roles_error
+    framework_id = _id_of(info)
+    if framework_id:
+        problem = id_problem(framework_id)
+        if problem is not None:
+            return f"'FrameworkInfo.id' is invalid: {problem}"
+    timeout = float(info.get("failover_timeout", 0.0))
+    if not math.isfinite(timeout) or timeout < 0:
+        return f"The framework failover_timeout ({info['failover_timeout']}) is invalid: it must be a number of seconds"
+    strangers = [role for role in suppressed if role not in roles_of(info)]
+    if strangers:
+        return f"Suppressed role '{strangers[0]}' is not contained in the list of roles"
+    return None
+
+
+def _subscribe_problem(call: Mapping[str, Any], body: Mapping[str, Any] | None) -> str | None:
+    if body is None:
+        return "Expecting 'subscribe' to be present"
+    return _framework_id_problem(call, body, "subscribe")
+
+
+def _framework_id_problem(call: Mapping[str, Any], body: Mapping[str, Any], name: str) -> str | None:
+    if _id_of(body["framework_info"]) != _id_of(call, "framework_id"):
+        return f"'framework_id' differs from '{name}.framework_info.id'"
+    return None
+
+
+def _roles_problem(info: Mapping[str, Any]) -> str | None:
+    roles = info.get("roles", [])
+    if "MULTI_ROLE" not in capabilities_of(info):
+        if roles:
+            return "'FrameworkInfo.roles' must not be set when the framework is not MULTI_ROLE capable"
+        problem = role_problem(info.get("role", "*"))
+        return None if problem is None else f"'FrameworkInfo.role' is not a valid role: {problem}"
+    if "role" in info:
+        return "'FrameworkInfo.role' must not be set when the framework is MULTI_ROLE capable"
+    for index, role in enumerate(roles):
+        if role in roles[:index]:
+            return f"'FrameworkInfo.roles' contains duplicate items: {role}"
+        problem = role_problem(role)
+        if problem is not None:
+            return f"'FrameworkInfo.roles' contains invalid role: {problem}"
+    return None
+
+
+def _id_of(document: Mapping[str, Any], field: str = "id") -> str:
+    return str(document.get(field, {}).get("value", ""))
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return len(base64.b64decode(text, validate=True)) == UUID_BYTES
+    except (binascii.Error, ValueError):
+        return False

@@ -1,0 +1,48 @@
+"""Which ids and role names Mesos takes. Source: Mesos src/common/validation.cpp, src/common/roles.cpp."""
+
+from __future__ import annotations
+
+MAX_ID = 255
+_SPACES = frozenset("\b\t\n\v\f\r ")
+
+
+def id_problem(text: str) -> str | None:
+    """Return why an id is refused, in Mesos' words; None for a good one. Ids become path components."""
+    if not text:
+        return "ID must not be empty"
+    if len(text.encode()) > MAX_ID:
+        return f"ID must not be greater than {MAX_ID} characters"
+    if text in (".", ".."):
+        return f"'{text}' is disallowed"
+    if any(c in "/\\" or ord(c) < 0x20 or ord(c) == 0x7F for c in text):
+        return f"'{text}' contains invalid characters"
+    return None
+
+
+def role_problem(role: str) -> str | None:
+    """Return why a role is refused, in Mesos' words; None for a good one."""
+    if role == "*":
+        return None
+    if not role:
+        return "Empty role name is invalid"
+    if role.startswith("/"):
+        return f"Role '{role}' cannot start with a slash"
+    if role.endswith("/"):
+        return f"Role '{role}' cannot end with a slash"
+    for component in role.split("/"):
+        problem = _component_problem(component, role)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _component_problem(component: str, role: str) -> str | None:
+    if not component:
+        return f"Role '{role}' cannot contain two adjacent slashes"
+    if component in (".", "..", "*"):
+        return f"Role '{role}' cannot include '{component}' as a component"
+    if component.startswith("-"):
+        return f"Role component '{component}' is invalid because it starts with a dash"
+    if _SPACES & set(component):
+        return f"Role component '{component}' is invalid because it contains backspace or whitespace"
+    return None

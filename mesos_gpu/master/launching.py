@@ -1,0 +1,246 @@
+"""ACCEPT and DECLINE: offers become tasks, or refused resources.
+
+Source: Mesos src/master/master.cpp (accept, _accept, decline).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mesos_gpu.master.actions import Action, RunTask
+from mesos_gpu.master.filters import refuse_seconds
+from mesos_gpu.master.model import Agent, Executor, Framework, Now, Offer, Task, add
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.statuses import made_here
+from mesos_gpu.master.validation import Launch, executor_resources, task_problem
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+
+# Fields of a TaskInfo that its Task keeps.
+_TASK_FIELDS = (
+    "name",
+    "task_id",
+    "agent_id",
+    "labels",
+    "discovery",
+    "container",
+    "health_check",
+    "kill_policy",
+    "limits",
+)
+
+
+def accept(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Now) -> list[Action]:
+    """ACCEPT: launch what is valid, answer the rest with TASK_ERROR, and refuse what is left over."""
+    offer_ids = [offer_id["value"] for offer_id in body.get("offer_ids", ())]
+    operations: Sequence[Document] = body.get("operations", ())
+    offers = [framework.offers[offer_id] for offer_id in dict.fromkeys(offer_ids) if offer_id in framework.offers]
+    problem = _offers_problem(framework, offer_ids, offers)
+    for offer in offers:
+        state.drop_offer(offer)
+    seconds = refuse_seconds(body.get("filters"))
+    if problem is not None:
+        for offer in offers:
+            _refuse(state, offer, offer.resources, seconds, now)
+        return _all_lost(state, framework, operations, problem, now)
+    state.counters["offers_accepted"] += len(offers)
+    agent, role = state.agents[offers[0].agent_id], offers[0].role
+    remaining = add(offer.resources for offer in offers)
+    actions: list[Action] = []
+    for operation in operations:
+        made, remaining = _perform(state, framework, agent, role, operation, remaining, now)
+        actions += made
+    _refuse(state, offers[0], remaining, seconds, now)
+    return actions
+
+
+def decline(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Now) -> list[Action]:
+    """DECLINE: the resources are free again and not offered to this framework for a while."""
+    seconds = refuse_seconds(body.get("filters"))
+    for offer_id in body.get("offer_ids", ()):
+        offer = framework.offers.get(offer_id["value"])
+        if offer is not None:
+            state.drop_offer(offer)
+            state.counters["offers_declined"] += 1
+            _refuse(state, offer, offer.resources, seconds, now)
+    return []
+
+
+def refined(resource: Mapping[str, Any], role: str) -> Document:
+    """Return a scheduler's Resource in the format that the master keeps: reservations stacked, allocated to `role`.
+
+    An allocation that the scheduler states itself is kept; validation compares it. Values stay as they were written.
+    """
+    document = {key: value for key, value in resource.items() if key not in ("role", "reservation")}
+    reserved_for = resource.get("role", "*")
+    if not document.get("reservations") and reserved_for != "*":
+        dynamic = resource.get("reservation")
+        kind = "STATIC" if dynamic is None else "DYNAMIC"
+        document["reservations"] = [{"type": kind, "role": reserved_for, **(dynamic or {})}]
+    document.setdefault("allocation_info", {"role": role})
+    return document
+
+
+def _offers_problem(framework: Framework, offer_ids: Sequence[str], offers: Sequence[Offer]) -> str | None:
+    if not offer_ids:
+        return "No offers specified"
+    for index, offer_id in enumerate(offer_ids):
+        if offer_id in offer_ids[:index]:
+            return f"Duplicate offer {offer_id} in offer list"
+        if offer_id not in framework.offers:
+            return f"Offer {offer_id} is no longer valid"
+    first = offers[0]
+    for offer in offers:
+        if offer.role != first.role:
+            return (
+                "Aggregated offers must be allocated to the same role. "
+                f"Offer {offer.id} uses role '{offer.role}' but another is using role '{first.role}'"
+            )
+        if offer.agent_id != first.agent_id:
+            return (
+                "Aggregated offers must belong to one single agent. "
+                f"Offer {offer.id} uses agent {offer.agent_id} and agent {first.agent_id}"
+            )
+    return None
+
+
+def _refuse(state: MasterState, offer: Offer, resources: Resources, seconds: float, now: Now) -> None:
+    if resources:
+        state.allocation_due = True
+        state.filters.refuse(
+            offer.framework_id, offer.role, offer.agent_id, resources.unallocated(), seconds, now.monotonic_s
+        )
+
+
+def _all_lost(
+    state: MasterState, framework: Framework, operations: Sequence[Document], problem: str, now: Now
+) -> list[Action]:
+    actions: list[Action] = []
+    for operation in operations:
+        for task in _tasks_of(operation):
+            status = made_here(
+                framework,
+                "TASK_DROPPED",
+                now,
+                task_id=task["task_id"]["value"],
+                agent_id=task["agent_id"]["value"],
+                reason="REASON_INVALID_OFFERS",
+                message=f"Task launched with invalid offers: {problem}",
+            )
+            state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
+            actions += state.tell_status(framework, status)
+        if not _tasks_of(operation):
+            actions += _operation_failed(state, framework, operation, problem)
+    return actions
+
+
+def _perform(
+    state: MasterState,
+    framework: Framework,
+    agent: Agent,
+    role: str,
+    operation: Document,
+    remaining: Resources,
+    now: Now,
+) -> tuple[list[Action], Resources]:
+    kind = operation.get("type", "UNKNOWN")
+    actions: list[Action] = []
+    if kind == "LAUNCH":
+        for task in _tasks_of(operation):
+            prepared = _prepared(framework, task, role)
+            launch = Launch(prepared, framework, agent, remaining)
+            problem = _id_on_launch_problem(operation) or task_problem(launch)
+            if problem is None:
+                taken = Resources.from_json(prepared["resources"]) + executor_resources(launch)
+                actions.append(_launch(state, launch))
+                remaining = remaining - taken
+            else:
+                actions += _refused(state, framework, task, "REASON_TASK_INVALID", problem, now)
+    elif kind == "LAUNCH_GROUP":
+        problem = "Task groups are not supported by this master"
+        for task in _tasks_of(operation):
+            actions += _refused(state, framework, task, "REASON_TASK_GROUP_INVALID", problem, now)
+    else:
+        actions += _operation_failed(state, framework, operation, f"{kind} is not supported by this master")
+    return actions, remaining
+
+
+def _launch(state: MasterState, launch: Launch) -> RunTask:
+    framework, agent, info = launch.framework, launch.agent, launch.task
+    new_executor = executor_resources(launch)
+    launch_executor = True
+    if "executor" in info:
+        key = (framework.id, info["executor"]["executor_id"]["value"])
+        launch_executor = key not in agent.executors
+        if launch_executor:
+            state.add_executor(framework.id, agent, Executor(info["executor"], new_executor))
+    state.add_task(framework, agent, new_task(framework, info))
+    state.counters["tasks_launched"] += 1
+    return RunTask(agent.id, framework.info, info, launch_executor)
+
+
+def new_task(framework: Framework, info: Mapping[str, Any]) -> Task:
+    """Return the Task of a TaskInfo that is about to be sent to its agent."""
+    document: Document = {field: info[field] for field in _TASK_FIELDS if field in info}
+    document |= {"framework_id": {"value": framework.id}, "state": "TASK_STAGING", "resources": info["resources"]}
+    command = info.get("command") or info.get("executor", {}).get("command", {})
+    if "user" in command:
+        document["user"] = command["user"]
+    if "executor" in info:
+        document["executor_id"] = info["executor"]["executor_id"]
+    return Task(document, Resources.from_json(info["resources"]))
+
+
+def _prepared(framework: Framework, task: Document, role: str) -> Document:
+    """Return a TaskInfo with what the scheduler may leave out filled in."""
+    prepared = {**task, "resources": [refined(r, role) for r in task.get("resources", ())]}
+    if "executor" in task:
+        executor = {**task["executor"]}
+        executor["resources"] = [refined(r, role) for r in executor.get("resources", ())]
+        executor.setdefault("framework_id", {"value": framework.id})
+        prepared["executor"] = executor
+    check = prepared.get("health_check")
+    if check is not None and "type" not in check and ("command" in check or "http" in check):
+        prepared["health_check"] = {**check, "type": "COMMAND" if "command" in check else "HTTP"}
+    return prepared
+
+
+def _refused(
+    state: MasterState, framework: Framework, task: Document, reason: str, problem: str, now: Now
+) -> list[Action]:
+    state.counters["tasks_error"] += 1
+    state.counters[f"task_error/source_master/{reason.lower()}"] += 1
+    status = made_here(
+        framework,
+        "TASK_ERROR",
+        now,
+        task_id=task["task_id"]["value"],
+        agent_id=task["agent_id"]["value"],
+        executor_id=task.get("executor", {}).get("executor_id", {}).get("value"),
+        reason=reason,
+        message=problem,
+    )
+    return state.tell_status(framework, status)
+
+
+def _operation_failed(state: MasterState, framework: Framework, operation: Document, problem: str) -> list[Action]:
+    """Answer an operation that has an id; one without is dropped, as in Mesos."""
+    if "id" not in operation:
+        return []
+    status = {"operation_id": operation["id"], "state": "OPERATION_ERROR", "message": problem}
+    return state.tell(framework, "UPDATE_OPERATION_STATUS", {"status": status})
+
+
+def _id_on_launch_problem(operation: Mapping[str, Any]) -> str | None:
+    return "The 'id' field must not be set on a LAUNCH operation" if "id" in operation else None
+
+
+def _tasks_of(operation: Mapping[str, Any]) -> Sequence[Document]:
+    if operation.get("type") == "LAUNCH":
+        tasks: Sequence[Document] = operation.get("launch", {}).get("task_infos", ())
+        return tasks
+    if operation.get("type") == "LAUNCH_GROUP":
+        group: Sequence[Document] = operation.get("launch_group", {}).get("task_group", {}).get("tasks", ())
+        return group
+    return ()

@@ -1,0 +1,254 @@
+"""The things a master knows: frameworks, agents, tasks, offers. Records; the rules are in the modules beside."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.tasks import is_terminal, seen_by
+
+MAX_COMPLETED_TASKS = 1000
+"""Per framework, as in Mesos."""
+MAX_UNREACHABLE_TASKS = 1000
+NOTHING = Resources()
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What time it is: `wall_s` since the epoch for documents, `monotonic_s` for how long something lasts."""
+
+    wall_s: float
+    monotonic_s: float
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """A task as the master knows it. `document` is a v1 Task; `resources` are allocated to the task's role.
+
+    The document's `state` is the latest known and books the resources; its `status_update_state` is the one that was
+    last forwarded, and the task stays until a terminal one of those is acknowledged.
+    """
+
+    document: Document
+    resources: Resources
+    held: bool = True
+    """Whether its resources are booked on its agent."""
+
+    @property
+    def id(self) -> str:
+        """Return the task id."""
+        return str(self.document["task_id"]["value"])
+
+    @property
+    def framework_id(self) -> str:
+        """Return the id of its framework."""
+        return str(self.document["framework_id"]["value"])
+
+    @property
+    def agent_id(self) -> str:
+        """Return the id of its agent."""
+        return str(self.document["agent_id"]["value"])
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return (framework id, task id): what identifies it on an agent."""
+        return self.framework_id, self.id
+
+    @property
+    def executor_id(self) -> str | None:
+        """Return the id of its own executor; None for a command task."""
+        executor = self.document.get("executor_id")
+        return None if executor is None else str(executor["value"])
+
+    @property
+    def state(self) -> str:
+        """Return the latest known state."""
+        return str(self.document["state"])
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the latest known state is terminal."""
+        return is_terminal(self.state)
+
+    @property
+    def told_state(self) -> str:
+        """Return the state the framework was last told, or the latest where nothing was forwarded yet."""
+        return str(self.document.get("status_update_state", self.state))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Resources of one agent for one role of one framework; `resources` are allocated to that role."""
+
+    id: str
+    framework_id: str
+    agent_id: str
+    role: str
+    resources: Resources
+    document: Document
+
+
+@dataclass(eq=False, slots=True)
+class Executor:
+    """An executor that a framework brought (command tasks have none)."""
+
+    info: Document
+    resources: Resources
+
+
+@dataclass(eq=False, slots=True)
+class Framework:
+    """A framework, connected or not. `info` is its v1 FrameworkInfo with the id."""
+
+    id: str
+    info: Document
+    registered_s: float
+    stream_id: str | None = None
+    recovered: bool = False
+    """Known only from agents that came back after a restart of the master."""
+    reregistered_s: float | None = None
+    unregistered_s: float = 0.0
+    epoch: int = 0
+    """Counts subscriptions, so that a timer of an older disconnection does nothing."""
+    suppressed: set[str] = field(default_factory=set)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    unreachable: dict[str, Task] = field(default_factory=dict)
+    completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_TASKS))
+    offers: dict[str, Offer] = field(default_factory=dict)
+
+    @property
+    def connected(self) -> bool:
+        """Tell whether its scheduler has a stream open; only then is it offered anything."""
+        return self.stream_id is not None
+
+    @property
+    def name(self) -> str:
+        """Return the name it gave itself."""
+        return str(self.info["name"])
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Return its capabilities by name."""
+        return capabilities_of(self.info)
+
+    @property
+    def partition_aware(self) -> bool:
+        """Tell whether it knows the states that came with PARTITION_AWARE."""
+        return "PARTITION_AWARE" in self.capabilities
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Return the roles it is offered resources for."""
+        return roles_of(self.info)
+
+    @property
+    def checkpoint(self) -> bool:
+        """Tell whether its tasks outlive a restart of their agent."""
+        return bool(self.info.get("checkpoint", False))
+
+    @property
+    def failover_timeout_s(self) -> float:
+        """Return how long it may stay away."""
+        return float(self.info.get("failover_timeout", 0.0))
+
+    def sees(self, state: str) -> str:
+        """Return a task state as this framework is told it."""
+        return seen_by(state, partition_aware=self.partition_aware)
+
+
+@dataclass(eq=False, slots=True)
+class Agent:
+    """An agent, connected or on its way back. `info` is its v1 AgentInfo with the id and refined resources."""
+
+    id: str
+    info: Document
+    pid: str
+    version: str
+    capabilities: tuple[str, ...]
+    total: Resources
+    registered_s: float
+    checkpoint: bool = False
+    resource_version_uuid: str | None = None
+    """Base64 of 16 bytes; the agent refuses tasks that name another."""
+    reregistered_s: float | None = None
+    connected: bool = True
+    tasks: dict[tuple[str, str], Task] = field(default_factory=dict)
+    executors: dict[tuple[str, str], Executor] = field(default_factory=dict)
+    used: dict[str, Resources] = field(default_factory=dict)
+    """What tasks and executors hold, by framework id."""
+    offers: dict[str, Offer] = field(default_factory=dict)
+    killed: dict[tuple[str, str], Document | None] = field(default_factory=dict)
+    """Tasks (framework id, task id) whose end was asked for, with the kill policy; asked again after a reconnection."""
+
+    @property
+    def hostname(self) -> str:
+        """Return the name for people and URLs."""
+        return str(self.info["hostname"])
+
+    @property
+    def used_total(self) -> Resources:
+        """Return what tasks and executors hold."""
+        return add(self.used.values())
+
+    @property
+    def offered(self) -> Resources:
+        """Return what is offered now."""
+        return add(offer.resources for offer in self.offers.values())
+
+    @property
+    def free(self) -> Resources:
+        """Return what is neither held nor offered."""
+        return self.total - self.used_total.unallocated() - self.offered.unallocated()
+
+    def charge(self, framework_id: str, resources: Resources) -> None:
+        """Book `resources` (allocated) for a framework."""
+        self.used[framework_id] = self.used.get(framework_id, NOTHING) + resources
+
+    def refund(self, framework_id: str, resources: Resources) -> None:
+        """Undo a `charge`."""
+        left = self.used.get(framework_id, NOTHING) - resources
+        if left:
+            self.used[framework_id] = left
+        else:
+            self.used.pop(framework_id, None)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAgent:
+    """An agent of the registry that is not here: `since_s` is when it became unreachable, None while it may return."""
+
+    info: Document
+    pid: str
+    since_s: float | None = None
+
+
+def capabilities_of(info: Mapping[str, Any]) -> frozenset[str]:
+    """Return the capability names of a FrameworkInfo; unknown ones carry no type and do not count."""
+    return frozenset(c["type"] for c in info.get("capabilities", ()) if "type" in c)
+
+
+def roles_of(info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the roles of a FrameworkInfo: `roles` with MULTI_ROLE, else the one `role`."""
+    if "MULTI_ROLE" in capabilities_of(info):
+        return tuple(info.get("roles", ()))
+    return (str(info.get("role", "*")),)
+
+
+def role_of(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return the role that Resource documents are allocated to; `*` where they do not say."""
+    for document in documents:
+        if "allocation_info" in document:
+            return str(document["allocation_info"].get("role", "*"))
+    return "*"
+
+
+def add(parts: Iterable[Resources]) -> Resources:
+    """Return the sum of Resources."""
+    total = NOTHING
+    for part in parts:
+        total = total + part
+    return total

@@ -1,0 +1,168 @@
+"""An agent comes back with its id and its tasks: both books are made to agree.
+
+Source: Mesos src/master/master.cpp (reregisterSlave, reconcileKnownSlave, __reregisterSlave).
+"""
+
+from __future__ import annotations
+
+from mesos_gpu.master.actions import (
+    Action,
+    AgentReregistered,
+    KillTask,
+    ObserveAgent,
+    ShutdownAgent,
+    ShutdownFramework,
+    UpdateFramework,
+    Warn,
+)
+from mesos_gpu.master.agents import unreachable
+from mesos_gpu.master.model import Agent, Executor, Framework, Now, Task
+from mesos_gpu.master.reports import Report, admit, described, report_problem, tasks_problem
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.statuses import about, record
+from mesos_gpu.master.subscriptions import recover_framework
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.tasks import is_terminal
+
+
+def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
+    """An agent with an id comes back: after its restart, ours, a broken link, or a time of silence."""
+    problem = report_problem(report) or tasks_problem(report)
+    if problem is not None:
+        return [Warn(f"refusing the re-registration of the agent at {report.pid}: {problem}")]
+    agent_id = report.info["id"]["value"]
+    agent = state.agents.get(agent_id)
+    if agent is not None and not _same_machine(agent, report):
+        return [ShutdownAgent(report.pid, f"Agent {agent_id} is registered from another machine")]
+    state.counters["slave_reregistrations"] += 1
+    returned = agent_id in state.unreachable
+    state.recovered.pop(agent_id, None)
+    state.unreachable.pop(agent_id, None)
+    actions: list[Action] = []
+    # Two agents cannot live at one address; the one that speaks is there.
+    for other in [a.id for a in state.agents.values() if a.pid == report.pid and a.id != agent_id]:
+        actions += unreachable(state, other, now)
+    if agent is None:
+        agent = admit(state, report, agent_id, now)
+    else:
+        actions += _refresh(state, agent, report)
+    agent.reregistered_s = now.wall_s
+    frameworks = _frameworks(state, report, now)
+    missing = _missing(state, agent, report)
+    _adopt_executors(state, agent, frameworks, report)
+    told = _adopt_tasks(state, agent, frameworks, report, now, returned)
+    removed = [i["id"]["value"] for i in report.frameworks if i["id"]["value"] in state.completed]
+    return [
+        *actions,
+        state.registry(),
+        ObserveAgent(agent.id),
+        AgentReregistered(agent.id, missing),
+        *(UpdateFramework(agent.id, f.info) for f in frameworks.values() if not f.recovered),
+        *(ShutdownFramework(agent.id, framework_id) for framework_id in removed),
+        *(KillTask(agent.id, fid, tid, policy) for (fid, tid), policy in agent.killed.items()),
+        *told,
+    ]
+
+
+def _same_machine(agent: Agent, report: Report) -> bool:
+    same_ip = Pid.parse(agent.pid).ip == Pid.parse(report.pid).ip
+    return same_ip and agent.hostname == report.info["hostname"]
+
+
+def _refresh(state: MasterState, agent: Agent, report: Report) -> list[Action]:
+    info, total = described(report, agent.id)
+    changed = total != agent.total or report.resource_version_uuid != agent.resource_version_uuid
+    # Offers made of what the agent had before are worth nothing now.
+    actions = state.rescind_all(agent) if changed else []
+    agent.info, agent.total, agent.pid = info, total, report.pid
+    agent.version, agent.capabilities, agent.checkpoint = report.version, report.capabilities, report.checkpoint
+    agent.resource_version_uuid = report.resource_version_uuid
+    agent.connected = True
+    state.allocation_due = True
+    return actions
+
+
+def _frameworks(state: MasterState, report: Report, now: Now) -> dict[str, Framework]:
+    """Return the frameworks the agent lists, those we did not know entered as recovered; not the removed ones."""
+    found: dict[str, Framework] = {}
+    for info in report.frameworks:
+        framework_id = info["id"]["value"]
+        if framework_id not in state.completed:
+            known = state.frameworks.get(framework_id)
+            found[framework_id] = known if known is not None else recover_framework(state, info, now)
+    return found
+
+
+def _missing(state: MasterState, agent: Agent, report: Report) -> list[Document]:
+    """Return, by framework, the tasks we know there and the agent does not: it answers for them itself."""
+    listed = {(task["framework_id"]["value"], task["task_id"]["value"]) for task in report.tasks}
+    missing: dict[str, list[Document]] = {}
+    for key, task in agent.tasks.items():
+        if key not in listed:
+            status = {
+                "task_id": {"value": task.id},
+                "state": task.state,
+                "agent_id": {"value": agent.id},
+                "source": "SOURCE_MASTER",
+                "reason": "REASON_RECONCILIATION",
+            }
+            missing.setdefault(task.framework_id, []).append(status)
+    return [
+        {"framework_id": {"value": fid}, "framework": state.frameworks[fid].info, "statuses": statuses}
+        for fid, statuses in missing.items()
+    ]
+
+
+def _adopt_executors(state: MasterState, agent: Agent, frameworks: dict[str, Framework], report: Report) -> None:
+    listed = {
+        (info["framework_id"]["value"], info["executor_id"]["value"]): info
+        for info in report.executors
+        if info.get("framework_id", {}).get("value") in frameworks
+    }
+    for framework_id, executor_id in [key for key in agent.executors if key not in listed]:
+        state.drop_executor(agent, framework_id, executor_id)
+    for key, info in listed.items():
+        if key not in agent.executors:
+            resources = Resources.from_json(info.get("resources", []))
+            state.add_executor(key[0], agent, Executor(info, resources))
+
+
+def _adopt_tasks(
+    state: MasterState,
+    agent: Agent,
+    frameworks: dict[str, Framework],
+    report: Report,
+    now: Now,
+    returned: bool,
+) -> list[Action]:
+    actions: list[Action] = []
+    for document in report.tasks:
+        framework = frameworks.get(document["framework_id"]["value"])
+        if framework is None:
+            continue
+        known = agent.tasks.get((framework.id, document["task_id"]["value"]))
+        if known is not None:
+            _catch_up(state, known, document["state"])
+            continue
+        lost = framework.unreachable.pop(document["task_id"]["value"], None)
+        elsewhere = framework.tasks.get(document["task_id"]["value"])
+        if elsewhere is not None:
+            state.drop_task(framework, elsewhere, completed=False)  # the agent that runs it is right
+        task = Task({**document, "agent_id": {"value": agent.id}}, Resources.from_json(document.get("resources", [])))
+        state.add_task(framework, agent, task)
+        if returned or lost is not None:
+            message = "Unreachable agent re-reregistered"
+            status = about(framework, task, task.state, now, reason="REASON_AGENT_REREGISTERED", message=message)
+            record(task, status)
+            actions += state.tell_status(framework, status)
+    return actions
+
+
+def _catch_up(state: MasterState, task: Task, latest: str) -> None:
+    """Take the agent's newer state; the update that says so comes by itself."""
+    if not task.ended:
+        task.document["state"] = latest
+        if is_terminal(latest):
+            state.release(task)

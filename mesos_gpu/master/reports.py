@@ -1,0 +1,98 @@
+"""What an agent says of itself when it registers or comes back, and whether that can be.
+
+Source: Mesos src/master/validation.cpp, namespace master::message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mesos_gpu.errors import ProtocolError
+from mesos_gpu.master.model import Agent, Now
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources, validate
+
+_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an agent says of itself when it (re-)registers; `info` is a v1 AgentInfo."""
+
+    pid: str
+    info: Document
+    version: str
+    capabilities: tuple[str, ...] = ()
+    checkpoint: bool = False
+    resource_version_uuid: str | None = None
+    tasks: Sequence[Document] = ()
+    """v1 Tasks that run there, or have ended but are not acknowledged."""
+    executors: Sequence[Document] = ()
+    frameworks: Sequence[Document] = ()
+    """FrameworkInfos of those."""
+
+
+def report_problem(report: Report) -> str | None:
+    """Return why an agent is refused (without an answer, as in Mesos), or None."""
+    match = _VERSION.match(report.version)
+    if match is None or int(match[1]) < 1:
+        return f"version '{report.version}' is not 1.0.0 or later"
+    problem = validate(report.info.get("resources", []))
+    if problem is not None:
+        return problem
+    if not report.info.get("hostname"):
+        return "it has no hostname"
+    try:
+        Pid.parse(report.pid)
+    except ProtocolError as error:
+        return str(error)
+    return None
+
+
+def tasks_problem(report: Report) -> str | None:
+    """Return what is wrong with what an agent says it runs, or None."""
+    agent_id = report.info.get("id", {}).get("value")
+    if not agent_id:
+        return "it has no id"
+    frameworks = [info.get("id", {}).get("value") for info in report.frameworks]
+    if len(set(frameworks)) != len(frameworks):
+        return "it lists a framework twice"
+    for task in report.tasks:
+        task_id = task["task_id"]["value"]
+        if task["agent_id"]["value"] != agent_id:
+            return f"its task '{task_id}' is of agent {task['agent_id']['value']}"
+        if task["framework_id"]["value"] not in frameworks:
+            return f"its task '{task_id}' is of framework {task['framework_id']['value']}, which it does not list"
+        problem = validate(task.get("resources", []))
+        if problem is not None:
+            return f"its task '{task_id}': {problem}"
+    return None
+
+
+def admit(state: MasterState, report: Report, agent_id: str, now: Now) -> Agent:
+    """Enter an agent in the books."""
+    info, total = described(report, agent_id)
+    agent = Agent(
+        agent_id,
+        info,
+        report.pid,
+        report.version,
+        report.capabilities,
+        total,
+        now.wall_s,
+        report.checkpoint,
+        report.resource_version_uuid,
+    )
+    state.agents[agent_id] = agent
+    state.allocation_due = True
+    return agent
+
+
+def described(report: Report, agent_id: str) -> tuple[Document, Resources]:
+    """Return the AgentInfo to keep, and the agent's total."""
+    total = Resources.from_json(report.info.get("resources", []))
+    return {**report.info, "id": {"value": agent_id}, "resources": total.to_json(refined=True)}, total

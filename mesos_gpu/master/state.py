@@ -1,0 +1,198 @@
+"""What the master knows, and the bookkeeping that every event shares. Pure: no clock, no socket, no file.
+
+Events are functions in the modules beside (subscriptions, launching, updates, agents, offering); each takes the state
+and the time, changes the state and returns what the edges must do, in order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mesos_gpu.master.actions import Action, SaveRegistry, SendEvent
+from mesos_gpu.master.allocator import Rules
+from mesos_gpu.master.filters import Filters
+from mesos_gpu.master.model import (
+    MAX_UNREACHABLE_TASKS,
+    Agent,
+    Executor,
+    Framework,
+    KnownAgent,
+    Now,
+    Offer,
+    Task,
+)
+from mesos_gpu.mesos.resource import Document
+
+MAX_COMPLETED_FRAMEWORKS = 50
+MAX_UNREACHABLE_AGENTS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Flags that the state's rules need."""
+
+    rules: Rules = field(default_factory=Rules)
+    allocation_interval_s: float = 1.0
+    heartbeat_interval_s: float = 15.0
+
+
+class MasterState:
+    """One master's frameworks, agents, offers and tasks."""
+
+    def __init__(
+        self, master_info: Document, settings: Settings, started: Now, known: Mapping[str, KnownAgent] | None = None
+    ) -> None:
+        """`known` is what the registry of an earlier run holds, by agent id."""
+        self.master_info, self.settings, self.started = master_info, settings, started
+        self.frameworks: dict[str, Framework] = {}
+        self.completed: dict[str, Framework] = {}
+        self.agents: dict[str, Agent] = {}
+        known = known or {}
+        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
+        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
+        self.filters = Filters(settings.allocation_interval_s)
+        self.counters: Counter[str] = Counter()
+        self.allocation_due = False
+        self._made: Counter[str] = Counter()
+
+    @property
+    def id(self) -> str:
+        """Return this master's id, the beginning of every id it gives."""
+        return str(self.master_info["id"])
+
+    def new_id(self, kind: str) -> str:
+        """Return a fresh id: `framework` <id>-0000, `agent` <id>-S0, `offer` <id>-O0."""
+        number = self._made[kind]
+        self._made[kind] += 1
+        return f"{self.id}-{_ID_FORMS[kind].format(number)}"
+
+    def framework_of(self, stream_id: str) -> Framework | None:
+        """Return the framework whose current stream this is."""
+        return next((f for f in self.frameworks.values() if f.stream_id == stream_id), None)
+
+    def connected_agents(self) -> list[Agent]:
+        """Return the agents that can be told something."""
+        return [agent for agent in self.agents.values() if agent.connected]
+
+    def registry(self) -> SaveRegistry:
+        """Return the action that saves which agents this master answers for."""
+        known = {**self.recovered, **self.unreachable}
+        for agent in self.agents.values():
+            known[agent.id] = KnownAgent(agent.info, agent.pid)
+        return SaveRegistry(
+            {
+                "master_id": self.id,
+                "agents": [
+                    {"info": a.info, "pid": a.pid, **({} if a.since_s is None else {"unreachable_since_s": a.since_s})}
+                    for a in known.values()
+                ],
+            }
+        )
+
+    # Events to schedulers.
+
+    def tell(self, framework: Framework, kind: str, body: Document | None = None) -> list[Action]:
+        """Return the action that sends an event, nothing while the framework has no stream."""
+        if framework.stream_id is None:
+            return []
+        self.counters[f"events_{kind.lower()}"] += 1
+        event: Document = {"type": kind} if body is None else {"type": kind, kind.lower(): body}
+        return [SendEvent(framework.stream_id, event)]
+
+    def tell_status(self, framework: Framework, status: Document) -> list[Action]:
+        """Return the action that sends an UPDATE event."""
+        return self.tell(framework, "UPDATE", {"status": status})
+
+    # Tasks and their resources.
+
+    def add_task(self, framework: Framework, agent: Agent, task: Task) -> None:
+        """Enter a task in the books of both; it holds its resources unless it has ended."""
+        framework.tasks[task.id] = task
+        agent.tasks[task.key] = task
+        task.held = not task.ended
+        if task.held:
+            agent.charge(framework.id, task.resources)
+
+    def release(self, task: Task) -> None:
+        """Free what a task holds; nothing the second time."""
+        if not task.held:
+            return
+        task.held = False
+        agent = self.agents.get(task.agent_id)
+        if agent is not None:
+            agent.refund(task.framework_id, task.resources)
+            self.allocation_due = True
+
+    def drop_task(self, framework: Framework, task: Task, *, completed: bool = True) -> None:
+        """Take a task out of the books, into the framework's completed ones."""
+        self.release(task)
+        framework.tasks.pop(task.id, None)
+        agent = self.agents.get(task.agent_id)
+        if agent is not None:
+            agent.tasks.pop(task.key, None)
+            agent.killed.pop(task.key, None)
+        if completed:
+            framework.completed.append(task)
+
+    def lose_task(self, framework: Framework, task: Task) -> None:
+        """Move a task of an unreachable agent aside, from where it may come back."""
+        self.drop_task(framework, task, completed=False)
+        framework.unreachable[task.id] = task
+        while len(framework.unreachable) > MAX_UNREACHABLE_TASKS:
+            del framework.unreachable[next(iter(framework.unreachable))]
+
+    def add_executor(self, framework_id: str, agent: Agent, executor: Executor) -> None:
+        """Enter an executor and what it holds."""
+        agent.executors[(framework_id, executor.info["executor_id"]["value"])] = executor
+        agent.charge(framework_id, executor.resources)
+
+    def drop_executor(self, agent: Agent, framework_id: str, executor_id: str) -> bool:
+        """Take an executor out of the books; tell whether it was there."""
+        executor = agent.executors.pop((framework_id, executor_id), None)
+        if executor is None:
+            return False
+        agent.refund(framework_id, executor.resources)
+        self.allocation_due = True
+        return True
+
+    # Offers.
+
+    def add_offer(self, offer: Offer) -> None:
+        """Enter an offer in the books of its framework and agent."""
+        self.frameworks[offer.framework_id].offers[offer.id] = offer
+        self.agents[offer.agent_id].offers[offer.id] = offer
+
+    def drop_offer(self, offer: Offer) -> None:
+        """Take an offer back without a word; its resources are free again."""
+        self.frameworks[offer.framework_id].offers.pop(offer.id, None)
+        self.agents[offer.agent_id].offers.pop(offer.id, None)
+        self.allocation_due = True
+
+    def rescind(self, offer: Offer) -> list[Action]:
+        """Take an offer back and say so."""
+        self.drop_offer(offer)
+        self.counters["offers_rescinded"] += 1
+        return self.tell(self.frameworks[offer.framework_id], "RESCIND", {"offer_id": {"value": offer.id}})
+
+    def rescind_all(self, agent: Agent) -> list[Action]:
+        """Take back every offer of an agent."""
+        return [action for offer in list(agent.offers.values()) for action in self.rescind(offer)]
+
+    # Memory of what is gone.
+
+    def remember_framework(self, framework: Framework) -> None:
+        """Keep a removed framework for people to look at, and so that its id cannot come back."""
+        self.completed[framework.id] = framework
+        while len(self.completed) > MAX_COMPLETED_FRAMEWORKS:
+            del self.completed[next(iter(self.completed))]
+
+    def remember_unreachable(self, agent: Agent, since_s: float) -> None:
+        """Keep an agent that stopped answering; it may come back with its id."""
+        self.unreachable[agent.id] = KnownAgent(agent.info, agent.pid, since_s)
+        while len(self.unreachable) > MAX_UNREACHABLE_AGENTS:
+            del self.unreachable[next(iter(self.unreachable))]
+
+
+_ID_FORMS = {"framework": "{:04d}", "agent": "S{}", "offer": "O{}"}
