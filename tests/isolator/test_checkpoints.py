@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import BadInput, Unavailable
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
+
+GPUS = [Gpu(minor=minor, index=minor, uuid=f"GPU-{minor}", name="Some GPU") for minor in range(4)]
+
+
+def test_what_is_saved_is_loaded_by_another_run(tmp_path: Path) -> None:
+    Checkpoints(tmp_path / "gpu").save("a", GPUS[:2])
+    Checkpoints(tmp_path / "gpu").save("b", GPUS[3:])
+    assert Checkpoints(tmp_path / "gpu").load() == {
+        "a": {HeldGpu(0, "GPU-0"), HeldGpu(1, "GPU-1")},
+        "b": {HeldGpu(3, "GPU-3")},
+    }
+
+
+def test_nothing_saved_is_nothing_loaded(tmp_path: Path) -> None:
+    assert Checkpoints(tmp_path / "gpu").load() == {}
+    assert not (tmp_path / "gpu").exists()
+
+
+def test_save_again_replaces(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save("a", GPUS[:1])
+    checkpoints.save("a", GPUS[:2])
+    assert len(checkpoints.load()["a"]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_remove_twice_equals_remove_once(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save("a", GPUS[:1])
+    checkpoints.remove("a")
+    checkpoints.remove("a")
+    assert checkpoints.load() == {}
+
+
+def test_file_that_was_being_written_at_a_crash_is_not_taken_for_a_record(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save("a", GPUS[:1])
+    (tmp_path / ".b.json.4711.tmp").write_bytes(b'{"container_id"')
+    assert set(checkpoints.load()) == {"a"}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"container_id":"a"}', '{"container_id":"a","gpus":[{"minor":"0","uuid":"x"}]}', "\0" * 40],
+)
+def test_record_that_is_not_one_is_an_error_naming_the_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(Unavailable, match=rf"{tmp_path}/a\.json"):
+        Checkpoints(tmp_path).load()
+
+
+def test_record_of_another_container_is_an_error(tmp_path: Path) -> None:
+    Checkpoints(tmp_path).save("a", GPUS[:1])
+    (tmp_path / "a.json").rename(tmp_path / "b.json")
+    with pytest.raises(Unavailable, match=r"b\.json .*about container a"):
+        Checkpoints(tmp_path).load()
+
+
+def test_record_that_cannot_be_read_is_an_error_naming_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(Unavailable, match=r"cannot read .*a\.json"):
+        Checkpoints(tmp_path).load()
+
+
+@pytest.mark.parametrize("container_id", ["", ".", "..", "../a", "a/b", ".hidden", "a\0b"])
+def test_id_that_would_leave_the_directory_is_refused(tmp_path: Path, container_id: str) -> None:
+    with pytest.raises(BadInput):
+        Checkpoints(tmp_path).save(container_id, GPUS[:1])
+    with pytest.raises(BadInput):
+        Checkpoints(tmp_path).remove(container_id)
+
+
+def test_record_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "gpu").write_text("a file where the directory should be")
+    with pytest.raises(Unavailable, match="container a"):
+        Checkpoints(tmp_path / "gpu").save("a", GPUS[:1])
+
+
+def test_record_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        steps.append("sync directory" if Path(f"/proc/self/fd/{descriptor}").resolve().is_dir() else "sync file")
+        sync(descriptor)
+
+    def renamed(self: Path, target: Path) -> Path:
+        steps.append("rename")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    Checkpoints(tmp_path).save("a", GPUS[:1])
+    assert steps == ["sync file", "rename", "sync directory"]
+
+
+def test_write_that_fails_keeps_the_record_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save("a", GPUS[:1])
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(Unavailable, match="No space left"):
+            checkpoints.save("a", GPUS[:2])
+    assert len(checkpoints.load()["a"]) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus, Unavailable
+from mesos_gpu.gpu.device import Gpu, GpuDriver
+from mesos_gpu.gpu.null import NullDriver
+from mesos_gpu.gpu.simulated import SimulatedDriver
+from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator, NvidiaVolume
+from mesos_gpu.isolator.checkpoints import HeldGpu
+
+DRIVER = SimulatedDriver(4)
+GPUS = DRIVER.gpus()
+CONTROL = ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"]
+
+
+def isolator(
+    tmp_path: Path, gpus: Iterable[Gpu] = GPUS, *, driver: GpuDriver = DRIVER, volume: NvidiaVolume | None = None
+) -> NvidiaGpuIsolator:
+    """An isolator over the checkpoints in `tmp_path`, as one run of the agent has it."""
+    return NvidiaGpuIsolator(gpus, driver, volume, Checkpoints(tmp_path / "containers"))
+
+
+def test_container_gets_its_gpus_and_the_control_nodes_and_nothing_else(tmp_path: Path) -> None:
+    isolation = isolator(tmp_path)
+    isolation.prepare("a", 1)
+    plan = isolation.prepare("b", 2)
+    assert plan.gpus == tuple(GPUS[1:3])
+    assert [node.path for node in plan.nodes] == ["/dev/nvidia1", "/dev/nvidia2", *CONTROL]
+    assert {(rule.type, rule.major, rule.minor, rule.access) for rule in plan.rules} == {
+        ("c", node.major, node.minor, "rwm") for node in plan.nodes
+    }
+    assert isolation.held == {"a": {GPUS[0]}, "b": {GPUS[1], GPUS[2]}}
+    assert isolation.free == {GPUS[3]}
+
+
+def test_container_without_gpus_gets_the_control_nodes(tmp_path: Path) -> None:
+    plan = isolator(tmp_path).prepare("a", 0)
+    assert plan.gpus == ()
+    assert [node.path for node in plan.nodes] == CONTROL
+    assert not (tmp_path / "containers").exists(), "what holds nothing needs no record"
+
+
+def test_no_rule_has_a_wildcard(tmp_path: Path) -> None:
+    plan = isolator(tmp_path).prepare("a", 4)
+    assert all(rule.major is not None and rule.minor is not None for rule in plan.rules)
+
+
+def test_plan_sets_no_variable(tmp_path: Path) -> None:
+    plan = isolator(tmp_path).prepare("a", 1)
+    assert plan.environment == {}
+    assert plan.search_paths == {}
+
+
+def test_volume_is_part_of_the_plan(tmp_path: Path) -> None:
+    volume = NvidiaVolume.create(tmp_path, DRIVER)
+    assert volume is not None
+    isolation = isolator(tmp_path, volume=volume)
+    assert isolation.prepare("a", 1).search_paths == {"PATH": (f"{volume.host_path}/bin",)}
+    with_image = isolation.prepare("b", 1, image=True)
+    assert [mount.destination for mount in with_image.mounts] == ["/usr/local/nvidia"]
+
+
+def test_machine_without_a_driver_adds_nothing_and_gives_none(tmp_path: Path) -> None:
+    isolation = isolator(tmp_path, (), driver=NullDriver())
+    plan = isolation.prepare("a", 0)
+    assert (plan.gpus, plan.nodes, plan.rules, plan.mounts) == ((), (), (), ())
+    with pytest.raises(NotEnoughGpus):
+        isolation.prepare("b", 1)
+
+
+def test_more_than_free_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    isolation = isolator(tmp_path)
+    isolation.prepare("a", 3)
+    with pytest.raises(NotEnoughGpus, match="Requested 2 gpus but only 1 available"):
+        isolation.prepare("b", 2)
+    assert set(isolation.held) == {"a"}
+    assert isolation.prepare("b", 1).gpus == (GPUS[3],)
+
+
+def test_prepare_twice_is_refused_and_takes_nothing_more(tmp_path: Path) -> None:
+    isolation = isolator(tmp_path)
+    for container, gpus in (("a", 1), ("b", 0)):
+        isolation.prepare(container, gpus)
+        with pytest.raises(Conflict, match="already been prepared"):
+            isolation.prepare(container, 1)
+    assert len(isolation.free) == 3
+
+
+def test_cleanup_frees_and_twice_equals_once_and_unknown_is_no_error(tmp_path: Path) -> None:
+    isolation = isolator(tmp_path)
+    isolation.prepare("a", 2)
+    for container in ("a", "a", "never-seen"):
+        isolation.cleanup(container)
+    assert isolation.free == set(GPUS)
+    assert isolation.held == {}
+    assert list((tmp_path / "containers").iterdir()) == []
+
+
+def test_gpus_are_on_record_before_the_plan_is_given(tmp_path: Path) -> None:
+    isolator(tmp_path).prepare("a", 2)
+    assert set(Checkpoints(tmp_path / "containers").load()) == {"a"}
+
+
+def test_record_that_cannot_be_written_gives_nothing(tmp_path: Path) -> None:
+    (tmp_path / "containers").touch()
+    isolation = isolator(tmp_path)
+    with pytest.raises(Unavailable):
+        isolation.prepare("a", 1)
+    assert isolation.held == {}
+    assert isolation.free == set(GPUS)
+
+
+class FailsAfterWriting(Checkpoints):
+    """The worst moment to fail: the record is there, and nobody knows whether it will last."""
+
+    def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
+        super().save(container_id, gpus)
+        raise Unavailable("the disk went away")
+
+
+def test_record_of_a_failed_prepare_is_taken_back(tmp_path: Path) -> None:
+    isolation = NvidiaGpuIsolator(GPUS, DRIVER, None, FailsAfterWriting(tmp_path))
+    with pytest.raises(Unavailable, match="the disk went away"):
+        isolation.prepare("a", 1)
+    assert Checkpoints(tmp_path).load() == {}
+
+
+def test_id_that_is_no_file_name_is_refused_and_takes_nothing(tmp_path: Path) -> None:
+    isolation = isolator(tmp_path)
+    with pytest.raises(BadInput):
+        isolation.prepare("../a", 1)
+    assert isolation.free == set(GPUS)
+
+
+def test_restart_finds_what_live_containers_hold(tmp_path: Path) -> None:
+    before = isolator(tmp_path)
+    before.prepare("a", 1)
+    before.prepare("b", 2)
+    before.prepare("c", 0)
+    after = isolator(tmp_path)
+    assert after.recover({"a", "b", "c"}) == frozenset()
+    assert after.held == before.held
+    assert after.free == before.free
+    with pytest.raises(Conflict, match="already been prepared"):
+        after.prepare("c", 1)
+
+
+def test_orphans_are_told_and_keep_their_gpus_until_cleanup(tmp_path: Path) -> None:
+    before = isolator(tmp_path)
+    before.prepare("live", 1)
+    before.prepare("orphan", 2)
+    after = isolator(tmp_path)
+    assert after.recover({"live"}) == {"orphan"}
+    assert after.free == {GPUS[3]}
+    with pytest.raises(NotEnoughGpus):
+        after.prepare("new", 2)
+    after.cleanup("orphan")
+    assert after.prepare("new", 2).gpus == (GPUS[1], GPUS[2])
+
+
+def test_gpu_that_vanished_does_not_stop_a_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    isolator(tmp_path).prepare("a", 2)
+    with caplog.at_level(logging.WARNING):
+        after = isolator(tmp_path, GPUS[1:])
+        after.recover({"a"})
+    assert after.held == {"a": {GPUS[1]}}
+    assert f"GPU {GPUS[0].uuid} of container a is no longer managed here" in caplog.text
+
+
+def test_gpu_that_vanished_and_came_back_is_still_its_containers(tmp_path: Path) -> None:
+    isolator(tmp_path).prepare("a", 1)
+    isolator(tmp_path, GPUS[1:]).recover({"a"})
+    again = isolator(tmp_path)
+    again.recover({"a"})
+    assert again.held == {"a": {GPUS[0]}}
+
+
+def test_orphan_whose_gpus_all_vanished_is_told_and_its_record_goes_with_it(tmp_path: Path) -> None:
+    isolator(tmp_path).prepare("a", 1)
+    after = isolator(tmp_path, GPUS[1:])
+    assert after.recover(()) == {"a"}
+    after.cleanup("a")
+    assert list((tmp_path / "containers").iterdir()) == []
+
+
+def test_other_gpu_under_the_same_number_is_held_for_the_container_can_open_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    isolator(tmp_path).prepare("a", 1)
+    other = Gpu(minor=0, index=0, uuid="GPU-new", name="Other GPU")
+    after = isolator(tmp_path, [other])
+    after.recover({"a"})
+    assert after.held == {"a": {other}}
+    assert "GPU-new" in caplog.text
+
+
+def test_unreadable_record_is_an_error_and_nothing_is_offered(tmp_path: Path) -> None:
+    isolator(tmp_path).prepare("a", 1)
+    (tmp_path / "containers" / "a.json").write_text("{")
+    with pytest.raises(Unavailable, match=r"a\.json"):
+        isolator(tmp_path).recover({"a"})
+
+
+def test_two_records_of_one_gpu_are_an_error(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "containers")
+    checkpoints.save("a", GPUS[:1])
+    checkpoints.save("b", GPUS[:2])
+    with pytest.raises(Unavailable, match=r"container b is on record with another's GPUs.*195\.0"):
+        isolator(tmp_path).recover({"a", "b"})
+
+
+CONTAINERS = st.sampled_from(["a", "b", "c", "d", "e"])
+
+
+class AnyLife(RuleBasedStateMachine):
+    """Agents come and go at any moment; what containers hold is always what they were given, and never shared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = MemoryCheckpoints()
+        self.given: dict[str, tuple[Gpu, ...]] = {}
+        self.isolator = self.start()
+
+    def start(self) -> NvidiaGpuIsolator:
+        return NvidiaGpuIsolator(GPUS, DRIVER, None, self.disk)
+
+    @rule(container=CONTAINERS, gpus=st.integers(0, 5))
+    def prepare(self, container: str, gpus: int) -> None:
+        if container in self.given:
+            with pytest.raises(Conflict, match="already been prepared"):
+                self.isolator.prepare(container, gpus)
+        elif gpus > len(self.isolator.free):
+            with pytest.raises(NotEnoughGpus):
+                self.isolator.prepare(container, gpus)
+        else:
+            self.given[container] = self.isolator.prepare(container, gpus).gpus
+            assert len(self.given[container]) == gpus
+
+    @rule(container=CONTAINERS)
+    def cleanup(self, container: str) -> None:
+        self.isolator.cleanup(container)
+        self.given.pop(container, None)
+
+    @rule(dead=st.sets(CONTAINERS))
+    def agent_restarts_after_some_containers_died(self, dead: set[str]) -> None:
+        self.isolator = self.start()
+        live = self.given.keys() - dead
+        orphans = self.isolator.recover(live)
+        assert orphans == {container for container in self.given.keys() & dead if self.given[container]}
+        # One that died and held nothing has left no trace.
+        for container in self.given.keys() & dead - orphans:
+            del self.given[container]
+
+    @invariant()
+    def each_gpu_is_free_or_with_the_one_it_was_given_to(self) -> None:
+        assert {name: tuple(sorted(gpus)) for name, gpus in self.isolator.held.items()} == self.given
+        given = [gpu for gpus in self.given.values() for gpu in gpus]
+        assert len(set(given)) == len(given)
+        assert self.isolator.free == set(GPUS) - set(given)
+
+
+class MemoryCheckpoints(Checkpoints):
+    """Records that outlast an isolator, without a disk under them."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/nowhere"))
+        self._records: dict[str, frozenset[HeldGpu]] = {}
+
+    def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
+        self._records[container_id] = frozenset(HeldGpu(gpu.minor, gpu.uuid) for gpu in gpus)
+
+    def remove(self, container_id: str) -> None:
+        self._records.pop(container_id, None)
+
+    def load(self) -> dict[str, frozenset[HeldGpu]]:
+        return dict(self._records)
+
+
+TestAnyLife = AnyLife.TestCase
