@@ -22,8 +22,16 @@ _CALLBACK = re.compile(r"^[A-Za-z_$][\w$.]*$")
 def make_app() -> web.Application:
     """Return an application ready for EventStream and for bodies up to MAX_REQUEST."""
     app = web.Application(client_max_size=MAX_REQUEST)
+    app.on_response_prepare.append(_headers_as_mesos)
     track_streams(app)
     return app
+
+
+async def _headers_as_mesos(request: web.Request, response: web.StreamResponse) -> None:
+    """Leave out what Mesos does not send: `Server`, and the type of a body that is not there."""
+    response.headers.popall("Server", None)
+    if response.headers.get("Content-Length") == "0":
+        response.headers.popall("Content-Type", None)
 
 
 def json_response(document: object, *, request: web.Request | None = None, status: int = 200) -> web.Response:
