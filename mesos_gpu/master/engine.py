@@ -1,0 +1,192 @@
+"""The one owner of a master's state: events go in one at a time, actions are carried out in order. One event loop.
+
+Allocation follows in the same turn of the loop in which resources came free, once for all that happened in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from typing_extensions import assert_never
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.master import offering, subscriptions
+from mesos_gpu.master.actions import (
+    AcknowledgeStatus,
+    Action,
+    AgentRegistered,
+    AgentReregistered,
+    AwaitFailover,
+    CloseStream,
+    ForgetAgent,
+    KillTask,
+    MessageExecutor,
+    ObserveAgent,
+    RunTask,
+    SaveRegistry,
+    SendEvent,
+    ShutdownAgent,
+    ShutdownExecutor,
+    ShutdownFramework,
+    ToAgent,
+    UpdateFramework,
+    Warn,
+)
+from mesos_gpu.master.model import Now
+from mesos_gpu.master.registry import Registry
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.resource import Document
+
+log = logging.getLogger(__name__)
+Event = Callable[[MasterState, Now], list[Action]]
+
+
+class Subscriber(Protocol):
+    """A scheduler's open stream."""
+
+    def send(self, event: Document) -> None:
+        """Send an event; never blocks."""
+
+    def close(self) -> None:
+        """End the stream after what was sent."""
+
+
+class Agents(Protocol):
+    """The way to the agents."""
+
+    def perform(self, action: ToAgent) -> None:
+        """Send an agent a message."""
+
+    def observe(self, agent_id: str) -> None:
+        """Link to an agent and ping it from now on."""
+
+    def forget(self, agent_id: str) -> None:
+        """Ping it no more."""
+
+
+def clock() -> Now:
+    """Return what time it is."""
+    return Now(time.time(), time.monotonic())
+
+
+class Engine:
+    """Applies events to the state and carries out what follows."""
+
+    def __init__(self, state: MasterState, registry: Registry, *, now: Callable[[], Now] = clock) -> None:
+        self.state, self.now = state, now
+        self.agents: Agents | None = None
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Has an exception when the master cannot go on."""
+        self._registry = registry
+        self._subscribers: dict[str, Subscriber] = {}
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._allocating = False
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin the allocation interval."""
+        self.call_later(self.state.settings.allocation_interval_s, self._tick)
+
+    def stop(self) -> None:
+        """Let no timer fire any more."""
+        self._stopped = True
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def do(self, event: Event) -> None:
+        """Apply one event and carry out its actions, then allocate in this turn of the loop if that is due."""
+        if self._stopped:
+            return
+        self._perform(event(self.state, self.now()))
+        self.allocate_soon()
+
+    def allocate_soon(self) -> None:
+        """Offer what is free once the events of this turn of the loop are through, if anything changed."""
+        if self.state.allocation_due and not self._allocating and not self._stopped:
+            self._allocating = True
+            asyncio.get_running_loop().call_soon(self._allocate)
+
+    def open_stream(self, stream_id: str, subscriber: Subscriber) -> None:
+        """Events for this stream go to `subscriber` from now on."""
+        self._subscribers[stream_id] = subscriber
+
+    def stream_closed(self, stream_id: str) -> None:
+        """A stream has ended, from whichever side."""
+        self._subscribers.pop(stream_id, None)
+        self.do(lambda state, now: subscriptions.disconnected(state, stream_id, now))
+
+    def later(self, delay_s: float, event: Event) -> None:
+        """Apply an event after `delay_s` seconds."""
+        self.call_later(delay_s, lambda: self.do(event))
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Call something after `delay_s` seconds, unless stopped before."""
+
+        def run() -> None:
+            self._timers.discard(timer)
+            call()
+
+        timer = asyncio.get_running_loop().call_later(delay_s, run)
+        self._timers.add(timer)
+
+    def _tick(self) -> None:
+        self.do(offering.tick)
+        self.call_later(self.state.settings.allocation_interval_s, self._tick)
+
+    def _allocate(self) -> None:
+        self._allocating = False
+        if self.state.allocation_due:
+            self.do(offering.offer_resources)
+
+    def _perform(self, actions: list[Action]) -> None:
+        try:
+            for action in actions:
+                self._carry_out(action)
+        except Unavailable as error:
+            # Nothing that was to follow may happen: an agent must not hear of an id that is not on disk.
+            log.critical("%s", error)
+            self._stopped = True
+            if not self.failed.done():
+                self.failed.set_exception(error)
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case SendEvent(stream_id, event):
+                if stream_id in self._subscribers:
+                    self._subscribers[stream_id].send(event)
+            case CloseStream(stream_id):
+                if stream_id in self._subscribers:
+                    self._subscribers.pop(stream_id).close()
+            case SaveRegistry(document):
+                self._registry.save(document)
+            case AwaitFailover(framework_id, epoch, delay_s):
+                self.later(delay_s, lambda s, now: subscriptions.failover_expired(s, framework_id, epoch, now))
+            case Warn(text):
+                log.warning("%s", text)
+            case ObserveAgent(agent_id):
+                if self.agents is not None:
+                    self.agents.observe(agent_id)
+            case ForgetAgent(agent_id):
+                if self.agents is not None:
+                    self.agents.forget(agent_id)
+            case (
+                AgentRegistered()
+                | AgentReregistered()
+                | ShutdownAgent()
+                | RunTask()
+                | KillTask()
+                | AcknowledgeStatus()
+                | UpdateFramework()
+                | ShutdownFramework()
+                | ShutdownExecutor()
+                | MessageExecutor()
+            ):
+                if self.agents is not None:
+                    self.agents.perform(action)
+            case _:
+                assert_never(action)

@@ -1,0 +1,106 @@
+"""The flags of `mesos-gpu-master`, by Mesos' names (src/master/flags.cpp), and what they mean together."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mesos_gpu.errors import BadFlag, BadResources
+from mesos_gpu.master.allocator import Quantities, Rules, quantities
+from mesos_gpu.master.state import Settings
+from mesos_gpu.mesos.flags import Flag, format_duration
+from mesos_gpu.mesos.resources import Resources
+
+FLAGS: Sequence[Flag] = (
+    Flag("ip", "text", "127.0.0.1", "Address to listen on."),
+    Flag("advertise_ip", "text", None, "Address that others reach this master at, when it is not --ip."),
+    Flag("port", "integer", 5050, "Port to listen on; 0 takes a free one."),
+    Flag("hostname", "text", None, "Name under which the master is shown; default: its address."),
+    Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
+    Flag("work_dir", "path", None, "Folder for the registry: the agents that this master knows."),
+    Flag("cluster", "text", None, "Name of the cluster, for people."),
+    Flag("filter_gpu_resources", "boolean", True, "Offer GPU machines to frameworks with GPU_RESOURCES only."),
+    Flag("fair_sharing_excluded_resource_names", "list", ("gpus",), "Resources that do not count for fairness."),
+    Flag(
+        "min_allocatable_resources",
+        "text",
+        "cpus:0.01|mem:32|gpus:1",
+        "What an offer holds at least: one of the sides of `|`.",
+    ),
+    Flag("allocation_interval", "duration", 1.0, "How often refusals are looked through; offers go out at once."),
+    Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
+    Flag("max_agent_ping_timeouts", "integer", 5, "Answers in a row that may be missing before it is unreachable."),
+    Flag("agent_reregister_timeout", "duration", 600.0, "How long known agents may take to come back after a start."),
+)
+
+
+def check_flags(flags: Mapping[str, Any]) -> None:
+    """Refuse what cannot work. Raises BadFlag."""
+    if not flags["work_dir"]:
+        raise BadFlag("work_dir", "is needed: a folder for the registry, for example /var/lib/mesos/master")
+    if not 0 <= flags["port"] <= 65535:
+        raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+    for name in ("allocation_interval", "agent_ping_timeout"):
+        if flags[name] <= 0:
+            raise BadFlag(name, "must be more than nothing")
+    if flags["max_agent_ping_timeouts"] < 1:
+        raise BadFlag("max_agent_ping_timeouts", "must be at least 1")
+    for name in ("ip", "advertise_ip"):
+        if flags[name] is not None:
+            _check_address(name, flags[name])
+    if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
+        raise BadFlag("advertise_ip", "is needed with --ip=0.0.0.0: the address that agents reach this master at")
+    if not ipaddress.ip_address(flags["ip"]).is_loopback and not flags["insecure"]:
+        words = (
+            "is reachable from other machines, and nobody has to show credentials here; say --insecure if you mean it"
+        )
+        raise BadFlag("ip", f"{flags['ip']} {words}")
+    min_allocatable(flags["min_allocatable_resources"])
+
+
+def settings(flags: Mapping[str, Any]) -> Settings:
+    """Return the rules that the flags ask for."""
+    rules = Rules(
+        filter_gpu_resources=flags["filter_gpu_resources"],
+        excluded_names=frozenset(flags["fair_sharing_excluded_resource_names"]),
+        min_allocatable=min_allocatable(flags["min_allocatable_resources"]),
+    )
+    return Settings(rules, allocation_interval_s=flags["allocation_interval"])
+
+
+def min_allocatable(text: str) -> tuple[Quantities, ...]:
+    """Read `cpus:0.01|mem:32`: quantities, all of at least one side. Raises BadFlag."""
+    try:
+        sides = [Resources.parse(side) for side in text.split("|") if side.strip()]
+    except BadResources as error:
+        raise BadFlag("min_allocatable_resources", str(error)) from None
+    for side in sides:
+        if any(not isinstance(resource.amount, int) for resource in side):
+            raise BadFlag("min_allocatable_resources", f"{side} is not all numbers")
+    return tuple(quantities(side) for side in sides)
+
+
+def flags_as_text(flags: Mapping[str, Any]) -> dict[str, str]:
+    """Return the flags that are set, as Mesos shows them."""
+    shown: dict[str, str] = {}
+    for flag in FLAGS:
+        value = flags[flag.name]
+        if value is not None:
+            shown[flag.name] = _text(flag, value)
+    return dict(sorted(shown.items()))
+
+
+def _text(flag: Flag, value: Any) -> str:
+    if flag.kind == "duration":
+        return format_duration(value)
+    if flag.kind == "boolean":
+        return str(value).lower()
+    return ",".join(value) if flag.kind == "list" else str(value)
+
+
+def _check_address(name: str, text: str) -> None:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        raise BadFlag(name, f"{text} is not an IPv4 address") from None

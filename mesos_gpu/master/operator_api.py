@@ -1,0 +1,235 @@
+"""The operator's endpoints: GET /state and its kin, POST /api/v1, and how paths find their handler.
+
+Every path answers with and without `/master`, and trailing segments are dropped until a handler fits, as in
+libprocess; that is how `/api/v1/operator` is `/api/v1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from mesos_gpu.master import metrics, subscriptions, views, views_v1
+from mesos_gpu.master.engine import Engine
+from mesos_gpu.master.requests import (
+    JSON,
+    PROTOBUF,
+    HttpProblem,
+    accepted_type,
+    method_not_allowed,
+    read_call,
+    refuse,
+)
+from mesos_gpu.master.scheduler_api import SchedulerApi
+from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.http import error_response, json_response, make_app
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+VERSION = "1.12.0"
+"""The Mesos whose protocol this is; pymesos takes whole numbers between dots only."""
+BUILD: Document = {
+    "build_date": "1970-01-01 00:00:00 UTC",
+    "build_time": 0.0,
+    "build_user": "mesos-gpu",
+    "version": VERSION,
+}
+CALL, RESPONSE = "mesos.v1.master.Call", "mesos.v1.master.Response"
+
+
+class OperatorApi:
+    """All HTTP of a master, the scheduler API among it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        flags: Mapping[str, str],
+        *,
+        cluster: str | None = None,
+        system: Callable[[], dict[str, float]] = dict,
+    ) -> None:
+        """`flags` are shown as text; `system()` gives the machine's own metrics."""
+        self._engine, self._flags, self._cluster, self._system = engine, flags, cluster, system
+        get: Mapping[str, Handler] = {
+            "state": self._state,
+            "state-summary": self._summary,
+            "slaves": self._slaves,
+            "frameworks": self._frameworks,
+            "tasks": self._tasks,
+            "roles": self._roles,
+            "metrics/snapshot": self._metrics,
+            "version": self._version,
+            "flags": self._show_flags,
+            "health": self._health,
+            "redirect": self._redirect,
+        }
+        self._handlers: dict[str, Handler] = {path: _only_get(handler) for path, handler in get.items()}
+        self._handlers["api/v1/scheduler"] = SchedulerApi(engine).handle
+        self._handlers["api/v1"] = self._v1
+        self._handlers["teardown"] = self._teardown
+
+    def make_app(self) -> web.Application:
+        """Return the application."""
+        app = make_app()
+        app.router.add_route("*", "/{path:.*}", self._route)
+        return app
+
+    async def _route(self, request: web.Request) -> web.StreamResponse:
+        parts = request.match_info["path"].split("/")
+        if parts[0] == "master":
+            parts = parts[1:]
+        while parts:
+            handler = self._handlers.get("/".join(parts))
+            if handler is not None:
+                return await handler(request)
+            parts = parts[:-1]
+        return error_response(404, "404 Not Found.")
+
+    # GET endpoints.
+
+    async def _state(self, request: web.Request) -> web.Response:
+        return json_response(views.state_view(self._engine.state, BUILD, self._flags, self._cluster), request=request)
+
+    async def _summary(self, request: web.Request) -> web.Response:
+        return json_response(views.summary_view(self._engine.state, self._cluster), request=request)
+
+    async def _slaves(self, request: web.Request) -> web.Response:
+        return json_response(views.slaves_view(self._engine.state, request.query.get("slave_id")), request=request)
+
+    async def _frameworks(self, request: web.Request) -> web.Response:
+        framework_id = request.query.get("framework_id")
+        return json_response(views.frameworks_view(self._engine.state, framework_id), request=request)
+
+    async def _tasks(self, request: web.Request) -> web.Response:
+        query = request.query
+        shown = views.tasks_view(
+            self._engine.state,
+            limit=_number(query.get("limit"), views.DEFAULT_TASK_LIMIT),
+            offset=_number(query.get("offset"), 0),
+            ascending=query.get("order") == "asc",
+            framework_id=query.get("framework_id"),
+            task_id=query.get("task_id"),
+        )
+        return json_response(shown, request=request)
+
+    async def _roles(self, request: web.Request) -> web.Response:
+        return json_response(views.roles_view(self._engine.state), request=request)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return json_response(self._snapshot(), request=request)
+
+    async def _version(self, request: web.Request) -> web.Response:
+        return json_response(BUILD, request=request)
+
+    async def _show_flags(self, request: web.Request) -> web.Response:
+        return json_response({"flags": dict(self._flags)}, request=request)
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _redirect(self, request: web.Request) -> web.Response:
+        info = self._engine.state.master_info
+        return web.Response(status=307, headers={"Location": f"//{info['hostname']}:{info['port']}"})
+
+    # Actions.
+
+    async def _teardown(self, request: web.Request) -> web.StreamResponse:
+        if request.method != "POST":
+            return method_not_allowed(request, "POST")
+        framework_id = (await request.post()).get("frameworkId")
+        if framework_id is None:
+            return error_response(400, "Missing 'frameworkId' query parameter in the request body")
+        return self._remove_framework(str(framework_id))
+
+    def _remove_framework(self, framework_id: str) -> web.Response:
+        framework = self._engine.state.frameworks.get(framework_id)
+        if framework is None:
+            return error_response(400, "No framework found with specified ID")
+        self._engine.do(lambda state, now: subscriptions.remove_framework(state, framework, now))
+        return web.Response()
+
+    async def _v1(self, request: web.Request) -> web.StreamResponse:
+        if request.method != "POST":
+            return method_not_allowed(request, "POST")
+        try:
+            call = await read_call(request, CALL)
+            return self._answer(request, call)
+        except HttpProblem as refused:
+            return refused.response
+
+    def _answer(self, request: web.Request, call: Document) -> web.Response:
+        kind = call.get("type")
+        if kind is None:
+            raise refuse(400, "Failed to validate master::Call: Expecting 'type' to be present")
+        field = str(kind).lower()
+        if field in messages.field_names(CALL) and field not in call:
+            raise refuse(400, f"Failed to validate master::Call: Expecting '{field}' to be present")
+        if kind == "TEARDOWN":
+            return self._remove_framework(call["teardown"]["framework_id"]["value"])
+        accepted = accepted_type(request)
+        if accepted is None:
+            raise refuse(406, f"Expecting 'Accept' to allow '{JSON}' or '{PROTOBUF}'")
+        body = self._body(str(kind))
+        document = {"type": kind} if body is None else {"type": kind, field: body}
+        if accepted == PROTOBUF:
+            return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
+        return json_response(document)
+
+    def _body(self, kind: str) -> Document | None:
+        state = self._engine.state
+        match kind:
+            case "GET_HEALTH":
+                return {"healthy": True}
+            case "GET_FLAGS":
+                return {"flags": [{"name": name, "value": value} for name, value in self._flags.items()]}
+            case "GET_VERSION":
+                return {"version_info": BUILD}
+            case "GET_METRICS":
+                return {"metrics": [{"name": name, "value": value} for name, value in self._snapshot().items()]}
+            case "GET_LOGGING_LEVEL":
+                return {"level": 0}
+            case "GET_STATE":
+                return views_v1.get_state(state)
+            case "GET_AGENTS":
+                return views_v1.get_agents(state)
+            case "GET_FRAMEWORKS":
+                return views_v1.get_frameworks(state)
+            case "GET_EXECUTORS":
+                return views_v1.get_executors(state)
+            case "GET_TASKS":
+                return views_v1.get_tasks(state)
+            case "GET_ROLES":
+                return views_v1.get_roles(state)
+            case "GET_MASTER":
+                return views_v1.get_master(state)
+        if kind in _NOTHING_THERE:
+            return _NOTHING_THERE[kind]
+        raise refuse(501, f"{kind} is not supported by this master")
+
+    def _snapshot(self) -> dict[str, float]:
+        return metrics.snapshot(self._engine.state, self._engine.now(), self._system())
+
+
+# What this master has none of, as Mesos shows none.
+_NOTHING_THERE: Mapping[str, Any] = {
+    "GET_OPERATIONS": {},
+    "GET_WEIGHTS": None,
+    "GET_QUOTA": {"status": {}},
+    "GET_MAINTENANCE_STATUS": {"status": {}},
+    "GET_MAINTENANCE_SCHEDULE": {"schedule": {}},
+}
+
+
+def _only_get(handler: Handler) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if request.method not in ("GET", "HEAD"):
+            return method_not_allowed(request, "GET")
+        return await handler(request)
+
+    return handle
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.isdigit() else default

@@ -1,0 +1,101 @@
+"""What both v1 APIs do with a request before it is a call: method, types, body. Source: Mesos src/master/http.cpp.
+
+Statuses and words are those of the recorded answers; Content-Type parameters, which Mesos refuses, are tolerated.
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from aiohttp import web
+
+from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.http import error_response
+
+JSON, PROTOBUF = "application/json", "application/x-protobuf"
+
+
+class HttpProblem(Exception):
+    """A request that is answered with an error; `response` is the answer."""
+
+    def __init__(self, response: web.Response) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
+def refuse(status: int, text: str) -> HttpProblem:
+    """Return the problem of a plain text answer, to be raised."""
+    return HttpProblem(error_response(status, text))
+
+
+def method_not_allowed(request: web.Request, allowed: str) -> web.Response:
+    """Return Mesos' 405."""
+    text = f"405 Method Not Allowed. Expecting one of {{ '{allowed}' }}, but received '{request.method}'."
+    response = error_response(405, text)
+    response.headers["Allow"] = allowed
+    return response
+
+
+async def read_call(request: web.Request, type_name: str) -> Document:
+    """Return the call in a request's body, in our form. Raises HttpProblem with Mesos' status and words."""
+    given = request.headers.get("Content-Type")
+    if given is None:
+        raise refuse(400, "Expecting 'Content-Type' to be present")
+    kind = given.split(";")[0].strip().lower()
+    body = await request.read()
+    if kind == PROTOBUF:
+        try:
+            return messages.decode(type_name, body)
+        except ProtocolError:
+            raise refuse(400, "Failed to parse body into Call protobuf") from None
+    if kind != JSON:
+        raise refuse(415, f"Expecting 'Content-Type' of {JSON} or {PROTOBUF}")
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise refuse(400, f"Failed to parse body into JSON: {json_problem(body)}") from None
+    if not isinstance(document, dict):
+        raise refuse(400, "Failed to convert JSON into Call protobuf: Expecting a JSON object")
+    problem = messages.check(type_name, document)
+    if problem is not None:
+        problem = problem.removeprefix(f"{type_name}: ")
+        raise refuse(400, f"Failed to convert JSON into Call protobuf: {problem}")
+    return messages.normalize(type_name, document)
+
+
+def accepted_type(request: web.Request) -> str | None:
+    """Return the type to answer with, JSON where both will do; None when neither is accepted."""
+    header = request.headers.get("Accept")
+    if header is None:
+        return JSON
+    ranges = [_media_range(part) for part in header.split(",") if part.strip()]
+    for kind in (JSON, PROTOBUF):
+        if any(name in (kind, "*/*", "application/*") and quality > 0 for name, quality in ranges):
+            return kind
+    return None
+
+
+def json_problem(body: bytes) -> str:
+    """Return where JSON breaks off, in Mesos' parser's words: the line, and what stands there."""
+    try:
+        json.loads(body)
+    except json.JSONDecodeError as error:
+        rest = error.doc[error.pos :].split("\n", 1)[0]
+        return f"syntax error at line {error.lineno} near: {rest if len(rest) > 1 or rest.strip('{[') else ''}"
+    except (UnicodeDecodeError, RecursionError):
+        pass
+    return "syntax error at line 1 near: "
+
+
+def _media_range(text: str) -> tuple[str, float]:
+    name, *parameters = (part.strip().lower() for part in text.split(";"))
+    for parameter in parameters:
+        if parameter.startswith("q="):
+            try:
+                return name, float(parameter[2:])
+            except ValueError:
+                return name, 0.0
+    return name, 1.0

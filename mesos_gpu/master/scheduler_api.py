@@ -1,0 +1,171 @@
+"""POST /api/v1/scheduler: calls of schedulers, and their streams of events.
+
+The order of checks, the statuses and the words are Mesos' (reference: v1 scheduler API; src/master/http.cpp,
+Master::Http::scheduler). A refusal of the framework itself is no HTTP error: it is an ERROR event on the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+from aiohttp import web
+
+from mesos_gpu.master import launching, subscriptions, updates
+from mesos_gpu.master.actions import Action
+from mesos_gpu.master.calls import call_problem
+from mesos_gpu.master.engine import Engine
+from mesos_gpu.master.model import Framework, Now
+from mesos_gpu.master.requests import (
+    JSON,
+    PROTOBUF,
+    HttpProblem,
+    accepted_type,
+    method_not_allowed,
+    read_call,
+    refuse,
+)
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos import messages, recordio
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.http import EventStream, error_response
+
+STREAM_ID = "Mesos-Stream-Id"
+CALL, EVENT = "mesos.v1.scheduler.Call", "mesos.v1.scheduler.Event"
+# Taken and without effect: the stock allocator ignores requests, and this master makes no inverse offers or operations.
+_IGNORED = frozenset({"REQUEST", "ACCEPT_INVERSE_OFFERS", "DECLINE_INVERSE_OFFERS", "ACKNOWLEDGE_OPERATION_STATUS"})
+
+
+class SchedulerStream:
+    """One scheduler's stream: JSON or protobuf records, and a heartbeat every so often."""
+
+    def __init__(self, stream: EventStream, kind: str, heartbeat_s: float) -> None:
+        self._stream, self._kind, self._heartbeat_s = stream, kind, heartbeat_s
+        self._timer = asyncio.get_running_loop().call_later(heartbeat_s, self._beat)
+
+    def send(self, event: Document) -> None:
+        """Send one event as one record."""
+        if self._kind == PROTOBUF:
+            self._stream.send_raw(recordio.encode(messages.encode(EVENT, event)))
+        else:
+            self._stream.send(event)
+
+    def close(self) -> None:
+        """End the stream after what was sent."""
+        self._timer.cancel()
+        self._stream.close()
+
+    def _beat(self) -> None:
+        self.send({"type": "HEARTBEAT"})
+        self._timer = asyncio.get_running_loop().call_later(self._heartbeat_s, self._beat)
+
+
+class SchedulerApi:
+    """The endpoint; `engine` owns the state."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one call."""
+        if request.method != "POST":
+            return method_not_allowed(request, "POST")
+        try:
+            call = await read_call(request, CALL)
+            problem = call_problem(call)
+            if problem is not None:
+                raise refuse(400, f"Failed to validate scheduler::Call: {problem}")
+            self._engine.state.counters[f"calls_{call['type'].lower()}"] += 1
+            if call["type"] == "SUBSCRIBE":
+                return await self._subscribe(request, call)
+            return self._call(call, self._caller(request, call))
+        except HttpProblem as refused:
+            return refused.response
+
+    async def _subscribe(self, request: web.Request, call: Document) -> web.StreamResponse:
+        kind = accepted_type(request)
+        if kind is None:
+            raise refuse(406, f"Expecting 'Accept' to allow '{PROTOBUF}' or '{JSON}'")
+        if STREAM_ID in request.headers:
+            raise refuse(400, f"Subscribe calls should not include the '{STREAM_ID}' header")
+        stream_id = str(uuid.uuid4())
+        response = await EventStream.open(request, {STREAM_ID: stream_id}, content_type=kind)
+        stream = SchedulerStream(response, kind, self._engine.state.settings.heartbeat_interval_s)
+        self._engine.open_stream(stream_id, stream)
+        try:
+            self._engine.do(lambda state, now: subscriptions.subscribe(state, stream_id, call["subscribe"], now))
+            await response.closed()
+        finally:
+            stream.close()
+            self._engine.stream_closed(stream_id)
+        return response.response
+
+    def _caller(self, request: web.Request, call: Document) -> Framework:
+        """Return the framework that calls, once its stream id shows that it is the one subscribed now."""
+        framework = self._engine.state.frameworks.get(call["framework_id"]["value"])
+        if framework is None:
+            raise refuse(400, "Framework cannot be found")
+        if not framework.connected:
+            raise refuse(403, "Framework is not subscribed")
+        given = request.headers.get(STREAM_ID)
+        if given is None:
+            raise refuse(400, f"All non-subscribe calls should include the '{STREAM_ID}' header")
+        if given != framework.stream_id:
+            raise refuse(
+                400,
+                f"The stream ID '{given}' included in this request didn't match the stream ID currently associated "
+                f"with framework ID {framework.id}",
+            )
+        return framework
+
+    def _call(self, call: Document, framework: Framework) -> web.Response:
+        kind = call["type"]
+        if kind == "UNKNOWN":
+            return error_response(501, "501 Not Implemented.")
+        body = call.get(kind.lower(), {})
+        if kind == "UPDATE_FRAMEWORK":
+            return self._update_framework(framework, body)
+        if kind not in _IGNORED:
+            self._engine.do(lambda state, now: apply(state, kind, framework, body, now))
+        return web.Response(status=202)
+
+    def _update_framework(self, framework: Framework, body: Document) -> web.Response:
+        problems: list[str] = []
+
+        def event(state: MasterState, now: Now) -> list[Action]:
+            problem, actions = subscriptions.update_framework(state, framework, body)
+            if problem is not None:
+                problems.append(problem)
+            return actions
+
+        self._engine.do(event)
+        return error_response(400, problems[0]) if problems else web.Response()
+
+
+def apply(state: MasterState, kind: str, framework: Framework, body: Document, now: Now) -> list[Action]:
+    """Return what follows from a call other than SUBSCRIBE and UPDATE_FRAMEWORK."""
+    match kind:
+        case "ACCEPT":
+            return launching.accept(state, framework, body, now)
+        case "DECLINE":
+            return launching.decline(state, framework, body, now)
+        case "REVIVE":
+            return subscriptions.revive(state, framework, body.get("roles", []))
+        case "SUPPRESS":
+            return subscriptions.suppress(state, framework, body.get("roles", []))
+        case "KILL":
+            return updates.kill(state, framework, body, now)
+        case "ACKNOWLEDGE":
+            return updates.acknowledge(state, framework, body)
+        case "RECONCILE":
+            return updates.reconcile(state, framework, body, now)
+        case "SHUTDOWN":
+            return updates.shutdown_executor(state, body, framework)
+        case "MESSAGE":
+            return updates.message_executor(state, body, framework)
+        case "TEARDOWN":
+            return subscriptions.remove_framework(state, framework, now)
+        case "RECONCILE_OPERATIONS":
+            return updates.reconcile_operations(state, framework, body)
+        case _:
+            raise ValueError(f"no rule for call {kind}")

@@ -1,0 +1,144 @@
+"""The v1 operator API's answers: GET_STATE and its parts. Values to values.
+
+Source: Mesos src/master/readonly_handler.cpp and recorded answers of 1.12: resources inside infos, tasks and offers in
+the refined format; totals, allocated and offered ones in the older. Empty lists are absent except where Mesos writes
+them by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mesos_gpu.master.allocator import quantities
+from mesos_gpu.master.items import usage
+from mesos_gpu.master.model import Agent, Framework, Task, add
+from mesos_gpu.master.offering import holdings
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.views import framework_ids, known_roles
+from mesos_gpu.mesos.messages import with_defaults
+from mesos_gpu.mesos.resource import Document
+
+
+def get_state(state: MasterState) -> Document:
+    """Return the body of GET_STATE."""
+    return {
+        "get_tasks": get_tasks(state),
+        "get_executors": get_executors(state),
+        "get_frameworks": get_frameworks(state),
+        "get_agents": get_agents(state),
+    }
+
+
+def get_tasks(state: MasterState) -> Document:
+    """Return the body of GET_TASKS."""
+    frameworks = [*state.frameworks.values(), *state.completed.values()]
+
+    def shown(tasks: Iterable[Task]) -> list[Document]:
+        return [with_defaults("mesos.v1.Task", task.document) for task in tasks]
+
+    return {
+        "tasks": shown(task for f in frameworks for task in f.tasks.values()),
+        "unreachable_tasks": shown(task for f in frameworks for task in f.unreachable.values()),
+        "completed_tasks": shown(task for f in frameworks for task in f.completed),
+    }
+
+
+def get_executors(state: MasterState) -> Document:
+    """Return the body of GET_EXECUTORS: those that frameworks brought."""
+    return {
+        "executors": [
+            {"executor_info": with_defaults("mesos.v1.ExecutorInfo", executor.info), "agent_id": {"value": agent.id}}
+            for agent in state.agents.values()
+            for executor in agent.executors.values()
+        ]
+    }
+
+
+def get_frameworks(state: MasterState) -> Document:
+    """Return the body of GET_FRAMEWORKS."""
+    return {
+        "frameworks": [_framework(state, framework) for framework in state.frameworks.values()],
+        "completed_frameworks": [_framework(state, framework) for framework in state.completed.values()],
+    }
+
+
+def get_agents(state: MasterState) -> Document:
+    """Return the body of GET_AGENTS."""
+    return {
+        "agents": [_agent(agent) for agent in state.agents.values()],
+        "recovered_agents": [known.info for known in state.recovered.values()],
+    }
+
+
+def get_roles(state: MasterState) -> Document:
+    """Return the body of GET_ROLES; empty when no role is in use."""
+    roles = [_role(state, role) for role in known_roles(state)]
+    return {"roles": roles} if roles else {}
+
+
+def get_master(state: MasterState) -> Document:
+    """Return the body of GET_MASTER."""
+    return {
+        "master_info": state.master_info,
+        "start_time": state.started.wall_s,
+        "elected_time": state.started.wall_s,
+    }
+
+
+def _framework(state: MasterState, framework: Framework) -> Document:
+    used, offered = usage(state, framework)
+    registered = time_info(framework.registered_s)
+    view: Document = {
+        "framework_info": with_defaults("mesos.v1.FrameworkInfo", framework.info),
+        "active": framework.connected,
+        "connected": framework.connected,
+        "recovered": framework.recovered,
+        "registered_time": registered,
+        "reregistered_time": registered if framework.reregistered_s is None else time_info(framework.reregistered_s),
+    }
+    if framework.unregistered_s:
+        view["unregistered_time"] = time_info(framework.unregistered_s)
+    lists: dict[str, list[Any]] = {
+        "offers": [{**o.document, "resources": o.resources.to_json(refined=True)} for o in framework.offers.values()],
+        "allocated_resources": used.to_json(),
+        "offered_resources": offered.to_json(),
+    }
+    return {**view, **{name: items for name, items in lists.items() if items}, "offer_constraints": {}}
+
+
+def _agent(agent: Agent) -> Document:
+    view: Document = {
+        "agent_info": {**agent.info, "checkpoint": agent.checkpoint},
+        "active": agent.connected,
+        "deactivated": False,
+        "version": agent.version,
+        "pid": agent.pid,
+        "registered_time": time_info(agent.registered_s),
+    }
+    if agent.reregistered_s is not None:
+        view["reregistered_time"] = time_info(agent.reregistered_s)
+    lists: dict[str, list[Any]] = {
+        "total_resources": agent.total.to_json(),
+        "allocated_resources": agent.used_total.to_json(),
+        "offered_resources": agent.offered.to_json(),
+        "capabilities": [{"type": capability} for capability in agent.capabilities],
+    }
+    return {**view, **{name: items for name, items in lists.items() if items}}
+
+
+def _role(state: MasterState, role: str) -> Document:
+    held = add(resources for (r, _), resources in holdings(state).items() if r == role)
+    view: Document = {"name": role, "weight": 1.0}
+    frameworks = [{"value": framework_id} for framework_id in framework_ids(state, role)]
+    resources = [
+        {"name": name, "type": "SCALAR", "scalar": {"value": amount / 1000}}
+        for name, amount in sorted(quantities(held).items())
+    ]
+    lists: dict[str, list[Any]] = {"frameworks": frameworks, "resources": resources}
+    return {**view, **{name: items for name, items in lists.items() if items}}
+
+
+def time_info(seconds: float) -> Document:
+    """Return a TimeInfo."""
+    return {"nanoseconds": round(seconds * 1e9)}
