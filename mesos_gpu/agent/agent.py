@@ -30,6 +30,8 @@ from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
 
+TRIES_BEFORE_A_WORD = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:
@@ -77,6 +79,7 @@ class Agent:
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
         self._left = False
+        self._saved: Document | None = None
 
     @property
     def master(self) -> Pid | None:
@@ -88,6 +91,12 @@ class Agent:
         """Return the id, None before the first registration."""
         return self.state.identity.agent_id or None
 
+    def locate(self, ip: str) -> None:
+        """Take note of where the endpoint, now started, is reached."""
+        pid = self._link.pid
+        self.state.identity = replace(self.state.identity, pid=str(pid), ip=ip, port=pid.port)
+        self.info = {**self.info, "port": pid.port}
+
     async def recover(self, found: Recovered) -> None:
         """Take up what the last process left: its id, its tasks, their containers and updates. Call it once, first."""
         self.started_wall_s = self.clock.wall()
@@ -95,6 +104,7 @@ class Agent:
             await self.containers.recover(())
             return
         self._become(found.agent["id"]["value"])
+        self._saved = found.agent
         self.resources_kept = found.resources
         frameworks, tasks = self._replayed(found)
         live = [] if found.rebooted else [t.container_id for t, _ in tasks if t.phase is not Phase.OVER]
@@ -179,10 +189,13 @@ class Agent:
             return
         if self.agent_id is None:
             self._become(welcome.agent_id)
-            self._checkpoints.save_agent({**self.info, "id": {"value": welcome.agent_id}})
         elif self.agent_id != welcome.agent_id:
             self._stop(f"the master calls this agent {welcome.agent_id}, but it is {self.agent_id}")
             return
+        info = {**self.info, "id": {"value": welcome.agent_id}}
+        if info != self._saved:
+            self._checkpoints.save_agent(info)
+            self._saved = info
         if self.registration.standing is not Standing.REGISTERED:
             log.info("registered with %s as %s", self.master, welcome.agent_id)
         self.registration = answered_with(self.registration, welcome.ping_timeout_s)
@@ -218,6 +231,15 @@ class Agent:
         self._arm()
 
     def _register(self) -> None:
+        tries = self.registration.tries
+        if tries % TRIES_BEFORE_A_WORD == 0:
+            log.warning(
+                "no answer from %s after %d tries: is a master running there, is that the very address it calls its "
+                "own, and can it reach %s? It refuses silently; its log has the reason",
+                self.master,
+                tries - 1,
+                self._link.pid,
+            )
         version = self.state.resource_version
         if self.agent_id is None:
             self._link.register(self.info, version, self.resources_kept)

@@ -7,6 +7,7 @@ Source of the answers: Mesos src/files/files.cpp.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import grp
 import os
@@ -59,12 +60,13 @@ class SandboxFiles:
 
     def browse(self, path: str) -> list[Entry]:
         """Return the entries of a folder by name. Raises NotFound, BadInput for a path that leads out."""
-        root, descriptor = self._open(path)
+        descriptor = self._open(path)
         try:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                raise BadInput(f"'{path}' is not a directory")
-            del root
-            return [_entry(path, name, descriptor) for name in sorted(os.listdir(descriptor))]
+                raise BadInput(f"'{path}' is not a directory.\n")
+            with os.scandir(descriptor) as entries:
+                names = sorted(entry.name for entry in entries)
+            return [_entry(path, name, descriptor) for name in names]
         finally:
             os.close(descriptor)
 
@@ -89,7 +91,7 @@ class SandboxFiles:
 
     def open(self, path: str) -> int:
         """Return a descriptor of a regular file, to be closed by the caller. Raises NotFound, BadInput."""
-        _, descriptor = self._open(path)
+        descriptor = self._open(path)
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
             os.set_blocking(descriptor, True)
@@ -99,11 +101,9 @@ class SandboxFiles:
             raise BadInput("Cannot read a directory.\n")
         raise BadInput(f"'{path}' is not a regular file.\n")
 
-    def _open(self, path: str) -> tuple[str, int]:
+    def _open(self, path: str) -> int:
         found = self._resolve(str(PurePosixPath(path)))
         if found is None:
-            if ".." in PurePosixPath(path).parts:
-                raise _outside(path)
             raise NotFound("")
         root, folder = found
         try:
@@ -111,7 +111,30 @@ class SandboxFiles:
         except OSError:
             raise NotFound("") from None
         rest = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
-        return root, _descend(top, list(rest), path)
+        return _descend(top, list(rest), path)
+
+
+def as_text(data: bytes) -> str:
+    """Return bytes as text whose UTF-8 is exactly as long as what was taken of them, so that offsets add up.
+
+    A character cut off at the end is left for the next read; a byte that is no UTF-8 becomes a question mark.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data" and error.start > 0:
+            return data[: error.start].decode("utf-8")
+    return data.decode("utf-8", _ONE_FOR_ONE)
+
+
+def _question_marks(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "?" * (error.end - error.start), error.end
+
+
+_ONE_FOR_ONE = "mesos_gpu.one_for_one"
+codecs.register_error(_ONE_FOR_ONE, _question_marks)
 
 
 def _descend(top: int, parts: list[str], path: str) -> int:

@@ -52,7 +52,8 @@ def agent_resources(text: str | None, default_role: str, machine: Machine, gpus:
     """Return the agent's total: what `--resources` says, and the machine's own of cpus, mem, disk, ports and gpus.
 
     `gpus` is what discovery settled on, None when GPUs are not isolated (then `gpus` of the text pass untouched).
-    A name that the text mentions, even with 0, is not detected. Raises BadFlag.
+    A name that the text mentions, even with 0, is not detected. When the text names more GPUs than discovery left
+    (one has vanished since), those that are left are kept in the order of the text. Raises BadFlag.
     """
     named = _names(text or "")
     detected = {
@@ -64,10 +65,12 @@ def agent_resources(text: str | None, default_role: str, machine: Machine, gpus:
     }
     given = _parse(text or "", default_role)
     missing = ";".join(f"{name}:{amount}" for name, amount in detected.items() if name not in named)
-    total = _in_mesos_order(given + Resources.parse(missing, default_role))
-    if gpus is not None and total.gpus != gpus:
-        raise BadFlag("resources", f"names {total.gpus} gpus but {gpus} are managed")
-    return total
+    total = given + Resources.parse(missing, default_role)
+    if gpus is not None and total.gpus > gpus:
+        roles = [resource.role for resource in total if resource.name == "gpus"]
+        left = total.find("gpus", gpus * WHOLE, roles) or Resources()
+        total = total.filter(lambda r: r.name != "gpus") + left
+    return _in_mesos_order(total)
 
 
 def parse_attributes(text: str | None) -> list[dict[str, Any]]:

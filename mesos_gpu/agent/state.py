@@ -125,8 +125,8 @@ class AgentState:
         self.streams.restore(task.key, pending, task.state)
         if task.phase is Phase.OVER or task.container_id is None:
             return []
-        actions: list[Action] = []
-        actions.append(ev.Watch(task.key, task.container_id, launching=task.phase is Phase.LAUNCHING))
+        launching = task.phase in (Phase.LAUNCHING, Phase.CANCELLED)
+        actions: list[Action] = [ev.Watch(task.key, task.container_id, launching)]
         if task.phase is Phase.ENDING:
             actions.append(ev.Kill(task.key, task.container_id, launch.DEFAULT_KILL_GRACE_S))
         return actions
@@ -156,9 +156,10 @@ class AgentState:
         for info in event.tasks:
             if info["task_id"]["value"] not in framework.tasks:
                 actions += self._accept(framework, info, refused or verdicts.refused_task(info), at)
-        if refused is not None and event.launch_executor and "executor" in event.tasks[0]:
-            executor = event.tasks[0]["executor"]["executor_id"]["value"]
-            actions.append(ev.ExecutorGone(framework_id, executor))
+        # The master has booked the executor's resources, too, and learns here that nothing holds them.
+        for name in sorted({info["executor"]["executor_id"]["value"] for info in event.tasks if "executor" in info}):
+            if event.launch_executor:
+                actions.append(ev.ExecutorGone(framework_id, name))
         return actions
 
     def _accept(self, framework: Framework, info: Document, refused: Verdict | None, at: Moment) -> list[Action]:

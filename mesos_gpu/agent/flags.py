@@ -1,0 +1,98 @@
+"""The flags of `mesos-gpu-agent`, by Mesos' names (src/slave/flags.cpp), and what they mean together."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mesos_gpu.errors import BadFlag
+from mesos_gpu.mesos.flags import Flag, format_duration
+
+DEFAULT_ISOLATION = (
+    "cgroups/cpu",
+    "cgroups/mem",
+    "cgroups/devices",
+    "filesystem/linux",
+    "namespaces/pid",
+    "gpu/nvidia",
+)
+POLICIES = ("equal", "additive")
+
+FLAGS: Sequence[Flag] = (
+    Flag("master", "text", None, "Where the master listens: HOST:PORT."),
+    Flag("ip", "text", "127.0.0.1", "Address to listen on."),
+    Flag("advertise_ip", "text", None, "Address that others reach this agent at, when it is not --ip."),
+    Flag("port", "integer", 5051, "Port to listen on; 0 takes a free one."),
+    Flag("hostname", "text", None, "Name under which the agent is shown, and its URLs are made; default: its address."),
+    Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
+    Flag("work_dir", "path", None, "Folder for sandboxes and checkpoints; the agent is known by what lies here."),
+    Flag("runtime_dir", "path", None, "Folder for what runs now, this agent's alone; default: WORK_DIR/run."),
+    Flag("resources", "text", None, "What to offer, such as cpus:4;mem:8192;gpus:2; what is not named is detected."),
+    Flag("attributes", "text", None, "What else schedulers should know, such as rack:r1;gpu_model:a100."),
+    Flag("default_role", "text", "*", "Role of resources that name none."),
+    Flag("isolation", "list", DEFAULT_ISOLATION, "Isolators; gpu/nvidia is the one that hands out GPUs."),
+    Flag("nvidia_gpu_devices", "list", None, "GPUs to use, by index or UUID; needs gpus in --resources."),
+    Flag("gpu_driver", "text", "auto", "nvml, simulated, none, or auto: nvml where it answers."),
+    Flag("simulated_gpus", "integer", 4, "How many GPUs the simulated driver has."),
+    Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
+    Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),
+    Flag("registration_backoff_factor", "duration", 1.0, "Scale of the waits between tries to register."),
+    Flag("reconfiguration_policy", "text", "equal", "What may change between restarts: equal (nothing) or additive."),
+)
+
+
+def check_flags(flags: Mapping[str, Any]) -> None:
+    """Refuse what cannot work together, with Mesos' rules for the GPU isolator (mesos.md 1.1). Raises BadFlag."""
+    if not flags["work_dir"]:
+        raise BadFlag("work_dir", "is needed: a folder for sandboxes and checkpoints, for example /var/lib/mesos")
+    if flags["reconfiguration_policy"] not in POLICIES:
+        raise BadFlag("reconfiguration_policy", f"must be one of {', '.join(POLICIES)}")
+    if not 0 <= flags["port"] <= 65535:
+        raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+    _check_isolation(flags["isolation"])
+    for name in ("ip", "advertise_ip"):
+        if flags[name] is not None:
+            _check_address(name, flags[name])
+    if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
+        raise BadFlag("advertise_ip", "is needed with --ip=0.0.0.0: the address that the master reaches this agent at")
+    if not ipaddress.ip_address(flags["ip"]).is_loopback and not flags["insecure"]:
+        words = (
+            f"{flags['ip']} is reachable from elsewhere and no credentials are asked for; --insecure says it is meant"
+        )
+        raise BadFlag("ip", words)
+
+
+def flags_as_text(flags: Mapping[str, Any]) -> dict[str, str]:
+    """Return flags as /flags and /state show them: text, without those that are not set."""
+    kinds = {flag.name: flag.kind for flag in FLAGS}
+    return {name: _text(kinds.get(name, "text"), value) for name, value in sorted(flags.items()) if value is not None}
+
+
+def _text(kind: str, value: Any) -> str:
+    if kind == "duration":
+        return format_duration(value)
+    if kind == "boolean":
+        return str(value).lower()
+    return ",".join(value) if kind == "list" else str(value)
+
+
+def _check_address(name: str, text: str) -> None:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        raise BadFlag(name, f"'{text}' is not an IPv4 address") from None
+
+
+def _check_isolation(isolation: Sequence[str]) -> None:
+    twice = sorted({name for name in isolation if isolation.count(name) > 1})
+    if twice:
+        raise BadFlag("isolation", f"names {', '.join(twice)} more than once")
+    if sum(name.startswith("filesystem/") for name in isolation) > 1:
+        raise BadFlag("isolation", "names more than one filesystem isolator")
+    if "gpu/nvidia" not in isolation:
+        return
+    if not {"cgroups/devices", "cgroups/all"} & set(isolation):
+        raise BadFlag("isolation", "'gpu/nvidia' needs 'cgroups/devices' or 'cgroups/all' beside it")
+    if "filesystem/linux" not in isolation:
+        raise BadFlag("isolation", "'gpu/nvidia' needs 'filesystem/linux' beside it")

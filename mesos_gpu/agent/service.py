@@ -1,0 +1,190 @@
+"""The program `mesos-gpu-agent`: puts the real parts together, runs until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import fcntl
+import logging
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mesos_gpu.agent.agent import Agent
+from mesos_gpu.agent.checkpoints import Checkpoints
+from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
+from mesos_gpu.agent.machine import find_master, measure
+from mesos_gpu.agent.operator_api import OperatorApi
+from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
+from mesos_gpu.agent.registration import Registration
+from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, parse_attributes
+from mesos_gpu.agent.state import AgentState
+from mesos_gpu.container.containerizer import Containerizer
+from mesos_gpu.container.mounts import enter_private_mounts
+from mesos_gpu.container.opening import open_containerizer
+from mesos_gpu.errors import Conflict, Unavailable
+from mesos_gpu.gpu.device import Gpu, GpuDriver
+from mesos_gpu.gpu.drivers import open_driver
+from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
+from mesos_gpu.isolator.discovery import discover_gpus
+from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.volume import NvidiaVolume
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.endpoint import Endpoint
+from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
+
+log = logging.getLogger(__name__)
+
+NAME = "mesos-gpu-agent"
+GPU_ISOLATOR = "gpu/nvidia"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent until SIGTERM or SIGINT (tasks run on), or SIGUSR1 (it says goodbye and kills them)."""
+    flags = read_flags(NAME, FLAGS, argv)
+    return run_program(NAME, lambda stop: run(flags, stop))
+
+
+async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
+    """Run an agent with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
+    check_flags(flags)
+    master = await find_master(flags["master"])
+    work_dir = Path(flags["work_dir"]).absolute()
+    runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
+    enter_private_mounts()
+    checkpoints = Checkpoints(work_dir)
+    checkpoints.open()
+    lock = _lock(work_dir)
+    try:
+        found = recover(checkpoints, read_boot_id())
+        driver = open_driver(flags["gpu_driver"], simulated_gpus=flags["simulated_gpus"])
+        isolating = GPU_ISOLATOR in flags["isolation"]
+        gpus = _discover(flags, driver, isolating, restarting=found.agent is not None)
+        info = _info(flags, work_dir, len(gpus) if isolating else None)
+        containers = await _open_containers(flags, runtime_dir, driver, gpus)
+        endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
+        agent = Agent(
+            info,
+            AgentState(
+                Identity("", "", endpoint.ip, 0, str(work_dir)),
+                _base64(uuid.uuid4()),
+                new_uuid=lambda: _base64(uuid.uuid4()),
+                new_container_id=lambda: str(uuid.uuid4()),
+            ),
+            endpoint=endpoint,
+            containers=containers,
+            checkpoints=checkpoints,
+            registration=Registration(flags["registration_backoff_factor"]),
+        )
+        await endpoint.start(OperatorApi(agent, flags_as_text(flags)).make_app())
+        try:
+            agent.locate(flags["advertise_ip"] or endpoint.ip)
+            await agent.recover(_compatible(found, agent.info, flags["reconfiguration_policy"]))
+            checkpoints.save_boot_id(read_boot_id())
+            agent.follow(master)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, agent.leave)
+            ready = {
+                "url": f"http://{endpoint.pid('').ip}:{endpoint.port}",
+                "gpus": len(gpus),
+                "gpu_driver": driver.kind,
+            }
+            await _serve(agent, stop, flags["ready_file"], ready)
+        finally:
+            await agent.close()
+            await endpoint.stop()
+    finally:
+        os.close(lock)
+    if agent.stop_reason is not None and agent.state.stopping is None:
+        raise Unavailable(agent.stop_reason)
+    return EXIT_OK
+
+
+async def _serve(agent: Agent, stop: asyncio.Event, ready_file: str | None, ready: Mapping[str, object]) -> None:
+    """Write the ready file once the master knows the agent; return when either end is asked for."""
+    registered = asyncio.ensure_future(agent.registered.wait())
+    ends = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(agent.stopped.wait())]
+    try:
+        await asyncio.wait([registered, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if registered.done():
+            write_ready_file(ready_file, {**ready, "id": agent.agent_id})
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiting in (registered, *ends):
+            waiting.cancel()
+
+
+def _discover(flags: Mapping[str, Any], driver: GpuDriver, isolating: bool, *, restarting: bool) -> tuple[Gpu, ...]:
+    """Return the GPUs to hand out. One that vanished does not keep an agent from coming back to the others' tasks."""
+    found = list(driver.gpus())
+    asked, devices = gpus_asked(flags["resources"]), flags["nvidia_gpu_devices"]
+    if restarting and isolating and devices is not None and asked == len(devices):
+        here = {name for gpu in found for name in (str(gpu.index), gpu.uuid)}
+        for gone in [device for device in devices if device not in here]:
+            log.warning("GPU %s has vanished since --nvidia_gpu_devices named it; going on without it", gone)
+        devices = [device for device in devices if device in here]
+        asked, devices = len(devices), devices or None
+    return discover_gpus(gpus_asked=asked, devices=devices, isolating=isolating, found=found)
+
+
+def _info(flags: Mapping[str, Any], work_dir: Path, gpus: int | None) -> Document:
+    """Return the AgentInfo without id and port."""
+    total = agent_resources(flags["resources"], flags["default_role"], measure(work_dir), gpus)
+    return {
+        "hostname": flags["hostname"] or flags["advertise_ip"] or flags["ip"],
+        "resources": total.to_json(),
+        "attributes": parse_attributes(flags["attributes"]),
+        "checkpoint": True,
+    }
+
+
+async def _open_containers(
+    flags: Mapping[str, Any], runtime_dir: Path, driver: GpuDriver, gpus: Sequence[Gpu]
+) -> Containerizer:
+    volume = NvidiaVolume.create(runtime_dir / "volumes", driver) if gpus else None
+    isolator = NvidiaGpuIsolator(gpus, driver, volume, GpuCheckpoints(runtime_dir / "gpus"))
+    return await open_containerizer(
+        runtime_dir=runtime_dir,
+        isolator=isolator,
+        cgroups_root=flags["cgroups_root"],
+        cfs_quota=flags["cgroups_enable_cfs"],
+    )
+
+
+def _compatible(found: Recovered, info: Document, policy: str) -> Recovered:
+    """Return what was found when this agent can go on as that one; after a reboot it may begin anew instead."""
+    if found.agent is None:
+        return found
+    differences = changes(found.agent, info, policy)
+    if not differences:
+        return found
+    if found.rebooted:
+        log.warning("the machine was restarted and the agent changed, so it registers anew: %s", "; ".join(differences))
+        return Recovered()
+    raise Conflict(
+        f"the agent that ran here was another (--reconfiguration_policy={policy}): {'; '.join(differences)}. "
+        "Start it as it was, or remove meta/slaves/latest in its --work_dir to begin anew without its tasks"
+    )
+
+
+def _lock(work_dir: Path) -> int:
+    """Return a descriptor that holds the work_dir for this process. Raises Conflict when another has it."""
+    descriptor = os.open(work_dir / "meta" / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise Conflict(f"another agent is running with --work_dir={work_dir}") from None
+    return descriptor
+
+
+def _base64(value: uuid.UUID) -> str:
+    return base64.b64encode(value.bytes).decode("ascii")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

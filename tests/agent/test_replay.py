@@ -1,0 +1,174 @@
+"""A killed agent's next process: from the log back to where every task stood, whatever the moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.replay import Run, replay
+from mesos_gpu.agent.state import AgentState
+from mesos_gpu.agent.tasks import Fate, Framework, Phase
+from mesos_gpu.agent.updates import Forward
+from mesos_gpu.mesos.tasks import is_terminal
+from tests.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
+
+UNSURE = (Phase.LAUNCHING, Phase.CANCELLED)
+INFO = framework(*ALL_CAPABILITIES)
+
+
+def record(state: str, uuid: str, timestamp: float = 0.0) -> dict[str, Any]:
+    return {"type": "UPDATE", "status": {"state": state, "uuid": uuid, "timestamp": timestamp}}
+
+
+def replayed(*records: dict[str, Any], **more: Any) -> Any:
+    return replay(Run(FRAMEWORK_ID, "c0", task(**more), records), "/sandbox", at(0.0))
+
+
+def test_a_run_without_records_was_being_launched() -> None:
+    stood, pending = replayed()
+    assert (stood.phase, stood.state, pending) == (Phase.LAUNCHING, "TASK_STAGING", [])
+
+
+def test_acknowledged_updates_are_not_pending_and_the_rest_is_in_order() -> None:
+    stood, pending = replayed(record("TASK_STARTING", "1"), record("TASK_RUNNING", "2"), {"type": "ACK", "uuid": "1"})
+    assert stood.phase is Phase.RUNNING
+    assert [status["uuid"] for status in pending] == ["2"]
+
+
+def test_a_kill_that_was_asked_for_is_remembered() -> None:
+    stood, _ = replayed(record("TASK_RUNNING", "1"), {"type": "KILL", "fate": "killed", "reason": None})
+    assert (stood.phase, stood.fate) == (Phase.ENDING, Fate.KILLED)
+    stood, _ = replayed(record("TASK_STARTING", "1"), {"type": "KILL", "fate": "killed", "reason": None})
+    assert stood.phase is Phase.CANCELLED
+
+
+def test_time_runs_on_while_the_agent_is_away() -> None:
+    since = at(0.0).wall_s - 25.0
+    stood, _ = replayed(record("TASK_RUNNING", "1", since), max_completion_time={"nanoseconds": 30_000_000_000})
+    assert stood.deadline_s == 5.0
+
+
+class World:
+    """An agent's state with its disk and its containers; `die` kills the agent at that very moment."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.saved = False
+        self.closed = False
+        self.container: str | None = None  # None, running, or how it ended
+        self.delivered: list[dict[str, Any]] = []
+        self.processes = 0
+        self.state = new_state()
+        self.now = 0.0
+        self.act(ev.Registered())
+
+    def act(self, event: ev.Event, *, dies_after: int | None = None) -> bool:
+        """Handle an event; carry out its actions, or only the first `dies_after`. Tell whether all were."""
+        self.now += 1.0
+        return self.perform(self.state.handle(event, at(self.now)), dies_after)
+
+    def perform(self, actions: list[ev.Action], dies_after: int | None = None) -> bool:
+        for number, action in enumerate(actions):
+            if number == dies_after:
+                return False
+            match action:
+                case ev.SaveTask():
+                    self.saved = True
+                case ev.Log():
+                    self.records.append(action.record)
+                case ev.Launch():
+                    assert self.saved, "launched before it was written down"
+                    assert self.container is None, "launched twice"
+                    self.container = "running"
+                case ev.Kill() if self.container == "running":
+                    self.container = "killed"
+                case Forward():
+                    logged = [r["status"]["uuid"] for r in self.records if r["type"] == "UPDATE"]
+                    assert action.status["uuid"] in logged, "sent before it was logged"
+                    if action.status not in self.delivered:
+                        self.delivered.append(action.status)
+                case ev.Close():
+                    self.closed = True
+                case _:
+                    pass
+        return True
+
+    def die(self) -> None:
+        """Kill the agent and start its next process."""
+        self.processes += 1
+        self.state: AgentState = new_state(1000 * self.processes)
+        if self.saved:
+            stood, pending = replay(
+                Run(FRAMEWORK_ID, "c0", task(), tuple(self.records), self.closed), "/s", at(self.now)
+            )
+            if not self.closed:
+                self.perform(self.state.adopt(Framework(INFO), stood, pending))
+                self.state.adopted()
+                if stood.phase in UNSURE and self.container == "running":
+                    self.act(ev.Launched(key(), None))
+        self.act(ev.Registered())
+
+    @property
+    def phase(self) -> Phase | None:
+        known = self.state.task(key())
+        return None if known is None else known.phase
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["launched", "kill", "end", "ack", "retry", "die"]), st.sampled_from([None, 0, 1, 2])),
+    max_size=30,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from([None, 1, 2, 3, 4]), STEPS)
+def test_killed_at_any_moment_no_status_is_lost_and_the_task_ends_once(
+    first: int | None, steps: list[tuple[str, int | None]]
+) -> None:
+    world = World()
+    if not world.act(run(info=INFO), dies_after=first):
+        world.die()
+    if not world.saved:
+        return
+    for what, dies_after in [*steps, *FINALLY]:
+        done = True
+        if what == "launched" and world.phase in UNSURE and world.container == "running":
+            done = world.act(ev.Launched(key(), 42), dies_after=dies_after)
+        elif what == "launched" and world.phase in UNSURE and world.container is None:
+            done = world.act(ev.Vanished(key(), rebooted=False), dies_after=dies_after)
+        elif what == "kill":
+            done = world.act(ev.KillTask(key()), dies_after=dies_after)
+        elif what == "end" and world.phase not in (None, Phase.OVER, Phase.LAUNCHING, Phase.CANCELLED):
+            world.container = "ended"
+            done = world.act(ev.Ended(key(), ev.Ending(exit_code=0)), dies_after=dies_after)
+        elif what == "end" and world.phase is Phase.CANCELLED and world.container == "killed":
+            done = world.act(ev.Ended(key(), ev.Ending(signal=9)), dies_after=dies_after)
+        elif what == "ack" and (pending := world.state.streams.pending(key())):
+            done = world.act(ev.Acknowledged(key(), pending[0]["uuid"]), dies_after=dies_after)
+        elif what == "retry":
+            world.now += 1000.0
+            done = world.act(ev.Tick(), dies_after=dies_after)
+        elif what == "die":
+            done = False
+        if not done:
+            world.die()
+    logged = [r["status"] for r in world.records if r["type"] == "UPDATE"]
+    assert world.delivered == logged, "every logged update is delivered, in order, and nothing else"
+    ends = [status for status in logged if is_terminal(status["state"])]
+    assert len(ends) == 1
+    assert logged[-1] is ends[0]
+    assert world.closed
+    assert world.state.task(key()) is None
+    if any(r["type"] == "KILL" for r in world.records):
+        assert ends[0]["state"] == "TASK_KILLED" or world.container == "ended"
+
+
+# Whatever happened, in the end the container ends and everything is acknowledged.
+FINALLY: list[tuple[str, int | None]] = [
+    *[("launched", None), ("kill", None), ("launched", None), ("end", None)],
+    *[("ack", None)] * 8,
+    ("die", None),
+]

@@ -1,0 +1,116 @@
+"""The agent's total and attributes from flags and facts."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesos_gpu.agent.resources import (
+    Machine,
+    agent_resources,
+    attributes_summary,
+    changes,
+    gpus_asked,
+    parse_attributes,
+)
+from mesos_gpu.errors import BadFlag
+
+BIG = Machine(cpus=8, mem_mib=32768, disk_mib=100_000)
+SMALL = Machine(cpus=1, mem_mib=1500, disk_mib=8000)
+
+
+def test_a_big_machine_keeps_a_gib_of_memory_and_five_of_disk() -> None:
+    total = agent_resources(None, "*", BIG, 4)
+    assert str(total) == "cpus:8; gpus:4; mem:31744; disk:94880; ports:[31000-32000]"
+
+
+def test_a_small_machine_offers_half() -> None:
+    total = agent_resources(None, "*", SMALL, 0)
+    assert (total.value("mem"), total.value("disk"), total.gpus) == (750, 4000, 0)
+
+
+def test_what_the_flag_names_is_not_detected_even_when_it_is_nothing() -> None:
+    total = agent_resources("cpus:2;mem:0;ports:[1-2]", "*", BIG, None)
+    assert (total.value("cpus"), total.value("mem"), total.ports, total.value("disk")) == (2, 0, ((1, 2),), 94880)
+
+
+def test_json_resources_mean_the_same_as_text() -> None:
+    text = '[{"name":"cpus","type":"SCALAR","scalar":{"value":2}},{"name":"mem","type":"SCALAR","scalar":{"value":64}}]'
+    assert agent_resources(text, "*", BIG, 1) == agent_resources("cpus:2;mem:64", "*", BIG, 1)
+
+
+def test_detected_resources_belong_to_the_default_role() -> None:
+    total = agent_resources("cpus(ml):2", "gpu", BIG, 2)
+    assert total.reserved_roles() == ("gpu", "ml")
+    assert total.reserved("gpu").gpus == 2
+
+
+def test_gpus_of_a_text_pass_untouched_when_they_are_not_isolated() -> None:
+    assert agent_resources("gpus:100", "*", BIG, None).gpus == 100
+
+
+def test_gpus_that_vanished_are_taken_from_the_end_of_the_text() -> None:
+    total = agent_resources("gpus(ml):1;gpus:2", "*", BIG, 2)
+    assert (total.reserved("ml").gpus, total.unreserved().gpus) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        (None, None),
+        ("cpus:1", None),
+        ("mygpus:3", None),
+        ("gpus:2", 2),
+        ("gpus:0", 0),
+        ("gpus(ml):1;gpus:1", 2),
+        ('[{"name":"gpus","type":"SCALAR","scalar":{"value":3}}]', 3),
+    ],
+)
+def test_how_many_gpus_a_text_asks_for(text: str | None, asked: int | None) -> None:
+    assert gpus_asked(text) == asked
+
+
+@pytest.mark.parametrize("text", ["gpus:0.5", "gpus:x", "gpus", "[{"])
+def test_unusable_gpus_are_refused(text: str) -> None:
+    with pytest.raises(BadFlag, match="resources"):
+        gpus_asked(text)
+
+
+def test_attributes_are_text_numbers_or_ranges() -> None:
+    attributes = parse_attributes("gpu_model:stub;rack:r1;level:10;keys:[1-5,7-8]")
+    assert attributes[0] == {"name": "gpu_model", "type": "TEXT", "text": {"value": "stub"}}
+    assert attributes_summary(attributes) == {
+        "gpu_model": "stub",
+        "rack": "r1",
+        "level": 10.0,
+        "keys": "[1-5, 7-8]",
+    }
+
+
+@pytest.mark.parametrize("text", ["rack", ":x", "rack:", "k:[5-1]", "k:[a-b]"])
+def test_unusable_attributes_are_refused(text: str) -> None:
+    with pytest.raises(BadFlag, match="attributes"):
+        parse_attributes(text)
+
+
+def info(resources: str, **more: object) -> dict[str, object]:
+    total = agent_resources(resources, "*", BIG, None)
+    return {"hostname": "h", "port": 5051, "resources": total.to_json(), **more}
+
+
+def test_a_changed_agent_is_told_what_changed() -> None:
+    before, now = info("cpus:2;gpus:4"), info("cpus:1;gpus:4", hostname="other")
+    found = changes(before, now)
+    assert len(found) == 2
+    assert "hostname was 'h'" in found[0]
+    assert "cpus:2" in found[1]
+
+
+def test_a_vanished_gpu_is_no_change() -> None:
+    assert changes(info("cpus:2;gpus:4"), info("cpus:2;gpus:3")) == []
+
+
+def test_additive_lets_resources_and_attributes_grow_but_not_shrink() -> None:
+    less, more = info("cpus:2"), info("cpus:3", attributes=parse_attributes("a:b"))
+    assert changes(less, more)
+    assert changes(less, more, "additive") == []
+    assert changes(more, less, "additive")

@@ -1,0 +1,88 @@
+"""A containerizer without containers: tests end them, and it keeps the promises of the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from mesos_gpu.container.config import ContainerConfig, Termination, check_config
+from mesos_gpu.errors import Conflict, MesosGpuError, NotEnoughGpus, NotFound
+
+
+class FakeContainerizer:
+    """`running` and `ended` outlive one agent: give the same dicts to the next fake to play a restart."""
+
+    def __init__(
+        self,
+        *,
+        gpus: int = 0,
+        running: dict[str, ContainerConfig | None] | None = None,
+        ended: dict[str, Termination] | None = None,
+    ) -> None:
+        self.gpus = gpus
+        self.running: dict[str, ContainerConfig | None] = {} if running is None else running
+        self.ended: dict[str, Termination] = {} if ended is None else ended
+        self.launched: list[ContainerConfig] = []
+        self.kills: list[tuple[str, float]] = []
+        self.recovered: frozenset[str] | None = None
+        self.fail_with: MesosGpuError | None = None
+        self.launches_go_on = asyncio.Event()
+        self.launches_go_on.set()
+        self.obeys = True
+        self._waiting: dict[str, asyncio.Event] = {}
+
+    async def recover(self, live: Collection[str]) -> None:
+        self.recovered = frozenset(live)
+        for container_id in set(self.running) - self.recovered:
+            del self.running[container_id]
+
+    async def launch(self, config: ContainerConfig) -> int:
+        check_config(config)
+        if config.container_id in self.running:
+            raise Conflict(config.container_id)
+        held = sum(c.gpus for c in self.running.values() if c is not None)
+        if held + config.gpus > self.gpus:
+            raise NotEnoughGpus(asked=config.gpus, free=self.gpus - held)
+        self.launched.append(config)
+        await self.launches_go_on.wait()
+        if self.fail_with is not None:
+            raise self.fail_with
+        self.running[config.container_id] = config
+        return 4711
+
+    async def wait(self, container_id: str) -> Termination:
+        if container_id not in self.ended:
+            if container_id not in self.running:
+                raise NotFound(container_id)
+            await self._waiting.setdefault(container_id, asyncio.Event()).wait()
+        return self.ended[container_id]
+
+    async def kill(self, container_id: str, grace_s: float) -> None:
+        if container_id not in self.running and container_id not in self.ended:
+            raise NotFound(container_id)
+        self.kills.append((container_id, grace_s))
+        if self.obeys and container_id in self.running:
+            self.end(container_id, Termination(signal=15 if grace_s else 9))
+
+    async def destroy(self, container_id: str) -> None:
+        if container_id in self.running:
+            self.end(container_id, Termination(signal=9))
+        self.ended.pop(container_id, None)
+
+    def containers(self) -> Collection[str]:
+        return frozenset(self.running)
+
+    async def usage(self, container_id: str) -> Mapping[str, Any]:
+        if container_id not in self.running:
+            raise NotFound(container_id)
+        return {"timestamp": 1.0, "mem_limit_bytes": 64 << 20}
+
+    async def close(self) -> None:
+        pass
+
+    def end(self, container_id: str, termination: Termination) -> None:
+        """End a container, as a process that exits."""
+        del self.running[container_id]
+        self.ended[container_id] = termination
+        self._waiting.setdefault(container_id, asyncio.Event()).set()
