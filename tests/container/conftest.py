@@ -1,0 +1,171 @@
+"""Real containers for tests, in cgroups and folders of the test's own, and a check that nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
+from mesos_gpu.container.bundle import DEFAULT_PATH
+from mesos_gpu.container.isolation import Isolator
+from mesos_gpu.errors import Conflict, NotEnoughGpus
+from mesos_gpu.isolator.plan import LaunchPlan
+
+MEM_BYTES = 64 << 20
+
+
+class FakeIsolator:
+    """Counts GPUs as the real one does; a dict in memory stands for its files, so it can outlive a containerizer."""
+
+    def __init__(self, gpus: int = 4, disk: dict[str, int] | None = None, plan: LaunchPlan | None = None) -> None:
+        self.gpus, self.disk, self.plan = gpus, {} if disk is None else disk, plan or LaunchPlan()
+
+    @property
+    def free(self) -> int:
+        return self.gpus - sum(self.disk.values())
+
+    def recover(self, live: Collection[str]) -> frozenset[str]:
+        return frozenset(self.disk) - frozenset(live)
+
+    def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
+        if container_id in self.disk:
+            raise Conflict(f"container {container_id} has already been prepared")
+        if gpus > self.free:
+            raise NotEnoughGpus(asked=gpus, free=self.free)
+        self.disk[container_id] = gpus
+        return self.plan
+
+    def cleanup(self, container_id: str) -> None:
+        self.disk.pop(container_id, None)
+
+
+class Box:
+    """A folder and a root cgroup, in which containerizers come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.cgroups_root = folder, f"mesos-test-{uuid.uuid4().hex[:12]}"
+        self.isolator = FakeIsolator()
+        self._open: list[Containerizer] = []
+
+    async def open(
+        self,
+        live: Collection[str] = (),
+        *,
+        isolator: Isolator | None = None,
+        runtimes: tuple[str, ...] = ("crun", "runc"),
+    ) -> Containerizer:
+        """Return a containerizer over what earlier ones left; `live` is for its recover."""
+        containerizer = await open_containerizer(
+            runtime_dir=self.folder / "run",
+            isolator=isolator or self.isolator,
+            cgroups_root=self.cgroups_root,
+            runtimes=runtimes,
+        )
+        self._open.append(containerizer)
+        await containerizer.recover(live)
+        return containerizer
+
+    def config(
+        self,
+        name: str,
+        *argv: str,
+        shell: str | None = None,
+        user: str | None = None,
+        mem_bytes: int = MEM_BYTES,
+        gpus: int = 0,
+        image: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> ContainerConfig:
+        """Return a container with a sandbox, running `argv`, or `shell` in a shell."""
+        sandbox = self.folder / "sandboxes" / name
+        sandbox.mkdir(parents=True, exist_ok=True)
+        command = argv if shell is None else ("/bin/sh", "-c", shell)
+        variables = {"PATH": DEFAULT_PATH} if environment is None else environment
+        return ContainerConfig(name, sandbox, command, variables, user, 500, mem_bytes, gpus, image)
+
+    def said(self, name: str, file: str = "stdout") -> str:
+        """Return what a container wrote."""
+        return (self.folder / "sandboxes" / name / file).read_text()
+
+    def until_said(self, name: str, text: str) -> None:
+        """Return when a container has written `text`."""
+        path = self.folder / "sandboxes" / name / "stdout"
+        while not (path.exists() and text in path.read_text()):
+            os.sched_yield()
+
+    def until_exit_file(self, name: str) -> None:
+        """Return when a container's exit status has been written."""
+        while not (self.folder / "run" / "exits" / name).exists():
+            os.sched_yield()
+
+    async def close(self) -> None:
+        """Destroy what is left of all containers, also those of other processes."""
+        for containerizer in self._open:
+            await containerizer.close()
+        if self._open:
+            last = await open_containerizer(
+                runtime_dir=self.folder / "run", isolator=self.isolator, cgroups_root=self.cgroups_root
+            )
+            await last.recover(())
+            await last.close()
+
+    def leftovers(self, *, root_cgroup: bool = False) -> list[str]:
+        """Return what still exists of containers: processes, mounts, cgroups, bundles.
+
+        The root cgroup itself counts unless an open containerizer still has it.
+        """
+        mark = os.fsencode(str(self.folder))
+        found = [
+            f"process {entry.name}: {command!r}"
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdecimal() and int(entry.name) != os.getpid() and mark in (command := _command(entry))
+        ]
+        found += [
+            f"mount {line}"
+            for line in Path("/proc/self/mountinfo").read_text().splitlines()
+            if str(self.folder) in line
+        ]
+        below = f"{self.cgroups_root}/*/" if root_cgroup else self.cgroups_root
+        found += [
+            f"cgroup {path}" for pattern in (below, f"*/{below}") for path in Path("/sys/fs/cgroup").glob(pattern)
+        ]
+        found += [f"bundle {path}" for path in (self.folder / "run").glob("bundles/*")]
+        return found
+
+
+def _command(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.fixture
+def make_box(tmp_path: Path) -> Iterator[Callable[[], Box]]:
+    """Boxes without a containerizer yet; each is looked at for leftovers at the end."""
+    boxes: list[Box] = []
+
+    def make() -> Box:
+        boxes.append(Box(tmp_path / f"box{len(boxes)}"))
+        return boxes[-1]
+
+    yield make
+    assert [left for box in boxes for left in box.leftovers()] == []
+
+
+@pytest.fixture
+async def box(make_box: Callable[[], Box]) -> AsyncIterator[Box]:
+    """A box that is closed at the end, whatever the test did."""
+    box = make_box()
+    yield box
+    await box.close()
+
+
+@pytest.fixture
+async def containerizer(box: Box) -> Containerizer:
+    """A containerizer with four fake GPUs."""
+    return await box.open()

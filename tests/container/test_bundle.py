@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.container.bundle import CAPABILITIES, HostSetting, compose, cpu_limits, device_rules, environment
+from mesos_gpu.container.config import ContainerConfig
+from mesos_gpu.container.users import HostUser
+from mesos_gpu.errors import ContainerError
+from mesos_gpu.gpu.device import DeviceNode
+from mesos_gpu.isolator.plan import BindMount, DeviceRule, LaunchPlan
+
+HOST = HostSetting("/run/agent/host", "mesos", ("/usr/bin/tini", "--"), (DeviceRule("c", 1, 3, "rwm"),))
+CONFIG = ContainerConfig(
+    container_id="c-1",
+    sandbox=Path("/work/sandbox"),
+    argv=("/bin/sh", "-c", "nvidia-smi"),
+    environment={"PATH": "/bin", "A": "1"},
+    user="nobody",
+    cpus_milli=1100,
+    mem_bytes=160 << 20,
+    gpus=1,
+)
+USER = HostUser(65534, 65533, (4, 24))
+GPU = LaunchPlan(nodes=(DeviceNode("/dev/nvidia0", 195, 0),), rules=(DeviceRule("c", 195, 0, "rwm"),))
+names = st.text(st.characters(codec="ascii", exclude_characters="=:\0"), min_size=1, max_size=6)
+
+
+def composed(plan: LaunchPlan = GPU, **host: Any) -> dict[str, Any]:
+    return compose(CONFIG, plan, USER, HostSetting(**{**_fields(HOST), **host}))
+
+
+def _fields(host: HostSetting) -> dict[str, Any]:
+    return {name: getattr(host, name) for name in HostSetting.__slots__}
+
+
+def test_the_init_is_process_one_and_runs_the_command_in_the_sandbox_as_the_user() -> None:
+    process = composed()["process"]
+    assert process["args"] == ["/usr/bin/tini", "--", "/bin/sh", "-c", "nvidia-smi"]
+    assert process["cwd"] == "/work/sandbox"
+    assert process["user"] == {"uid": 65534, "gid": 65533, "additionalGids": [4, 24]}
+    assert "rlimits" not in process
+
+
+def test_a_task_can_neither_mount_nor_administer() -> None:
+    held = composed()["process"]["capabilities"]
+    assert "CAP_SYS_ADMIN" not in CAPABILITIES
+    assert all(set(kind) == set(CAPABILITIES) for kind in held.values())
+    assert not {"inheritable", "ambient"} & set(held)
+
+
+def test_everything_is_denied_but_the_base_devices_and_the_containers_own() -> None:
+    assert composed()["linux"]["resources"]["devices"] == [
+        {"allow": False, "access": "rwm"},
+        {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rwm"},
+        {"allow": True, "type": "c", "major": 195, "minor": 0, "access": "rwm"},
+    ]
+
+
+def test_a_wildcard_rule_names_no_number() -> None:
+    assert device_rules([DeviceRule("c", None, None, "m"), DeviceRule("c", 136, None, "rwm")])[1:] == [
+        {"allow": True, "type": "c", "access": "m"},
+        {"allow": True, "type": "c", "major": 136, "access": "rwm"},
+    ]
+
+
+def test_only_the_containers_gpu_nodes_are_made() -> None:
+    (node,) = composed()["linux"]["devices"]
+    assert node == {
+        "path": "/dev/nvidia0",
+        "type": "c",
+        "major": 195,
+        "minor": 0,
+        "fileMode": 0o666,
+        "uid": 0,
+        "gid": 0,
+    }
+
+
+@pytest.mark.parametrize("path", ["/etc/nvidia0", "/dev/../etc/nvidia0", "/device"])
+def test_a_node_outside_dev_is_refused_because_it_would_be_made_on_the_host(path: str) -> None:
+    with pytest.raises(ContainerError, match="change the host"):
+        composed(LaunchPlan(nodes=(DeviceNode(path, 195, 0),)))
+
+
+def test_no_mount_point_needs_to_be_made_on_the_host() -> None:
+    destinations = [mount["destination"] for mount in composed()["mounts"]]
+    assert destinations == ["/proc", "/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"]
+    assert all(path in ("/proc", "/dev") or path.startswith("/dev/") for path in destinations)
+
+
+def test_mounts_of_the_plan_are_read_only_unless_said_otherwise() -> None:
+    plan = LaunchPlan(mounts=(BindMount("/a", "/b"), BindMount("/c", "/d", read_only=False)))
+    first, second = composed(plan)["mounts"][-2:]
+    assert (first["source"], first["destination"], first["options"][:2]) == ("/a", "/b", ["rbind", "ro"])
+    assert second["options"][:2] == ["rbind", "rw"]
+
+
+def test_namespaces_are_pid_mount_and_ipc_so_network_and_host_name_are_the_hosts() -> None:
+    assert [n["type"] for n in composed()["linux"]["namespaces"]] == ["pid", "mount", "ipc"]
+
+
+def test_cpu_is_a_share_unless_a_quota_is_asked() -> None:
+    assert composed()["linux"]["resources"]["cpu"] == {"shares": 1126}
+    assert composed(cfs_quota=True)["linux"]["resources"]["cpu"] == {
+        "shares": 1126,
+        "quota": 110_000,
+        "period": 100_000,
+    }
+    assert cpu_limits(0, cfs_quota=True) == {"shares": 2, "quota": 1_000, "period": 100_000}
+
+
+def test_memory_is_limited_and_the_number_of_processes_is_not() -> None:
+    resources = composed()["linux"]["resources"]
+    assert resources["memory"] == {"limit": 160 << 20}
+    assert "pids" not in resources
+
+
+def test_the_cgroup_is_named_after_the_container() -> None:
+    assert composed()["linux"]["cgroupsPath"] == "/mesos/c-1"
+
+
+def test_search_paths_are_appended_once() -> None:
+    plan = LaunchPlan(search_paths={"PATH": ("/bin", "/nvidia/bin"), "LD_LIBRARY_PATH": ("/nvidia/lib",)})
+    assert environment({"PATH": "/usr/bin:/bin"}, plan) == {
+        "PATH": "/usr/bin:/bin:/nvidia/bin",
+        "LD_LIBRARY_PATH": "/nvidia/lib",
+    }
+
+
+@given(
+    st.dictionaries(names, names), st.dictionaries(names, names), st.dictionaries(names, st.lists(names, max_size=3))
+)
+def test_what_a_task_sets_is_kept_but_where_the_plan_sets_it(
+    given_: dict[str, str], sets: dict[str, str], searches: dict[str, list[str]]
+) -> None:
+    plan = LaunchPlan(environment=sets, search_paths={name: tuple(paths) for name, paths in searches.items()})
+    found = environment(given_, plan)
+    assert "PATH" in found
+    for name, value in {**given_, **sets}.items():
+        entries = found[name].split(":")
+        assert entries[0] == value
+        assert len(entries) == len(set(entries))

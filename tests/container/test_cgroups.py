@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.container.cgroups import Cgroups
+from mesos_gpu.container.cgroups.v1 import CgroupsV1
+from mesos_gpu.container.cgroups.v2 import CgroupsV2
+from mesos_gpu.errors import Unavailable
+
+V1 = {
+    "devices": {"cgroup.procs": "10\n11\n", "tasks": "10\n11\n12\n"},
+    "cpuacct": {"cpuacct.usage_user": "1500000000\n", "cpuacct.usage_sys": "250000000\n"},
+    "cpu": {"cpu.stat": "nr_periods 4\nnr_throttled 1\nthrottled_time 2000000000\n"},
+    "memory": {
+        "memory.usage_in_bytes": "4096\n",
+        "memory.max_usage_in_bytes": "8192\n",
+        "memory.stat": "rss 1\ntotal_rss 2048\ntotal_cache 1024\ntotal_mapped_file 512\ntotal_unevictable 0\n",
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+    },
+}
+V2 = {
+    "cgroup.procs": "10\n11\n",
+    "cgroup.threads": "10\n11\n12\n",
+    "cpu.stat": (
+        "usage_usec 1750000\nuser_usec 1500000\nsystem_usec 250000\n"
+        "nr_periods 4\nnr_throttled 1\nthrottled_usec 2000000\n"
+    ),
+    "memory.current": "4096\n",
+    "memory.peak": "8192\n",
+    "memory.stat": "anon 2048\nfile 1024\nfile_mapped 512\nunevictable 0\n",
+    "memory.events": "low 0\nhigh 0\nmax 5\noom 2\noom_kill 2\n",
+}
+
+
+def v1(folder: Path) -> Cgroups:
+    for controller, files in V1.items():
+        (folder / controller / "mesos" / "c").mkdir(parents=True)
+        for name, text in files.items():
+            (folder / controller / "mesos" / "c" / name).write_text(text)
+    return CgroupsV1("mesos", {controller: folder / controller for controller in V1})
+
+
+def v2(folder: Path) -> Cgroups:
+    (folder / "mesos" / "c").mkdir(parents=True)
+    for name, text in V2.items():
+        (folder / "mesos" / "c" / name).write_text(text)
+    return CgroupsV2("mesos", folder)
+
+
+@pytest.fixture(params=[v1, v2], ids=["v1", "v2"])
+def cgroups(request: pytest.FixtureRequest, tmp_path: Path) -> Cgroups:
+    return request.param(tmp_path)  # type: ignore[no-any-return]
+
+
+def test_both_versions_tell_the_same_in_mesos_names_and_units(cgroups: Cgroups) -> None:
+    assert cgroups.usage("c") == {
+        "processes": 2,
+        "threads": 3,
+        "cpus_user_time_secs": 1.5,
+        "cpus_system_time_secs": 0.25,
+        "cpus_nr_periods": 4,
+        "cpus_nr_throttled": 1,
+        "cpus_throttled_time_secs": 2.0,
+        "mem_total_bytes": 4096,
+        "mem_rss_bytes": 2048,
+        "mem_anon_bytes": 2048,
+        "mem_cache_bytes": 1024,
+        "mem_file_bytes": 1024,
+        "mem_mapped_file_bytes": 512,
+        "mem_unevictable_bytes": 0,
+    }
+
+
+def test_kills_for_want_of_memory_are_counted(cgroups: Cgroups) -> None:
+    assert cgroups.oom_kills("c") == 2
+    assert cgroups.mem_max_bytes("c") == 8192
+
+
+def test_a_cgroup_that_is_not_there_is_empty(cgroups: Cgroups) -> None:
+    assert cgroups.pids("gone") == frozenset()
+    assert cgroups.oom_kills("gone") == 0
+    assert cgroups.mem_max_bytes("gone") is None
+    assert cgroups.watch_oom("gone") is None
+    cgroups.kill("gone")
+    assert cgroups.remove("gone")
+    assert cgroups.usage("gone") == {"processes": 0, "threads": 0}
+
+
+def test_the_root_goes_only_when_it_is_empty(cgroups: Cgroups, tmp_path: Path) -> None:
+    cgroups.remove_root()
+    assert list(tmp_path.glob("**/mesos/c"))
+
+
+def test_no_permission_is_said_with_the_place(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for refused in (CgroupsV2("mesos", tmp_path / "file"), CgroupsV1("mesos", {"devices": tmp_path / "file"})):
+        with pytest.raises(Unavailable, match=r"no permission for cgroups: cannot make .*file/mesos"):
+            refused.check()

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import dataclasses
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.container.config import ContainerConfig, check_config, read_status
+from mesos_gpu.errors import BadInput
+
+GOOD = ContainerConfig("c-1", Path("/tmp/sandbox"), ("true",), {"PATH": "/bin"}, None, 100, 1 << 20, 0)
+
+
+def test_an_ordinary_container_is_accepted() -> None:
+    check_config(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"image": "nvidia/cuda"}, "images are not supported yet.*nvidia/cuda"),
+        ({"container_id": "../etc"}, "letters, digits"),
+        ({"container_id": ""}, "letters, digits"),
+        ({"container_id": ".hidden"}, "letters, digits"),
+        ({"argv": ()}, "no command"),
+        ({"sandbox": Path("relative")}, "not an absolute path"),
+        ({"gpus": -1}, "negative"),
+        ({"argv": ("a\0b",)}, "NUL"),
+        ({"environment": {"A": "\0"}}, "NUL"),
+        ({"environment": {"A=B": "c"}}, "name of an environment variable"),
+        ({"environment": {"": "c"}}, "name of an environment variable"),
+    ],
+)
+def test_what_cannot_be_a_container_is_refused_in_words(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        check_config(dataclasses.replace(GOOD, **change))
+
+
+@pytest.mark.parametrize("status", [0, 1, 42, 127, 128, 255])
+def test_an_exit_status_is_an_exit_code(status: int) -> None:
+    assert (read_status(status).exit_code, read_status(status).signal) == (status, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_status_above_128_is_a_signal(number: int) -> None:
+    assert (read_status(128 + number).exit_code, read_status(128 + number).signal) == (None, number)
+
+
+@pytest.mark.parametrize("status", [-1, 256])
+def test_a_status_that_no_process_has_is_an_unknown_end(status: int) -> None:
+    assert (read_status(status).exit_code, read_status(status).signal) == (None, None)

@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.container import Containerizer
+from mesos_gpu.container.users import find_user
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotEnoughGpus, NotFound
+from mesos_gpu.gpu.simulated import SimulatedDriver
+from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
+from mesos_gpu.isolator.plan import BindMount, LaunchPlan
+
+from .conftest import MEM_BYTES, Box, FakeIsolator
+
+pytestmark = pytest.mark.root
+
+EPERM_OR_ENXIO = r"""
+for number in 0 1 2 3; do
+    mknod "$1/node$number" c 195 $number
+    if ! message=$( { : < "$1/node$number"; } 2>&1 ); then echo "$number: ${message##*: }"; fi
+done
+"""
+
+
+async def run(box: Box, containerizer: Containerizer, name: str, shell: str) -> str:
+    """Run a shell command in a container to its end, which must be a good one; return what it wrote."""
+    await containerizer.launch(box.config(name, shell=shell))
+    assert (await containerizer.wait(name)).exit_code == 0, box.said(name, "stderr")
+    return box.said(name)
+
+
+async def test_output_goes_to_two_files_and_the_exit_code_comes_back(box: Box, containerizer: Containerizer) -> None:
+    await containerizer.launch(box.config("c", shell="echo out; echo err >&2; exit 3"))
+    end = await containerizer.wait("c")
+    assert (end.exit_code, end.signal, end.oom) == (3, None, False)
+    assert (box.said("c"), box.said("c", "stderr")) == ("out\n", "err\n")
+
+
+async def test_a_program_that_dies_of_a_signal_is_told_from_one_that_exits(
+    box: Box, containerizer: Containerizer
+) -> None:
+    await containerizer.launch(box.config("c", shell="kill -SEGV $$"))
+    assert (await containerizer.wait("c")).signal == signal.SIGSEGV
+
+
+async def test_any_number_may_wait_and_a_destroyed_container_is_unknown(box: Box, containerizer: Containerizer) -> None:
+    await containerizer.launch(box.config("c", "sleep", "60"))
+    waiters = [asyncio.ensure_future(containerizer.wait("c")) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert containerizer.containers() == {"c"}
+    await containerizer.destroy("c")
+    assert {end.signal for end in await asyncio.gather(*waiters)} == {signal.SIGKILL}
+    assert containerizer.containers() == frozenset()
+    for call in (containerizer.wait("c"), containerizer.kill("c", 1.0), containerizer.usage("c")):
+        with pytest.raises(NotFound):
+            await call
+    await containerizer.destroy("c")
+
+
+async def test_resources_are_free_when_wait_returns(box: Box, containerizer: Containerizer) -> None:
+    await containerizer.launch(box.config("c", "true", gpus=4))
+    await containerizer.wait("c")
+    assert box.isolator.free == 4
+    assert box.leftovers(root_cgroup=True) == []
+
+
+async def test_kill_ends_what_heeds_it_at_once(box: Box, containerizer: Containerizer) -> None:
+    await containerizer.launch(
+        box.config("c", shell="trap 'echo bye; exit 5' TERM; echo up; while :; do sleep 60; done")
+    )
+    box.until_said("c", "up")
+    await containerizer.kill("c", 60.0)
+    assert (await containerizer.wait("c")).exit_code == 5
+    assert box.said("c") == "up\nbye\n"
+
+
+async def test_kill_right_after_launch_is_not_lost(box: Box, containerizer: Containerizer) -> None:
+    for turn in range(5):
+        await containerizer.launch(box.config(f"c{turn}", "sleep", "60"))
+        await containerizer.kill(f"c{turn}", 60.0)
+        assert (await containerizer.wait(f"c{turn}")).signal == signal.SIGTERM
+
+
+async def test_daemons_and_those_that_ignore_term_are_gone_after_the_grace(
+    box: Box, containerizer: Containerizer
+) -> None:
+    ignore = "trap '' TERM; "
+    daemon = f'setsid sh -c "{ignore} setsid sleep 60.5 & sleep 60.5; sleep 60.5" & '
+    await containerizer.launch(box.config("c", shell=f"{ignore}{daemon} echo up; while :; do sleep 60.5; done"))
+    box.until_said("c", "up")
+    await containerizer.kill("c", 60.0)
+    await containerizer.kill("c", 0.05)  # a repeated kill can shorten the grace
+    await containerizer.kill("c", 60.0)  # and not lengthen it
+    assert (await containerizer.wait("c")).signal == signal.SIGKILL
+    sleepers = [p for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists() and b"60.5" in p.read_bytes()]
+    assert sleepers == []
+
+
+async def test_running_out_of_memory_ends_the_whole_container_and_is_said(
+    box: Box, containerizer: Containerizer
+) -> None:
+    await containerizer.launch(box.config("c", shell="tail /dev/zero; sleep 60", mem_bytes=32 << 20))
+    end = await containerizer.wait("c")
+    assert end.oom
+    assert end.exit_code != 0
+    assert end.mem_limit_bytes == 32 << 20
+    assert end.message is not None
+    assert end.message.startswith("Memory limit exceeded: Requested: 32MB")
+
+
+async def test_dev_has_the_standard_nodes_and_nothing_of_the_hosts(box: Box, containerizer: Containerizer) -> None:
+    found = set((await run(box, containerizer, "c", "ls /dev")).split())
+    found -= {"core"}  # a link to /proc/kcore, which is masked; crun makes it, runc does not
+    links = {"fd", "ptmx", "stderr", "stdin", "stdout"}
+    assert found == links | {"full", "mqueue", "null", "pts", "random", "shm", "tty", "urandom", "zero"}
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+async def test_a_container_can_open_its_own_gpus_and_no_others_even_by_number(
+    make_box: object, box: Box, runtime: str
+) -> None:
+    driver = SimulatedDriver(4)
+    isolator = NvidiaGpuIsolator(driver.gpus(), driver, None, Checkpoints(box.folder / "gpus"))
+    containerizer = await box.open(isolator=isolator, runtimes=(runtime,))
+    script = "ls /dev | grep nvidia; mkdir nodes; set -- nodes; " + EPERM_OR_ENXIO
+    for name, gpus in (("one", 1), ("two", 2), ("none", 0)):
+        await containerizer.launch(box.config(name, shell=script, gpus=gpus))
+        held = {gpu.minor for gpu in isolator.held[name]}
+        assert (await containerizer.wait(name)).exit_code == 0
+        lines = box.said(name).splitlines()
+        nodes = {line for line in lines if re.fullmatch(r"nvidia\d+", line)}
+        assert nodes == {f"nvidia{minor}" for minor in held}
+        # ENXIO: the cgroup let it through, and there is no driver behind it. EPERM: the cgroup refused.
+        errors = dict(line.split(": ") for line in lines if ": " in line)
+        allowed = {number for number, error in errors.items() if error == "No such device or address"}
+        refused = {number for number, error in errors.items() if error == "Operation not permitted"}
+        assert allowed == {str(minor) for minor in held}
+        assert refused == {"0", "1", "2", "3"} - allowed
+        assert len(held) == gpus
+        await containerizer.destroy(name)
+    assert len(isolator.free) == 4
+
+
+async def test_a_task_cannot_leave_its_cgroup(box: Box, containerizer: Containerizer) -> None:
+    script = (
+        "for f in $(find /sys/fs/cgroup -maxdepth 2 -name cgroup.procs); do echo $$ > $f && echo moved; done; "
+        "mount -o remount,rw /sys && echo remounted; mount -t tmpfs none /mnt && echo mounted; "
+        "cat /proc/self/cgroup"
+    )
+    said = await run(box, containerizer, "c", script)
+    assert not {"moved", "remounted", "mounted"} & set(said.split())
+    assert f"devices:/{box.cgroups_root}/c\n" in said or f"0::/{box.cgroups_root}/c\n" in said
+
+
+async def test_processes_of_the_host_are_not_seen(box: Box, containerizer: Containerizer) -> None:
+    said = await run(box, containerizer, "c", "for p in /proc/[0-9]*; do echo ${p#/proc/}; done; echo $PPID")
+    assert "1" in said.split()
+    assert str(os.getpid()) not in said.split()
+
+
+async def test_nothing_is_made_on_the_host(box: Box, containerizer: Containerizer) -> None:
+    def listing() -> dict[str, set[Path]]:
+        return {path: set(Path(path).iterdir()) for path in ("/", "/mnt", "/dev", "/sys")}
+
+    before = listing()
+    said = await run(box, containerizer, "c", "pwd; ls -d /mnt/mesos; touch /dev/only-here; ls /dev/only-here; true")
+    assert said == f"{box.folder}/sandboxes/c\n/dev/only-here\n"
+    assert listing() == before
+
+
+async def test_the_host_root_is_not_mounted_where_others_could_remove_it(
+    box: Box, containerizer: Containerizer
+) -> None:
+    await containerizer.launch(box.config("c", "sleep", "60"))
+    assert list((box.folder / "run" / "host").iterdir()) == []
+    await containerizer.destroy("c")
+
+
+async def test_the_environment_is_the_containers_alone(
+    box: Box, containerizer: Containerizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_SECRET", "1")
+    await containerizer.launch(box.config("c", "env", environment={"PATH": "/usr/bin:/bin", "A": "b c=d"}))
+    await containerizer.wait("c")
+    seen = dict(line.split("=", 1) for line in box.said("c").splitlines())
+    assert seen.pop("HOME", "/root") == "/root"  # runtimes add it from the host's user database
+    assert seen == {"PATH": "/usr/bin:/bin", "A": "b c=d"}
+
+
+async def test_a_user_of_the_host_runs_the_task_and_can_reopen_its_output(
+    box: Box, containerizer: Containerizer, tmp_path: Path
+) -> None:
+    nobody = find_user("nobody")
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder != Path("/tmp") and folder.is_relative_to("/tmp"):
+            folder.chmod(0o755)
+    config = box.config(
+        "c", shell="id -u; id -g; echo again > /proc/self/fd/1; grep CapEff /proc/self/status", user="nobody"
+    )
+    await containerizer.launch(config)
+    assert (await containerizer.wait("c")).exit_code == 0, box.said("c", "stderr")
+    said = box.said("c").split()
+    assert said[:1] == ["again"] or said[:3] == [str(nobody.uid), str(nobody.gid), "again"]
+    assert int(said[-1], 16) == 0
+
+
+async def test_what_a_container_uses_is_told_in_mesos_names(box: Box, containerizer: Containerizer) -> None:
+    await containerizer.launch(box.config("c", shell="echo up; while :; do :; done"))
+    box.until_said("c", "up")
+    usage = await containerizer.usage("c")
+    assert usage["cpus_limit"] == 0.5
+    assert usage["mem_limit_bytes"] == MEM_BYTES
+    assert usage["processes"] == 2
+    assert usage["threads"] >= 2
+    assert usage["mem_total_bytes"] > 0
+    await containerizer.destroy("c")
+
+
+async def test_ten_containers_start_side_by_side(box: Box, containerizer: Containerizer) -> None:
+    names = [f"c{number}" for number in range(10)]
+    pids = await asyncio.gather(*(containerizer.launch(box.config(n, shell=f"echo {n}; exit 7")) for n in names))
+    ends = await asyncio.gather(*(containerizer.wait(name) for name in names))
+    assert len(set(pids)) == 10
+    assert {end.exit_code for end in ends} == {7}
+    assert [box.said(name) for name in names] == [f"{name}\n" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"image": "nvidia/cuda"}, BadInput, "images are not supported yet"),
+        ({"user": "no-such-user"}, BadInput, "no user"),
+        ({"gpus": 5}, NotEnoughGpus, "Requested 5 gpus but only 4 available"),
+    ],
+)
+async def test_a_refused_launch_leaves_nothing(
+    box: Box, containerizer: Containerizer, change: dict[str, object], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        await containerizer.launch(box.config("c", "true", **change))  # type: ignore[arg-type]
+    assert containerizer.containers() == frozenset()
+    assert box.isolator.free == 4
+    assert list((box.folder / "run" / "containers").iterdir()) == []
+
+
+async def test_a_missing_sandbox_is_not_made(box: Box, containerizer: Containerizer) -> None:
+    config = box.config("c", "true")
+    config.sandbox.rmdir()
+    with pytest.raises(BadInput, match="is not a folder"):
+        await containerizer.launch(config)
+    assert not config.sandbox.exists()
+
+
+async def test_a_mount_point_that_the_host_lacks_is_refused(box: Box, make_box: object) -> None:
+    plan = LaunchPlan(mounts=(BindMount("/tmp", "/no/such/place"),))
+    containerizer = await box.open(isolator=FakeIsolator(plan=plan))
+    with pytest.raises(ContainerError, match="/no/such/place is not on this host"):
+        await containerizer.launch(box.config("c", "true"))
+    assert not Path("/no").exists()
+
+
+async def test_the_runtimes_refusal_is_in_the_error_and_nothing_is_left(box: Box) -> None:
+    isolator = FakeIsolator(plan=LaunchPlan(mounts=(BindMount("/no/such/source", "/tmp"),)))
+    containerizer = await box.open(isolator=isolator)
+    with pytest.raises(ContainerError, match=r"crun could not start the container: .*/no/such/source.*No such file"):
+        await containerizer.launch(box.config("c", "true", gpus=1))
+    assert isolator.free == 4
+    assert containerizer.containers() == frozenset()
+
+
+async def test_a_command_that_is_not_there_ends_with_127(box: Box, containerizer: Containerizer) -> None:
+    await containerizer.launch(box.config("c", "no-such-command"))
+    assert (await containerizer.wait("c")).exit_code == 127
+    assert "no-such-command" in box.said("c", "stderr")
+
+
+async def test_an_id_can_be_used_once(box: Box, containerizer: Containerizer) -> None:
+    await containerizer.launch(box.config("c", "sleep", "60"))
+    with pytest.raises(Conflict):
+        await containerizer.launch(box.config("c", "sleep", "60"))
+    await containerizer.kill("c", 0.0)
+    assert (await containerizer.wait("c")).signal == signal.SIGKILL
+    with pytest.raises(Conflict):
+        await containerizer.launch(box.config("c", "sleep", "60"))
+    await containerizer.destroy("c")
+    await containerizer.launch(box.config("c", "true"))
+    await containerizer.wait("c")
+
+
+async def test_destroying_a_container_that_is_being_launched_ends_it(box: Box, containerizer: Containerizer) -> None:
+    launching = asyncio.ensure_future(containerizer.launch(box.config("c", "sleep", "60", gpus=2)))
+    await asyncio.sleep(0)
+    await containerizer.destroy("c")
+    with pytest.raises(ContainerError, match="destroyed while it was launched"):
+        await launching
+    assert box.isolator.free == 4
+
+
+@pytest.mark.parametrize("turns", [1, 3, 10, 30])
+async def test_a_launch_that_nobody_waits_for_any_more_is_undone(
+    box: Box, containerizer: Containerizer, turns: int
+) -> None:
+    launching = asyncio.ensure_future(containerizer.launch(box.config("c", "sleep", "60", gpus=2)))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    launching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await launching
+    assert box.isolator.free == 4
+    assert containerizer.containers() == frozenset()
+
+
+async def test_without_conmon_the_end_is_unknown_and_never_a_success(box: Box, containerizer: Containerizer) -> None:
+    pid = await containerizer.launch(box.config("c", shell="echo up; sleep 60"))
+    box.until_said("c", "up")
+    conmon = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    assert Path(f"/proc/{conmon}/comm").read_text() == "conmon\n"
+    os.kill(conmon, signal.SIGKILL)
+    await containerizer.kill("c", 0.0)
+    end = await containerizer.wait("c")
+    assert (end.exit_code, end.signal) == (None, None)
+    assert end.message is not None
+    assert "conmon" in end.message

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from mesos_gpu.container.cgroups import hierarchies_v1
+from mesos_gpu.container.mounts import Mount, read_mounts
+
+TEXT = """\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
+30 22 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+31 30 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+32 30 0:33 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices
+33 30 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,release_agent=/lib/x,name=systemd
+34 22 0:40 / /mnt/a\\040b rw master:7 propagate_from:2 - overlay overlay rw,lowerdir=/a:/b
+"""
+
+
+def test_mountinfo_is_read_with_blanks_in_paths_and_any_number_of_optional_fields() -> None:
+    mounts = read_mounts(TEXT)
+    assert mounts[0] == Mount("/", "ext4", ("rw", "discard"), shared=True)
+    assert mounts[-1] == Mount("/mnt/a b", "overlay", ("rw", "lowerdir=/a:/b"), shared=False)
+
+
+def test_controllers_that_share_a_hierarchy_have_the_same_mount() -> None:
+    found = hierarchies_v1(read_mounts(TEXT))
+    assert {name: str(path) for name, path in found.items()} == {
+        "cpu": "/sys/fs/cgroup/cpu,cpuacct",
+        "cpuacct": "/sys/fs/cgroup/cpu,cpuacct",
+        "devices": "/sys/fs/cgroup/devices",
+        "name=systemd": "/sys/fs/cgroup/systemd",
+    }

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.container import runtime as runtimes
+from mesos_gpu.container.runtime import Runtime, find_init, find_runtime
+from mesos_gpu.container.supervisor.conmon import find_conmon
+from mesos_gpu.errors import ContainerError, Unavailable
+
+
+@pytest.fixture
+def bin_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An otherwise empty machine: programs are found in this folder alone."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(runtimes, "MORE_FOLDERS", ())
+    return tmp_path
+
+
+def install(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+
+
+async def accept(_: Runtime) -> None:
+    pass
+
+
+async def refuse_crun(runtime: Runtime) -> None:
+    if runtime.name == "crun":
+        raise ContainerError("cgroups in hybrid mode not supported")
+
+
+async def refuse(_: Runtime) -> None:
+    raise ContainerError("Read-only file system")
+
+
+async def test_crun_is_preferred(bin_only: Path) -> None:
+    install(bin_only, "crun", "runc")
+    assert (await find_runtime(accept)).path == bin_only / "crun"
+
+
+async def test_runc_is_taken_when_crun_cannot_run_a_container(bin_only: Path) -> None:
+    install(bin_only, "crun", "runc")
+    assert (await find_runtime(refuse_crun)).name == "runc"
+
+
+async def test_without_a_runtime_the_error_names_the_packages(bin_only: Path) -> None:
+    with pytest.raises(Unavailable, match=r"apt install crun .*dnf install crun"):
+        await find_runtime(accept)
+
+
+async def test_when_none_works_the_error_has_what_each_said(bin_only: Path) -> None:
+    install(bin_only, "crun", "runc")
+    with pytest.raises(Unavailable, match=r"crun: Read-only file system; .*runc: Read-only"):
+        await find_runtime(refuse)
+
+
+def test_without_conmon_or_an_init_the_error_names_the_packages(bin_only: Path) -> None:
+    with pytest.raises(Unavailable, match=r"apt install conmon, or dnf install conmon"):
+        find_conmon()
+    with pytest.raises(Unavailable, match=r"apt install tini .*dnf install tini"):
+        find_init()
+
+
+def test_any_of_the_known_inits_will_do(bin_only: Path) -> None:
+    install(bin_only, "catatonit")
+    assert find_init() == (str(bin_only / "catatonit"), "--")
+
+
+def test_a_complaint_is_what_the_runtime_logged_as_an_error(tmp_path: Path) -> None:
+    crun = Runtime("crun", Path("/usr/bin/crun"))
+    assert crun.complaint(tmp_path) is None
+    (tmp_path / "runtime.log").write_text(
+        '{"msg": "no cpuset", "level": "warning", "time": ""}\n'
+        '{"msg": "cannot find uid", "level": "error", "time": ""}\n'
+        "not json\n"
+    )
+    assert crun.complaint(tmp_path) == "cannot find uid; not json"

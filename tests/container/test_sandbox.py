@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.container.sandbox import open_output
+from mesos_gpu.container.users import HostUser, find_user
+from mesos_gpu.errors import BadInput, ContainerError
+
+ME = HostUser(os.geteuid(), os.getegid())
+
+
+def test_output_is_appended_to_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "stdout").write_text("before\n")
+    fd = open_output(tmp_path / "stdout", ME)
+    os.write(fd, b"after\n")
+    os.close(fd)
+    assert (tmp_path / "stdout").read_text() == "before\nafter\n"
+
+
+def test_a_link_in_the_sandbox_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "stdout").symlink_to(tmp_path / "secret")
+    (tmp_path / "stderr").hardlink_to(tmp_path / "secret")
+    for name in ("stdout", "stderr"):
+        with pytest.raises(ContainerError, match="cannot write the container's output"):
+            open_output(tmp_path / name, ME)
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "stdout")
+    (tmp_path / "stderr").mkdir()
+    for name in ("stdout", "stderr"):
+        with pytest.raises(ContainerError, match="cannot write the container's output"):
+            open_output(tmp_path / name, ME)
+
+
+@pytest.mark.root
+def test_output_belongs_to_the_user(tmp_path: Path) -> None:
+    nobody = find_user("nobody")
+    os.close(open_output(tmp_path / "stdout", nobody))
+    assert (tmp_path / "stdout").stat().st_uid == nobody.uid
+
+
+def test_without_a_name_the_user_is_the_agents_own() -> None:
+    assert (find_user(None).uid, find_user(None).gid) == (os.geteuid(), os.getegid())
+
+
+def test_an_unknown_user_is_named() -> None:
+    with pytest.raises(BadInput, match="no user 'no-such-user'"):
+        find_user("no-such-user")
