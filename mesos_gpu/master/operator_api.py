@@ -7,7 +7,6 @@ libprocess; that is how `/api/v1/operator` is `/api/v1`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from aiohttp import web
 
@@ -213,7 +212,7 @@ class OperatorApi:
 
 
 # What this master has none of, as Mesos shows none.
-_NOTHING_THERE: Mapping[str, Any] = {
+_NOTHING_THERE: Mapping[str, Document | None] = {
     "GET_OPERATIONS": {},
     "GET_WEIGHTS": None,
     "GET_QUOTA": {"status": {}},

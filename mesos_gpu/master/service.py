@@ -42,10 +42,12 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
     state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock(), known)
     engine = Engine(state, registry)
-    api = OperatorApi(engine, flags_as_text(flags), cluster=flags["cluster"], system=system_metrics)
+    shown = flags_as_text(flags)
+    api = OperatorApi(engine, shown, cluster=flags["cluster"], system=system_metrics)
     await endpoint.start(api.make_app())
     # Nobody has been served yet: the loop has not run since the port opened.
     pid = endpoint.pid(PROCESS_ID)
+    shown["port"] = str(pid.port)
     state.master_info = master_info(state.id, flags["hostname"] or pid.ip, VERSION, pid)
     pace = Pace(flags["agent_ping_timeout"], flags["max_agent_ping_timeouts"])
     link = AgentLink(engine, endpoint, pace)
@@ -86,8 +88,9 @@ def system_metrics() -> dict[str, float]:
 async def _until(stop: asyncio.Event, failed: asyncio.Future[None]) -> None:
     """Return when `stop` is set; raise what `failed` holds when that comes first."""
     stopping = asyncio.ensure_future(stop.wait())
+    ends: list[asyncio.Future[Any]] = [stopping, failed]
     try:
-        await asyncio.wait([stopping, failed], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
             failed.result()
     finally:
