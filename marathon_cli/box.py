@@ -1,0 +1,49 @@
+"""Finds the box that runs on this machine, by the note it leaves in its work_dir."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from mesos_gpu.errors import Unavailable
+
+_ADVICE = "Start one with `mesos-gpu up`, or name another Marathon with --marathon-url or MARATHON_URL"
+
+
+def default_work_dir(environ: Mapping[str, str]) -> Path:
+    """Return where the box keeps its state: MESOS_GPU_WORK_DIR, else mesos-gpu in the user's state folder."""
+    if named := environ.get("MESOS_GPU_WORK_DIR"):
+        return Path(named).expanduser()
+    state = environ.get("XDG_STATE_HOME")
+    # A relative XDG path is to be ignored (XDG base directory specification).
+    home = Path(state) if state and state.startswith("/") else Path("~/.local/state").expanduser()
+    return home / "mesos-gpu"
+
+
+def find_marathon(work_dir: Path) -> str:
+    """Return the URL of the Marathon of the box in `work_dir`. Raises Unavailable when no box runs there."""
+    note = work_dir / "box.json"
+    try:
+        box = json.loads(note.read_bytes())
+        pid, url = int(box["pid"]), str(box["marathon"]["url"])
+    except FileNotFoundError:
+        raise Unavailable(f"no box runs in {work_dir}. {_ADVICE}") from None
+    except PermissionError:
+        raise Unavailable(f"the box in {work_dir} belongs to another user. {_ADVICE}") from None
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise Unavailable(f"{note} cannot be read ({error}). {_ADVICE}") from None
+    if not _runs(pid):
+        raise Unavailable(f"the box in {work_dir} no longer runs (its process {pid} is gone). {_ADVICE}")
+    return url
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

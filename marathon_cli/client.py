@@ -1,0 +1,190 @@
+"""A Marathon's REST API as methods: values in, values out; a refusal is an error that says what the server said.
+
+Source: Marathon's REST API v2 and its error shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+import requests
+
+from marathon_cli.http import HttpClient
+from mesos_gpu.errors import Conflict, NotFound, Problem, ProtocolError, Refused, Unavailable
+
+Document = dict[str, Any]
+
+_CODES = {
+    "error.path.missing": "is missing",
+    "error.expected.jsnumber": "must be a number",
+    "error.expected.jsstring": "must be text in quotes",
+    "error.expected.jsarray": "must be a list in [ ]",
+    "error.expected.jsobject": "must be an object in { }",
+    "error.expected.jsboolean": "must be true or false",
+    "error.expected.int": "must be a whole number",
+    "error.min": "is too small",
+    "error.max": "is too large",
+    "error.minLength": "is too short",
+    "error.maxLength": "is too long",
+    "error.pattern": "has a form that is not allowed",
+    "error.unknown.enum.literal": "is not one of the values allowed",
+}
+
+
+class Locked(Conflict):
+    """A running deployment holds what was to be changed; `deployments` has its id."""
+
+    def __init__(self, message: str, *, deployments: Sequence[str]) -> None:
+        super().__init__(message)
+        self.deployments = tuple(deployments)
+
+
+class InvalidForServer(Refused):
+    """The server found problems in a document; `problems` has them with their paths."""
+
+    def __init__(self, message: str, *, body: str, problems: list[Problem]) -> None:
+        super().__init__(message, status=422, body=body)
+        self.problems = problems
+
+
+class Marathon:
+    """One Marathon. `named_by` says where its URL came from, for messages."""
+
+    def __init__(self, url: str, *, named_by: str) -> None:
+        advice = f"Named by {named_by}; `mesos-gpu up` starts a box with a Marathon on this machine"
+        self._http = HttpClient(url, what="Marathon", advice=advice)
+
+    @property
+    def url(self) -> str:
+        """Where it is, without a password."""
+        return self._http.url
+
+    def info(self) -> Document:
+        """Return /v2/info."""
+        return self._object("GET", "/v2/info")
+
+    def apps(self) -> list[Document]:
+        """Return every app with its counts, by id."""
+        return sorted(self._list(self._object("GET", "/v2/apps"), "apps"), key=lambda app: str(app.get("id")))
+
+    def app(self, app_id: str) -> Document:
+        """Return one app with counts, tasks and last failure. Raises NotFound."""
+        found = self._object("GET", f"/v2/apps{quote(app_id)}").get("app")
+        if not isinstance(found, dict):
+            raise self._strange("an app was expected")
+        return found
+
+    def add_app(self, document: Document, *, force: bool = False) -> tuple[Document, str | None]:
+        """Create an app; return it and the id of its deployment.
+
+        Raises Conflict when it exists, Locked when a deployment holds it, InvalidForServer, Refused.
+        """
+        answer = self._ask("POST", "/v2/apps", query=_force(force), body=document)
+        created = self._http.read(answer)
+        if not isinstance(created, dict):
+            raise self._strange("the new app was expected")
+        listed = created.get("deployments") or [{}]
+        return created, answer.headers.get("Marathon-Deployment-Id") or listed[0].get("id")
+
+    def remove_app(self, app_id: str, *, force: bool = False) -> str | None:
+        """Remove an app and its tasks; return the id of the deployment. Raises NotFound, Locked."""
+        answer = self._ask("DELETE", f"/v2/apps{quote(app_id)}", query=_force(force, always=True))
+        return str(self._http.read(answer).get("deploymentId") or "") or None
+
+    def tasks(self, app_id: str | None = None) -> list[Document]:
+        """Return the tasks of one app (raises NotFound) or of all, by app and id."""
+        path = "/v2/tasks" if app_id is None else f"/v2/apps{quote(app_id)}/tasks"
+        found = self._list(self._object("GET", path), "tasks")
+        return sorted(found, key=lambda task: (str(task.get("appId")), str(task.get("id"))))
+
+    def deployments(self) -> list[Document]:
+        """Return the deployments that are under way."""
+        found = self._http.read(self._ask("GET", "/v2/deployments"))
+        return self._list({"deployments": found}, "deployments")
+
+    def queue(self) -> list[Document]:
+        """Return what waits to be launched, with the reasons why offers did not serve."""
+        return self._list(self._object("GET", "/v2/queue"), "queue")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _object(self, method: str, path: str) -> Document:
+        found = self._http.read(self._ask(method, path))
+        if not isinstance(found, dict):
+            raise self._strange(f"an object was expected from {path}")
+        return found
+
+    def _list(self, holder: Mapping[str, Any], name: str) -> list[Document]:
+        found = holder.get(name)
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            raise self._strange(f"a list of {name} was expected")
+        return found
+
+    def _strange(self, expected: str) -> ProtocolError:
+        return ProtocolError(f"{self.url} does not answer as a Marathon does: {expected}")
+
+    def _ask(self, method: str, path: str, **parts: Any) -> requests.Response:
+        answer = self._http.ask(method, path, **parts)
+        return answer if answer.ok else self._refuse(answer)
+
+    def _refuse(self, answer: requests.Response) -> NoReturn:
+        """Raise the error that fits the answer's status and body."""
+        status = answer.status_code
+        try:
+            body = answer.json()
+        except ValueError:
+            body = None
+        said = str(body["message"]) if isinstance(body, dict) and body.get("message") else ""
+        if status == 404:
+            if not said:
+                self._http.read(answer)  # not even JSON: something else lives at this URL
+            raise NotFound(said or f"{answer.request.path_url} does not exist at {self.url}")
+        if status == 409:
+            raise _conflict(said or "it is in conflict with what is there", body)
+        if status == 422:
+            problems = _problems(body)
+            lines = [
+                f"{self.url} refuses this: {said or 'no reason given'}",
+                *(f"  {p.path}: {p.message}" for p in problems),
+            ]
+            raise InvalidForServer("\n".join(lines), body=answer.text, problems=problems)
+        if status == 401:
+            advice = "give user and password in the URL, as in http://user:password@host:8080"
+            raise Refused(f"{self.url} wants to know who you are: {said or advice}", status=status, body=answer.text)
+        words = said or answer.text.strip()[:200] or answer.reason
+        if isinstance(body, dict) and isinstance(body.get("details"), str):
+            words += f" ({body['details']})"
+        if status in (502, 503, 504):
+            raise Unavailable(f"{self.url} cannot answer now: {status}, {words}")
+        raise Refused(f"{self.url} refuses this: {status}, {words}", status=status, body=answer.text)
+
+
+def _force(force: bool, *, always: bool = False) -> dict[str, str] | None:
+    # DELETE means force=true when nothing is said.
+    return {"force": str(force).lower()} if force or always else None
+
+
+def _conflict(said: str, body: Any) -> Conflict:
+    # The list of deployments is all that tells "locked" from "exists already".
+    locks = body.get("deployments") if isinstance(body, dict) else None
+    if not isinstance(locks, list) or not locks:
+        return Conflict(said)
+    ids = [str(lock.get("id")) if isinstance(lock, dict) else str(lock) for lock in locks]
+    advice = f"Held by the deployment {', '.join(ids)}: wait until that is done, or use --force to replace it"
+    return Locked(f"{said}\n  {advice}", deployments=ids)
+
+
+def _problems(body: Any) -> list[Problem]:
+    details = body.get("details") if isinstance(body, dict) else None
+    if not isinstance(details, list):
+        return []
+    return [
+        Problem(str(detail.get("path", "/")), str(code), _CODES.get(str(code), str(code)))
+        for detail in details
+        if isinstance(detail, dict)
+        for code in detail.get("errors", [])
+    ]

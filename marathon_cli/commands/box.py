@@ -1,0 +1,85 @@
+"""`mesos-gpu up`, `down`, `status`: the box on this machine. It is mesos_gpu.local, imported when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from marathon_cli.console import Console, json_option, pass_console, work_dir_option
+from marathon_cli.output import show_json, show_table
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _option(name: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option in Mesos' spelling, with underscores, and in the usual one."""
+    spellings = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
+    return click.option(*spellings, name, **settings)
+
+
+def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
+    text = f"Port of {what}; 0 = any free one."
+    return _option(name, type=click.IntRange(0, 65535), default=port, show_default=True, help=text)
+
+
+@click.command()
+@work_dir_option
+@_option(
+    "gpu_driver",
+    type=click.Choice(["nvml", "simulated", "none"]),
+    help="Where GPUs come from; default: this machine's (nvml), simulated ones where it has none.",
+)
+@_option("simulated_gpus", type=click.IntRange(min=0), default=4, show_default=True, help="Simulated GPUs per agent.")
+@_option("agents", type=click.IntRange(min=1), default=1, show_default=True, help="How many agents.")
+@_port("master_port", 5050, "the master")
+@_port("agent_port", 5051, "the first agent; the others take the next ones")
+@_port("marathon_port", 8080, "Marathon")
+@click.option("--detach", "-d", is_flag=True, help="Return when the box is ready, and let it run.")
+@pass_console
+def up(console: Console, /, **options: Any) -> int:
+    """Start a box: master, agents and Marathon on this machine. Ctrl-C stops it."""
+    from mesos_gpu import local
+
+    return local.up(local.UpOptions(work_dir=console.box_dir(), **options))
+
+
+@click.command()
+@work_dir_option
+@_option("keep_tasks", is_flag=True, help="Stop the services only; tasks run on and are taken over by the next `up`.")
+@pass_console
+def down(console: Console, keep_tasks: bool) -> int:
+    """Stop the box and its tasks."""
+    from mesos_gpu import local
+
+    return local.down(console.box_dir(), keep_tasks)
+
+
+@click.command()
+@work_dir_option
+@json_option
+@pass_console
+def status(console: Console, as_json: bool) -> int:
+    """Show the box's services and GPUs; exit status 1 when a service is down."""
+    from mesos_gpu import local
+
+    found = local.status(console.box_dir())
+    services = [found["master"], *found["agents"], found["marathon"]]
+    if as_json:
+        show_json(found)
+    else:
+        names = ["master", *("agent" for _ in found["agents"]), "marathon"]
+        rows = [
+            [name, "up" if service["pid"] else "down", _gpus(service), service["pid"] or "---", service["url"]]
+            for name, service in zip(names, services, strict=True)
+        ]
+        show_table(("SERVICE", "STATE", "GPUS FREE", "PID", "URL"), rows, numbers=("PID",))
+    return 0 if all(service["pid"] for service in services) else 1
+
+
+def _gpus(service: dict[str, Any]) -> str:
+    if "gpus" not in service:
+        return "---"
+    free = service["gpus_free"]
+    return f"{'?' if free is None else free} of {service['gpus']}"

@@ -1,0 +1,137 @@
+"""`mesos-gpu task`: list, log."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from marathon_cli.console import Console, json_option, pass_console, target_options
+from marathon_cli.output import say, show_json, show_table
+from mesos_gpu.errors import Conflict, InvalidApp, NotFound
+
+if TYPE_CHECKING:
+    from marathon_cli.client import Marathon
+
+_PAUSE_S = 0.5
+
+
+@click.group()
+def task() -> None:
+    """Tasks: the running copies of apps."""
+
+
+@task.command(name="list")
+@click.argument("app_id", metavar="[APP]", required=False)
+@json_option
+@target_options
+@pass_console
+def list_tasks(console: Console, app_id: str | None, as_json: bool) -> None:
+    """List the tasks of all apps, or of APP."""
+    from mesos_gpu.marathon.app_ids import canonical_id
+
+    marathon = console.marathon()
+    tasks = marathon.tasks(None if app_id is None else canonical_id(app_id))
+    # Marathon's tasks say nothing of resources; their apps do.
+    gpus = {str(item.get("id")): item.get("gpus", 0) for item in marathon.apps()} if tasks else {}
+    tasks = [{**item, "gpus": gpus.get(str(item.get("appId")), 0)} for item in tasks]
+    if as_json:
+        show_json(tasks)
+        return
+    rows = [
+        [
+            item.get("appId"),
+            item["gpus"],
+            item.get("state"),
+            item.get("host"),
+            item.get("startedAt") or item.get("stagedAt") or "---",
+            item.get("id"),
+        ]
+        for item in tasks
+    ]
+    show_table(("APP", "GPUS", "STATE", "HOST", "STARTED", "ID"), rows, numbers=("GPUS",))
+
+
+@task.command()
+@click.argument("name", metavar="APP_OR_TASK")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the task ends; Ctrl-C stops.")
+@click.option("--stderr", "stderr_file", is_flag=True, help="Show stderr, not stdout.")
+@click.option("--lines", "-n", type=click.IntRange(min=0), metavar="N", help="Begin N lines before the end.")
+@target_options
+@pass_console
+def log(console: Console, name: str, follow: bool, stderr_file: bool, lines: int | None) -> None:
+    """Print what a task writes: the file stdout of its sandbox.
+
+    For an app, of all its tasks; of the one that failed last when none runs.
+    """
+    from marathon_cli import follow as following
+    from marathon_cli.sandbox import Mesos
+
+    marathon = console.marathon()
+    mesos = Mesos(marathon.info())
+    click.get_current_context().call_on_close(mesos.close)
+    file = "stderr" if stderr_file else "stdout"
+    while True:
+        wanted = _tasks(marathon, name)
+        try:
+            logs = [following.Log.of(mesos.sandbox(one.id, one.agent_id), file, lines) for one in wanted]
+        except NotFound as error:
+            failure = wanted[0].failure
+            if failure is not None:
+                raise NotFound(f"{error}; it ended before it could write anything: {failure}") from None
+            if not follow or not wanted[0].known:
+                raise
+            logs = []  # it is being started
+        if logs:
+            break
+        if not follow:
+            raise Conflict(f"{name} has no task yet: it waits for resources, or for the end of a delay")
+        time.sleep(_PAUSE_S)
+    if wanted[0].failure is not None:
+        say(f"no task of {name} runs; this is the last one that failed: {wanted[0].failure}")
+    printer = following.Printer(sys.stdout.buffer, headlines=len(logs) > 1)
+    if follow:
+        following.follow(logs, printer, mesos, sleep=time.sleep, say=say)
+    else:
+        following.show(logs, printer)
+
+
+class _Wanted(NamedTuple):
+    """A task to show: `known` to Marathon or only by its id; `failure` when it is an app's last failed one."""
+
+    id: str
+    agent_id: str | None = None
+    known: bool = True
+    failure: str | None = None
+
+
+def _tasks(marathon: Marathon, name: str) -> list[_Wanted]:
+    """Return the tasks that `name` means; none when its app has had none yet. Raises NotFound."""
+    from marathon_cli.wait import failure_text
+    from mesos_gpu.marathon.app_ids import canonical_id
+
+    for item in marathon.tasks():
+        if item.get("id") == name:
+            return [_Wanted(name, item.get("slaveId"))]
+    try:
+        app = marathon.app(canonical_id(name))
+    except (NotFound, InvalidApp):
+        if ".instance-" in name:
+            # Marathon forgets tasks that have ended; their agent still has the files.
+            return [_Wanted(name, known=False)]
+        raise NotFound(_unknown(marathon, name)) from None
+    placed = [_Wanted(str(item["id"]), item["slaveId"]) for item in app.get("tasks") or [] if item.get("slaveId")]
+    if placed:
+        return sorted(placed)
+    failure = app.get("lastTaskFailure")
+    return [_Wanted(str(failure["taskId"]), failure.get("slaveId"), failure=failure_text(failure))] if failure else []
+
+
+def _unknown(marathon: Marathon, name: str) -> str:
+    ids = [str(item.get("id")) for item in marathon.apps()]
+    near = difflib.get_close_matches(f"/{name.strip('/')}", ids, n=1)
+    hint = f"; did you mean {near[0]}?" if near else "; `mesos-gpu task list` shows what there is"
+    return f"there is no app or task {name}{hint}"

@@ -1,0 +1,93 @@
+"""Where in a JSON text each value stands, so that a problem can point at its line. The text must be valid JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]|[^\s{}\[\],:"]+')
+
+
+class Position(NamedTuple):
+    """A line and a column, both from 1; columns count characters."""
+
+    line: int
+    column: int
+
+
+class Duplicate(NamedTuple):
+    """A key that an object has twice; JSON readers keep only the last."""
+
+    path: str
+    key: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The place of every key (or list item) by Marathon's path, as in `/container/volumes(0)/mode`."""
+
+    by_path: dict[str, Position]
+    duplicates: list[Duplicate]
+
+    def of(self, path: str, key: str | None = None) -> Position:
+        """Return the place of `path`; of what holds it when it is not there; of `key` for a whole document."""
+        if path == "/" and key is not None:
+            path = f"/{key}"
+        while path and path not in self.by_path:
+            path = path[: max(path.rfind("/"), path.rfind("("), 0)]
+        return self.by_path.get(path, Position(1, 1))
+
+
+@dataclass(slots=True)
+class _Frame:
+    """An object or list that has been opened: its path, and its present key or item number."""
+
+    path: str
+    is_list: bool
+    at: str = ""
+    index: int = 0
+    wants_key: bool = True
+    seen: set[str] = field(default_factory=set)
+
+
+def scan(text: str) -> Places:
+    """Return the places of a valid JSON text."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def position(offset: int) -> Position:
+        line = bisect_right(starts, offset)
+        return Position(line, offset - starts[line - 1] + 1)
+
+    places = Places({}, [])
+    stack: list[_Frame] = []
+    for match in _TOKEN.finditer(text):
+        token, here = match.group(), position(match.start())
+        frame = stack[-1] if stack else None
+        if token in "}]":
+            stack.pop()
+        elif token == ",":
+            if frame is not None:
+                frame.index, frame.wants_key = frame.index + 1, True
+        elif frame is not None and not frame.is_list and frame.wants_key:
+            key = json.loads(token)
+            frame.at, frame.wants_key = f"{frame.path}/{key}", False
+            if key in frame.seen:
+                places.duplicates.append(Duplicate(frame.at, key, here))
+            frame.seen.add(key)
+            places.by_path[frame.at] = here
+        else:
+            if frame is None:
+                path = ""
+            elif frame.is_list:
+                path = f"{frame.path}({frame.index})"
+            else:
+                path = frame.at
+            if frame is None or frame.is_list:
+                places.by_path.setdefault(path, here)
+            if token in "{[":
+                stack.append(_Frame(path, is_list=token == "["))
+    return places

@@ -1,0 +1,203 @@
+"""Finds a task's sandbox through Mesos' documented endpoints and reads files in it.
+
+Marathon's /v2/info leads to the master, the master's /slaves to the agents, the agent's /state to the executor's
+directory, and /files/read gives the bytes. Sources: reference of Mesos' endpoints /slaves, /state and /files/read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from marathon_cli.http import HttpClient
+from mesos_gpu.errors import MesosGpuError, NotFound, ProtocolError, Refused, Unavailable
+from mesos_gpu.mesos.tasks import is_terminal
+
+CHUNK = 64 * 1024
+"""The most that one read gives: Mesos caps it at 16 pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Where a task's files are, and how the task is doing (`state` is None when the agent does not say)."""
+
+    task_id: str
+    agent: HttpClient
+    directory: str
+    ended: bool
+    state: str | None = None
+
+
+class Mesos:
+    """The master behind a Marathon, and its agents. Clients of agents are kept for the next question."""
+
+    def __init__(self, marathon_info: Mapping[str, Any]) -> None:
+        self._master = HttpClient(_master_url(marathon_info), what="Mesos master")
+        self._agents: dict[str, HttpClient] = {}
+
+    def sandbox(self, task_id: str, agent_id: str | None = None) -> Sandbox:
+        """Return the sandbox of a task, also of one that has ended. `agent_id` saves asking every agent.
+
+        Raises NotFound when no agent knows the task, Unavailable when an agent that may know it does not answer.
+        """
+        silent: list[str] = []
+        for slave in self._slaves():
+            if agent_id is not None and slave.get("id") != agent_id:
+                continue
+            agent = self._agent(str(slave.get("pid")))
+            try:
+                found = find_executor(_get(agent, "/state"), task_id)
+            except Unavailable as error:
+                silent.append(str(error))
+                continue
+            if found is not None:
+                executor, ended = found
+                return Sandbox(task_id, agent, str(executor["directory"]), ended, _state(executor, task_id))
+        if silent:
+            raise Unavailable(f"cannot look for the files of task {task_id}: {'; '.join(silent)}")
+        where = f"agent {agent_id}" if agent_id else "no agent"
+        raise NotFound(f"{where} has{' no' if agent_id else ''} files of task {task_id}")
+
+    def close(self) -> None:
+        """Close the connections."""
+        for client in (self._master, *self._agents.values()):
+            client.close()
+
+    def _slaves(self) -> list[dict[str, Any]]:
+        found = _get(self._master, "/slaves").get("slaves")
+        if not isinstance(found, list):
+            raise ProtocolError(f"{self._master.url} does not answer as a Mesos master does: no list of agents")
+        return [slave for slave in found if isinstance(slave, dict)]
+
+    def _agent(self, pid: str) -> HttpClient:
+        address = pid.rpartition("@")[2]
+        if address not in self._agents:
+            self._agents[address] = HttpClient(address, what="Mesos agent")
+        return self._agents[address]
+
+
+class RemoteFile:
+    """One file of a sandbox, read onwards from `offset`. A file that is not there yet has no bytes."""
+
+    def __init__(self, agent: HttpClient, path: str) -> None:
+        self._agent, self._path = agent, path
+        self.offset = 0
+
+    def size(self) -> int | None:
+        """Return the file's size in bytes, None when there is no such file."""
+        answer = self._read(-1, 0)
+        return None if answer is None else answer[0]
+
+    def next(self) -> bytes:
+        """Return what follows, at most CHUNK bytes, and go past it. A file that shrank is read from its start."""
+        answer = self._read(self.offset, CHUNK)
+        if answer is None:
+            self.offset = 0
+            return b""
+        data = answer[1]
+        if not data and self.offset > 0 and (self.size() or 0) < self.offset:
+            self.offset = 0
+            return self.next()
+        self.offset += len(data)
+        return data
+
+    def skip_to_last(self, lines: int) -> None:
+        """Go to where the last `lines` lines begin."""
+        end, window = self.size() or 0, CHUNK
+        while True:
+            self.offset = start = max(0, end - window)
+            tail = b""
+            while self.offset < end and (data := self.next()):
+                tail += data
+            if start == 0 or tail.count(b"\n") > lines:
+                break
+            window *= 4
+        self.offset = start + len(tail) - len(_last_lines(tail, lines))
+
+    def _read(self, offset: int, length: int) -> tuple[int, bytes] | None:
+        query = {"path": self._path, "offset": str(offset), "length": str(length)}
+        answer = self._agent.ask("GET", "/files/read", query=query)
+        if answer.status_code == 404:
+            return None
+        if not answer.ok:
+            said = answer.text.strip() or answer.reason
+            raise Refused(f"{self._agent.url} does not give {self._path}: {said}", status=answer.status_code)
+        try:
+            # Mesos puts a file's bytes into the JSON as they are, UTF-8 or not.
+            document = json.loads(answer.content.decode("utf-8", "surrogateescape"))
+            return int(document["offset"]), _as_bytes(document["data"])
+        except (ValueError, TypeError, LookupError):
+            raise ProtocolError(f"{self._agent.url} does not answer as a Mesos agent does") from None
+
+
+def find_executor(state: Mapping[str, Any], task_id: str) -> tuple[Mapping[str, Any], bool] | None:
+    """Return the executor of a task in an agent's /state, and whether the task has ended.
+
+    The executor of a command has the task's id; another one lists the task. The newest of several is taken.
+    """
+    found: tuple[Mapping[str, Any], bool] | None = None
+    for key in ("completed_frameworks", "frameworks"):
+        for framework in state.get(key, []):
+            for executor in framework.get("completed_executors", []):
+                if _runs(executor, task_id):
+                    found = executor, True
+            for executor in framework.get("executors", []):
+                if _runs(executor, task_id):
+                    state_of = _state(executor, task_id)
+                    found = executor, state_of is not None and is_terminal(state_of)
+    return found
+
+
+def _runs(executor: Mapping[str, Any], task_id: str) -> bool:
+    return executor.get("id") == task_id or any(task.get("id") == task_id for task in _tasks(executor))
+
+
+def _tasks(executor: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for key in ("tasks", "queued_tasks", "completed_tasks"):
+        yield from executor.get(key, [])
+
+
+def _state(executor: Mapping[str, Any], task_id: str) -> str | None:
+    return next(
+        (str(task["state"]) for task in _tasks(executor) if task.get("id") == task_id and "state" in task), None
+    )
+
+
+def _get(client: HttpClient, path: str) -> dict[str, Any]:
+    answer = client.ask("GET", path)
+    if not answer.ok:
+        raise _not_ok(client, path, answer.status_code)
+    found = client.read(answer)
+    if not isinstance(found, dict):
+        raise ProtocolError(f"{client.url} does not answer as a {client.what} does: {path} is no object")
+    return found
+
+
+def _not_ok(client: HttpClient, path: str, status: int) -> MesosGpuError:
+    if status >= 500:
+        return Unavailable(f"{client.what} {client.url} cannot answer now: {status}")
+    return Refused(f"{client.what} {client.url} refuses {path}: {status}", status=status)
+
+
+def _master_url(info: Mapping[str, Any]) -> str:
+    config = info.get("marathon_config") or {}
+    for candidate in (config.get("mesos_leader_ui_url"), config.get("master")):
+        if candidate and not str(candidate).startswith("zk://"):
+            return str(candidate)
+    raise Unavailable("this Marathon does not say where its Mesos master is, so its tasks' files cannot be found")
+
+
+def _as_bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
+def _last_lines(data: bytes, lines: int) -> bytes:
+    kept = data.split(b"\n")
+    # A final newline ends the last line and begins no other.
+    count = lines + 1 if kept[-1] == b"" else lines
+    return b"\n".join(kept[-count:]) if lines > 0 else b""
