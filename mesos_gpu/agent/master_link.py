@@ -82,9 +82,7 @@ class MasterLink:
 
     def register(self, info: Document, resource_version: str, resources: Sequence[Document]) -> None:
         """Link to the master and ask for an agent id; `info` has none yet."""
-        self._introduce(
-            "RegisterSlaveMessage", {"slave": devolve("mesos.SlaveInfo", info)}, resource_version, resources
-        )
+        self._introduce("RegisterSlaveMessage", {"slave": _slave_info(info)}, resource_version, resources)
 
     def reregister(
         self,
@@ -97,7 +95,7 @@ class MasterLink:
     ) -> None:
         """Link to the master and say who we are and what runs here."""
         document: Document = {
-            "slave": devolve("mesos.SlaveInfo", info),
+            "slave": _slave_info(info),
             "tasks": [devolve("mesos.Task", task) for task in tasks],
             "frameworks": [devolve("mesos.FrameworkInfo", framework) for framework in frameworks],
         }
@@ -178,6 +176,11 @@ class MasterLink:
                     self._deliver(incoming)
         except ProtocolError as error:
             log.warning("ignoring a message from %s: %s", message.sender, error)
+
+
+def _slave_info(info: Document) -> Document:
+    """Return the internal SlaveInfo; `checkpoint`, which v1 no longer has, is true of every agent since Mesos 0.22."""
+    return {**devolve("mesos.SlaveInfo", info), "checkpoint": True}
 
 
 def _welcome(document: Document) -> list[Incoming]:

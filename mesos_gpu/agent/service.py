@@ -138,7 +138,6 @@ def _info(flags: Mapping[str, Any], work_dir: Path, gpus: int | None) -> Documen
         "hostname": flags["hostname"] or flags["advertise_ip"] or flags["ip"],
         "resources": total.to_json(),
         "attributes": parse_attributes(flags["attributes"]),
-        "checkpoint": True,
     }
 
 

@@ -9,6 +9,7 @@ from mesos_gpu.agent import launch
 from mesos_gpu.agent.resources import attributes_summary
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Framework, Phase, Task
+from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 
@@ -153,7 +154,8 @@ def _status(status: Mapping[str, object]) -> Document:
     shown: Document = {"state": status["state"], "timestamp": status["timestamp"]}
     container = status.get("container_status")
     if isinstance(container, dict):
-        shown["container_status"] = {name: container[name] for name in _SHOWN_OF_CONTAINER if name in container}
+        seen = {name: container[name] for name in _SHOWN_OF_CONTAINER if name in container}
+        shown["container_status"] = with_defaults("mesos.v1.ContainerStatus", seen)
     return shown
 
 

@@ -57,7 +57,7 @@ def container_status(container_id: str, ip: str, pid: int | None) -> Document:
     """Return the ContainerStatus of a command task. `executor_pid` is the container's init, once there is one."""
     status: Document = {
         "container_id": {"value": container_id},
-        "network_infos": [{"ip_addresses": [{"protocol": "IPv4", "ip_address": ip}]}],
+        "network_infos": [{"ip_addresses": [{"ip_address": ip}]}],
     }
     if pid is not None:
         status["executor_pid"] = pid

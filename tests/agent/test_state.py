@@ -69,7 +69,7 @@ def test_a_task_is_written_down_before_it_is_launched_and_an_update_before_it_is
     assert status["executor_id"] == {"value": "t1"}
     assert status["container_status"] == {
         "container_id": {"value": "c0"},
-        "network_infos": [{"ip_addresses": [{"protocol": "IPv4", "ip_address": "127.0.0.1"}]}],
+        "network_infos": [{"ip_addresses": [{"ip_address": "127.0.0.1"}]}],
     }
 
 

@@ -1,0 +1,117 @@
+"""An agent in this process, with a scripted master and no containers."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.agent.agent import Agent
+from mesos_gpu.agent.checkpoints import Checkpoints
+from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.operator_api import OperatorApi
+from mesos_gpu.agent.recovery import recover
+from mesos_gpu.agent.registration import Registration
+from mesos_gpu.agent.resources import Machine, agent_resources, parse_attributes
+from mesos_gpu.process.endpoint import Endpoint
+from tests.agent.documents import AGENT_ID, new_state
+from tests.fakes.containerizer import FakeContainerizer
+from tests.fakes.master import ScriptedMaster
+
+BOOT = "boot-1"
+_starts = itertools.count(1)
+
+
+@dataclass
+class Running:
+    """One agent process, as far as it fits into this one."""
+
+    agent: Agent
+    endpoint: Endpoint
+    containers: FakeContainerizer
+    checkpoints: Checkpoints
+    killed: bool = False
+    cleanups: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.endpoint.port}"
+
+    async def close(self) -> None:
+        """Stop as SIGTERM does."""
+        if not self.killed:
+            self.killed = True
+            await self.agent.close()
+            await self.endpoint.stop()
+
+    async def die(self) -> None:
+        """Stop as SIGKILL does: nothing is written or sent any more."""
+        self.killed = True
+        self.agent._link.close()
+        if self.agent._timer is not None:
+            self.agent._timer.cancel()
+        await self.agent._runner.stop()
+        await self.endpoint.stop()
+
+
+Start = Callable[..., Awaitable[Running]]
+
+
+@pytest.fixture
+async def master() -> AsyncIterator[ScriptedMaster]:
+    scripted = await ScriptedMaster(AGENT_ID).start()
+    scripted.observe(1)
+    yield scripted
+    await scripted.stop()
+
+
+@pytest.fixture
+async def start(tmp_path: Path, master: ScriptedMaster) -> AsyncIterator[Start]:
+    """Start an agent on tmp_path; a second call is the next process on the same folder."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start_agent(
+            containers: FakeContainerizer | None = None,
+            *,
+            port: int = 0,
+            boot: str = BOOT,
+            follow: bool = True,
+            **info: Any,
+        ) -> Running:
+            checkpoints = Checkpoints(tmp_path)
+            checkpoints.open()
+            fake = containers or FakeContainerizer(gpus=4)
+            endpoint = Endpoint("127.0.0.1", port)
+            total = agent_resources("mem:8192;disk:10000", "*", Machine(4, 0, 0), fake.gpus)
+            document = {
+                "hostname": "127.0.0.1",
+                "resources": total.to_json(),
+                "attributes": parse_attributes("gpu_model:stub;rack:r1"),
+                **info,
+            }
+            state = new_state(1000 * next(_starts), identity=Identity("", "", "127.0.0.1", 0, str(tmp_path)))
+            agent = Agent(
+                document,
+                state,
+                endpoint=endpoint,
+                containers=fake,
+                checkpoints=checkpoints,
+                registration=Registration(0.05),
+            )
+            await endpoint.start(OperatorApi(agent, {"port": "5051"}).make_app())
+            running = Running(agent, endpoint, fake, checkpoints)
+            stack.push_async_callback(running.close)
+            agent.locate("127.0.0.1")
+            await agent.recover(recover(checkpoints, boot))
+            checkpoints.save_boot_id(boot)
+            if follow:
+                agent.follow(master.pid)
+                await agent.registered.wait()
+            return running
+
+        yield start_agent

@@ -1,0 +1,115 @@
+"""What is written down is found again, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.agent.checkpoints import Checkpoints, read_log
+from mesos_gpu.agent.recovery import Recovered, recover
+from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.errors import Unavailable
+from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, key, task
+
+BOOT = "boot-1"
+INFO = {"hostname": "h", "port": 5051, "id": {"value": AGENT_ID}}
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Checkpoints:
+    made = Checkpoints(tmp_path)
+    made.open()
+    made.save_boot_id(BOOT)
+    made.save_agent(INFO)
+    return made
+
+
+def recovered(checkpoints: Checkpoints, boot: str = BOOT) -> Recovered:
+    return recover(Checkpoints(checkpoints.work_dir), boot)
+
+
+def test_an_empty_folder_has_no_agent(tmp_path: Path) -> None:
+    made = Checkpoints(tmp_path)
+    made.open()
+    assert recover(made, BOOT) == Recovered()
+
+
+def test_the_layout_is_that_of_mesos(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_task(key(), "c1", task())
+    checkpoints.log(key(), "c1", {"type": "ACK", "uuid": "x"})
+    checkpoints.close_run(key(), "c1")
+    meta = tmp_path / "meta"
+    agent = meta / "slaves" / AGENT_ID
+    run = agent / "frameworks" / FRAMEWORK_ID / "executors" / "t1" / "runs" / "c1"
+    for path in (
+        meta / "boot_id",
+        meta / "slaves" / "latest" / "slave.info",
+        agent / "frameworks" / FRAMEWORK_ID / "framework.info",
+        run / "tasks" / "t1" / "task.info",
+        run / "tasks" / "t1" / "task.updates",
+        run / "executor.sentinel",
+    ):
+        assert path.is_file(), path
+    assert (run.parent / "latest").resolve() == run
+
+
+def test_everything_written_is_found(checkpoints: Checkpoints) -> None:
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_task(key(), "c1", task())
+    checkpoints.log(key(), "c1", {"type": "ACK", "uuid": "x"})
+    checkpoints.save_resources([{"name": "gpus"}])
+    checkpoints.save_drain({"gone": True})
+    found = recovered(checkpoints)
+    assert found.agent == INFO
+    assert not found.rebooted
+    assert found.frameworks == {FRAMEWORK_ID: framework()}
+    assert [(run.container_id, run.task_info, run.records, run.complete) for run in found.runs] == [
+        ("c1", task(), ({"type": "ACK", "uuid": "x"},), False)
+    ]
+    assert found.resources == ({"name": "gpus"},)
+    assert found.drain == {"gone": True}
+
+
+def test_another_boot_is_noticed(checkpoints: Checkpoints) -> None:
+    assert recovered(checkpoints, "boot-2").rebooted
+
+
+def test_only_the_latest_run_of_an_executor_counts(checkpoints: Checkpoints) -> None:
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_task(key(), "c1", task())
+    checkpoints.close_run(key(), "c1")
+    checkpoints.save_task(key(), "c2", task())
+    assert [(run.container_id, run.complete) for run in recovered(checkpoints).runs] == [("c2", False)]
+
+
+def test_an_agent_that_was_told_to_go_leaves_nothing_to_take_up(checkpoints: Checkpoints) -> None:
+    checkpoints.forget_agent()
+    assert recovered(checkpoints) == Recovered()
+
+
+def test_a_record_cut_short_is_cut_off_and_writing_goes_on_after_it(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    log = tmp_path / "task.updates"
+    whole = b'{"type":"ACK","uuid":"1"}\n'
+    for torn in (b'{"type":"UPD', b'{"type":"ACK","uuid":"2"}', b"\x00\x00\n", b"7\n"):
+        log.write_bytes(whole + torn)
+        assert read_log(log) == [{"type": "ACK", "uuid": "1"}]
+        assert log.read_bytes() == whole
+
+
+def test_what_is_half_there_is_skipped(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_task(key(), "c1", task())
+    checkpoints.save_task(key("t2"), "c2", task("t2"))
+    next(tmp_path.rglob("c1/tasks/t1/task.info")).write_bytes(b"")
+    checkpoints.save_framework("other", framework())
+    next(tmp_path.rglob("other/framework.info")).write_bytes(b"{")
+    checkpoints.save_task(TaskKey("other", "t3"), "c3", task("t3"))
+    assert [run.container_id for run in recovered(checkpoints).runs] == ["c2"]
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unavailable, match="work_dir"):
+        Checkpoints(tmp_path / "file").open()

@@ -1,0 +1,106 @@
+"""What a container needs, from the TaskInfo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mesos_gpu.agent.launch import executor_name, executor_resources, launch_spec, refusal
+from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, IDENTITY, framework, scalar, task
+
+SANDBOX = f"/var/lib/mesos/slaves/{AGENT_ID}/frameworks/{FRAMEWORK_ID}/executors/t1/runs/c1"
+
+
+def spec(document: dict[str, Any] | None = None, **info: Any) -> Any:
+    return launch_spec(IDENTITY, framework(**info), document or task(), "c1")
+
+
+def test_a_shell_command_runs_in_the_shell_and_another_as_its_arguments_say() -> None:
+    assert spec(task(line="echo a b")).argv == ("/bin/sh", "-c", "echo a b")
+    plain = {"shell": False, "value": "/bin/echo", "arguments": ["echo", "a", "b c"]}
+    assert spec(task(command=plain)).argv == ("/bin/echo", "a", "b c")
+    assert spec(task(command={"shell": False, "value": "/bin/true"})).argv == ("/bin/true",)
+
+
+def test_limits_are_the_tasks_and_the_executors_own() -> None:
+    made = spec(task(gpus=2))
+    assert (made.cpus_milli, made.mem_bytes, made.gpus) == (600, (64 + 32) << 20, 2)
+
+
+def test_the_environment_is_that_of_a_command_executors_task() -> None:
+    assert spec(task(resources=[scalar("cpus", 1.0, "slave_public")])).environment == {
+        "LIBPROCESS_IP": "127.0.0.1",
+        "LIBPROCESS_PORT": "0",
+        "MESOS_AGENT_ENDPOINT": "127.0.0.1:5051",
+        "MESOS_ALLOCATION_ROLE": "slave_public",
+        "MESOS_CHECKPOINT": "1",
+        "MESOS_DIRECTORY": SANDBOX,
+        "MESOS_EXECUTOR_ID": "t1",
+        "MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD": "5secs",
+        "MESOS_FRAMEWORK_ID": FRAMEWORK_ID,
+        "MESOS_HTTP_COMMAND_EXECUTOR": "0",
+        "MESOS_RECOVERY_TIMEOUT": "15mins",
+        "MESOS_SANDBOX": SANDBOX,
+        "MESOS_SLAVE_ID": AGENT_ID,
+        "MESOS_SLAVE_PID": "slave(1)@127.0.0.1:5051",
+        "MESOS_SUBSCRIPTION_BACKOFF_MAX": "2secs",
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    }
+
+
+def test_without_checkpointing_there_is_no_recovery() -> None:
+    environment = spec(checkpoint=False).environment
+    assert environment["MESOS_CHECKPOINT"] == "0"
+    assert "MESOS_RECOVERY_TIMEOUT" not in environment
+
+
+def test_the_commands_own_environment_wins() -> None:
+    variables = [{"name": "PATH", "value": "/mine"}, {"name": "MESOS_SANDBOX", "value": "x"}, {"name": "EMPTY"}]
+    environment = spec(task(command={"value": "env", "environment": {"variables": variables}})).environment
+    assert (environment["PATH"], environment["MESOS_SANDBOX"], environment["EMPTY"]) == ("/mine", "x", "")
+
+
+def test_the_commands_user_wins_over_the_frameworks() -> None:
+    assert spec().user == "root"
+    assert spec(task(command={"value": "x", "user": "nobody"})).user == "nobody"
+    assert spec(user="").user is None
+
+
+def test_a_kill_policy_raises_the_shutdown_grace_shown() -> None:
+    document = task(kill_policy={"grace_period": {"nanoseconds": 10_000_000_000}})
+    assert spec(document).environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] == "12secs"
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("true", "Command Executor (Task: t1) (Command: sh -c 'true')"),
+        ("echo hello; sleep 5", "Command Executor (Task: t1) (Command: sh -c 'echo hello; ...')"),
+    ],
+)
+def test_the_executors_name_shows_the_begin_of_the_command(line: str, name: str) -> None:
+    assert executor_name(task(line=line)) == name
+
+
+def test_the_executor_itself_has_a_tenth_of_a_cpu_and_32_mb() -> None:
+    assert executor_resources(task(resources=[scalar("cpus", 1.0, "r")])) == [
+        {"name": "cpus", "type": "SCALAR", "scalar": {"value": 0.1}, "allocation_info": {"role": "r"}},
+        {"name": "mem", "type": "SCALAR", "scalar": {"value": 32.0}, "allocation_info": {"role": "r"}},
+    ]
+
+
+def test_a_plain_mesos_container_is_no_reason_to_refuse() -> None:
+    host_network = {"type": "MESOS", "network_infos": [{}]}
+    assert refusal(task()) is None
+    assert refusal(task(container=host_network)) is None
+
+
+def test_refusals_name_what_is_missing() -> None:
+    uris = [{"value": "http://example/x.tgz"}]
+    assert "http://example/x.tgz" in str(refusal(task(command={"value": "x", "uris": uris})))
+    persistent = {**scalar("disk", 10.0), "disk": {"persistence": {"id": "p"}}}
+    assert "Persistent volumes" in str(refusal(task(resources=[persistent])))
+    secret = [{"name": "S", "type": "SECRET", "secret": {}}]
+    assert "Secrets" in str(refusal(task(command={"value": "x", "environment": {"variables": secret}})))
+    assert "networks" in str(refusal(task(container={"type": "MESOS", "network_infos": [{"name": "cni"}]})))
