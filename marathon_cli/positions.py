@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]|[^\s{}\[\],:"]+')
 
+_DEEPEST = 50
+"""Levels that have places of their own; what lies deeper is placed with what holds it."""
+
 
 class Position(NamedTuple):
     """A line and a column, both from 1; columns count characters."""
@@ -78,7 +81,8 @@ def scan(text: str) -> Places:
             if key in frame.seen:
                 places.duplicates.append(Duplicate(frame.at, key, here))
             frame.seen.add(key)
-            places.by_path[frame.at] = here
+            if len(stack) <= _DEEPEST:
+                places.by_path[frame.at] = here
         else:
             if frame is None:
                 path = ""
@@ -86,7 +90,9 @@ def scan(text: str) -> Places:
                 path = f"{frame.path}({frame.index})"
             else:
                 path = frame.at
-            if frame is None or frame.is_list:
+            if len(stack) > _DEEPEST:
+                path = stack[_DEEPEST].path
+            elif frame is None or frame.is_list:
                 places.by_path.setdefault(path, here)
             if token in "{[":
                 stack.append(_Frame(path, is_list=token == "["))

@@ -1,0 +1,141 @@
+"""A scripted HTTP server on loopback, and the command line run against it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pytest
+from click.testing import CliRunner, Result
+
+from marathon_cli.main import cli
+
+GPU_APP = {"id": "train", "cmd": "nvidia-smi", "cpus": 1, "mem": 128, "gpus": 2}
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    query: dict[str, str]
+    body: Any
+    headers: dict[str, str]
+
+
+class Answer(NamedTuple):
+    """What the server says; a body that is bytes goes as it is, anything else as JSON."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+Script = Answer | Callable[[Request], Answer] | list[Answer]
+
+
+@dataclass
+class ScriptedServer:
+    """Answers each (method, path) as told; a list is answered one by one, its last for ever."""
+
+    url: str = ""
+    scripts: dict[tuple[str, str], Script] = field(default_factory=dict)
+    requests: list[Request] = field(default_factory=list)
+
+    def on(self, method: str, path: str, script: Script | dict[str, Any] | list[Any]) -> None:
+        plain = isinstance(script, dict) or (isinstance(script, list) and not isinstance((script or [0])[0], Answer))
+        self.scripts[method, path] = Answer(200, script) if plain else script  # type: ignore[assignment]
+
+    def answer(self, request: Request) -> Answer:
+        self.requests.append(request)
+        script = self.scripts.get((request.method, request.path))
+        if script is None:
+            return Answer(404, {"message": f"{request.path} does not exist"})
+        if isinstance(script, Answer):
+            return script
+        if isinstance(script, list):
+            return script.pop(0) if len(script) > 1 else script[0]
+        return script(request)
+
+    def sent(self, method: str) -> list[Request]:
+        return [request for request in self.requests if request.method == method]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    scripted = ScriptedServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def _handle(self) -> None:
+            parts = urlsplit(self.path)
+            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.loads(data) if data else None
+            query = dict(parse_qsl(parts.query))
+            answer = scripted.answer(
+                Request(self.command, unquote(parts.path), query, body, dict(self.headers.items()))
+            )
+            raw = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            self.send_response(answer.status)
+            for name, value in {"Content-Type": "application/json", **answer.headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        do_GET = do_POST = do_DELETE = _handle
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    scripted.url = f"http://127.0.0.1:{http.server_address[1]}"
+    yield scripted
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+@pytest.fixture
+def marathon(server: ScriptedServer) -> ScriptedServer:
+    """A Marathon (and, at the same address, a master) with the role slave_public and no apps."""
+    config = {"mesos_role": "slave_public", "features": ["gpu_resources"], "mesos_leader_ui_url": server.url + "/"}
+    server.on("GET", "/v2/info", {"name": "marathon", "version": "1.11.0", "marathon_config": config})
+    server.on("GET", "/v2/apps", {"apps": []})
+    server.on("GET", "/v2/tasks", {"tasks": []})
+    server.on("GET", "/v2/deployments", Answer(200, []))
+    server.on("GET", "/v2/queue", {"queue": []})
+    return server
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `mesos-gpu` with words (and stdin) against the scripted server."""
+    monkeypatch.setenv("MARATHON_URL", server.url)
+    monkeypatch.setenv("MESOS_GPU_WORK_DIR", str(tmp_path / "no-box"))
+
+    def invoke(*words: str, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(cli, words, input=stdin)
+
+    return invoke
+
+
+@pytest.fixture
+def app_file(tmp_path: Path) -> Callable[[Any], str]:
+    """Write an app file (a document, or text as it is) and return its path."""
+
+    def write(content: Any) -> str:
+        path = tmp_path / "app.json"
+        path.write_text(content if isinstance(content, str) else json.dumps(content, indent=2))
+        return str(path)
+
+    return write

@@ -1,0 +1,135 @@
+"""Finding the box, and the thin layer over mesos_gpu.local."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marathon_cli.box import default_work_dir, find_marathon
+from mesos_gpu import local
+from mesos_gpu.errors import Conflict, Unavailable
+from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+
+
+def note(work_dir: Path, url: str, pid: int) -> Path:
+    document = {"master": {"url": "m"}, "agents": [{"url": "a"}], "marathon": {"url": url}, "pid": pid}
+    (work_dir / "box.json").write_text(json.dumps(document))
+    return work_dir
+
+
+def test_the_work_dir_is_the_users_state_folder_unless_named() -> None:
+    assert default_work_dir({"MESOS_GPU_WORK_DIR": "/w"}) == Path("/w")
+    assert default_work_dir({"XDG_STATE_HOME": "/state"}) == Path("/state/mesos-gpu")
+    for environ in ({}, {"XDG_STATE_HOME": "relative"}, {"MESOS_GPU_WORK_DIR": ""}):
+        assert default_work_dir(environ) == Path.home() / ".local/state/mesos-gpu"
+
+
+def test_the_running_box_is_found_by_its_note(tmp_path: Path) -> None:
+    assert find_marathon(note(tmp_path, "http://127.0.0.1:8080", os.getpid())) == "http://127.0.0.1:8080"
+
+
+def test_a_box_whose_process_is_gone_no_longer_runs(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with pytest.raises(Unavailable, match=r"no longer runs .*Start one with `mesos-gpu up`"):
+        find_marathon(note(tmp_path, "u", gone.pid))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pid": 1, "marathon": 3}'])
+def test_a_note_that_cannot_be_read_is_said(tmp_path: Path, text: str) -> None:
+    (tmp_path / "box.json").write_text(text)
+    with pytest.raises(Unavailable, match=r"box\.json cannot be read"):
+        find_marathon(tmp_path)
+
+
+def test_commands_talk_to_the_running_box(
+    server: ScriptedServer, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MARATHON_URL")
+    server.on("GET", "/v2/apps", {"apps": []})
+    server.on("GET", "/v2/deployments", Answer(200, []))
+    note(tmp_path, server.url, os.getpid())
+    for words in (("--work_dir", str(tmp_path), "app", "list"), ("app", "list", "--work-dir", str(tmp_path))):
+        assert run(*words).exit_code == 0
+
+
+def test_up_hands_every_flag_over_in_both_spellings(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[local.UpOptions] = []
+
+    def up(options: local.UpOptions) -> int:
+        asked.append(options)
+        return 0
+
+    monkeypatch.setattr(local, "up", up)
+    assert run("up").exit_code == 0
+    words = "--gpu_driver=simulated --simulated-gpus=2 --agents 3 --master_port=0 --agent-port=1 --marathon_port=2"
+    assert run("up", f"--work_dir={tmp_path}", *words.split(), "--detach").exit_code == 0
+    assert asked[0] == local.UpOptions(work_dir=tmp_path / "no-box")
+    assert asked[1] == local.UpOptions(
+        work_dir=tmp_path,
+        gpu_driver="simulated",
+        simulated_gpus=2,
+        agents=3,
+        master_port=0,
+        agent_port=1,
+        marathon_port=2,
+        detach=True,
+    )
+
+
+def test_a_box_that_runs_already_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def up(options: local.UpOptions) -> int:
+        raise Conflict("a box is already running")
+
+    monkeypatch.setattr(local, "up", up)
+    result = run("up")
+    assert (result.exit_code, result.stderr) == (1, "mesos-gpu: a box is already running\n")
+
+
+def test_down_passes_on_whether_tasks_are_kept(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Path, bool]] = []
+
+    def down(work_dir: Path, keep_tasks: bool) -> int:
+        calls.append((work_dir, keep_tasks))
+        return 0
+
+    monkeypatch.setattr(local, "down", down)
+    run("down")
+    run("down", "--keep-tasks", "--work-dir", "/w")
+    assert calls == [(tmp_path / "no-box", False), (Path("/w"), True)]
+
+
+def services(agent_pid: int | None) -> dict[str, Any]:
+    agent = {"url": "http://a", "pid": agent_pid, "gpus": 4, "gpus_free": 3 if agent_pid else None}
+    return {"master": {"url": "http://m", "pid": 1}, "agents": [agent], "marathon": {"url": "http://n", "pid": 3}}
+
+
+def test_status_shows_services_and_free_gpus(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "status", lambda work_dir: services(2))
+    result = run("status")
+    assert result.exit_code == 0
+    header, master, agent, _ = (line.split() for line in result.stdout.splitlines())
+    assert header == ["SERVICE", "STATE", "GPUS", "FREE", "PID", "URL"]
+    assert master == ["master", "up", "---", "1", "http://m"]
+    assert agent == ["agent", "up", "3", "of", "4", "2", "http://a"]
+    assert json.loads(run("status", "--json").stdout) == services(2)
+
+
+def test_status_ends_with_1_when_a_service_is_down(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "status", lambda work_dir: services(None))
+    result = run("status")
+    assert result.exit_code == 1
+    assert "? of 4" in result.stdout
+    assert run("status", "--json").exit_code == 1
+
+
+def test_status_without_a_box_says_how_to_start_one(run: Run) -> None:
+    result = run("status")
+    assert result.exit_code == 1
+    assert "`mesos-gpu up` starts one" in result.stderr

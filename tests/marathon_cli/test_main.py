@@ -1,0 +1,94 @@
+"""How commands end: exit statuses, one message, no traceback; and how quickly they begin."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+
+HEAVY = ("requests", "rich", "jsonschema", "aiohttp", "msgspec", "mesos_gpu.local")
+
+
+def python(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    whole = {**{key: value for key, value in os.environ.items() if key != "MARATHON_URL"}, **env}
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=whole, timeout=60, check=False)
+
+
+def test_the_program_runs_as_a_module() -> None:
+    done = python("-m", "marathon_cli", "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: mesos-gpu ")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = f"import sys, marathon_cli.main; print([name for name in {HEAVY} if name in sys.modules])"
+    assert python("-c", code).stdout == "[]\n"
+
+
+def test_bad_usage_is_exit_status_2(run: Run) -> None:
+    assert run("app", "lst").exit_code == 2
+    assert run("task", "log").exit_code == 2
+    assert run("up", "--agents", "0").exit_code == 2
+
+
+def test_case_64_add_without_a_file_on_a_terminal_is_bad_usage_and_does_not_wait() -> None:
+    ours, theirs = pty.openpty()
+    try:
+        words = [sys.executable, "-m", "marathon_cli", "app", "add"]
+        done = subprocess.run(words, stdin=theirs, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 2
+    assert "give a FILE, or pipe JSON in" in done.stderr
+
+
+def test_our_own_bug_is_exit_status_3_without_a_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr("marathon_cli.client.Marathon.apps", broken)
+    result = run("app", "list")
+    assert (result.exit_code, result.stderr) == (3, "mesos-gpu: this is a bug of mesos-gpu: KeyError: 'oops'\n")
+    assert "Traceback" in run("--debug", "app", "list").stderr
+
+
+def test_without_any_marathon_the_message_says_how_to_start_one(tmp_path: Path) -> None:
+    done = python("-m", "marathon_cli", "app", "list", MESOS_GPU_WORK_DIR=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"mesos-gpu: no box runs in {tmp_path}. Start one with `mesos-gpu up`")
+
+
+def test_an_option_counts_more_than_the_environment(server: ScriptedServer, run: Run) -> None:
+    server.on("GET", "/v2/apps", {"apps": []})
+    server.on("GET", "/v2/deployments", Answer(200, []))
+    for words in (("--marathon-url", "127.0.0.1:1", "app", "list"), ("app", "list", "--marathon_url", "127.0.0.1:1")):
+        assert run(*words).exit_code == 1
+    assert run("app", "list").exit_code == 0
+
+
+def test_a_work_dir_that_is_named_counts_more_than_marathon_url(run: Run, tmp_path: Path) -> None:
+    assert f"no box runs in {tmp_path}" in run("app", "list", "--work-dir", str(tmp_path)).stderr
+
+
+def test_a_reader_that_has_enough_is_no_error(server: ScriptedServer) -> None:
+    server.on("GET", "/v2/apps", {"apps": [{"id": f"/a{n}", "cmd": "x" * 40} for n in range(5000)]})
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "marathon_cli", "app", "list", "--json", "--marathon-url", server.url],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(write)
+    os.close(read)
+    _, stderr = process.communicate(timeout=60)
+    assert stderr == ""
+    assert process.returncode == 1

@@ -1,0 +1,135 @@
+"""Waiting for a deployment, with a clock of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from marathon_cli.wait import SILENCE_S, Wait, reasons_of
+from mesos_gpu.errors import Conflict, NotFound, Unavailable
+
+PLAN = {"id": "d", "currentStep": 1, "totalSteps": 2, "currentActions": [{"action": "ScaleApplication", "app": "/a"}]}
+FAILURE = {"taskId": "a.1", "host": "h", "state": "TASK_FAILED", "message": "exit status 1"}
+Moment = tuple[list[dict[str, Any]], dict[str, Any] | None]
+
+
+class World:
+    """A Marathon that goes through moments, one per sleep; time passes while sleeping. None of an app: not there."""
+
+    def __init__(self, *moments: Moment | Exception, queue: list[dict[str, Any]] | None = None) -> None:
+        self.moments, self.waiting = list(moments), queue or []
+        self.said: list[str] = []
+        self.time_s = 0.0
+
+    def _now(self) -> Moment:
+        moment = self.moments[0]
+        if isinstance(moment, Exception):
+            raise moment
+        return moment
+
+    def deployments(self) -> list[dict[str, Any]]:
+        return self._now()[0]
+
+    def app(self, app_id: str) -> dict[str, Any]:
+        app = self._now()[1]
+        if app is None:
+            raise NotFound(app_id)
+        return app
+
+    def queue(self) -> list[dict[str, Any]]:
+        return self.waiting
+
+    def sleep(self, seconds: float) -> None:
+        self.time_s += seconds
+        if len(self.moments) > 1:
+            self.moments.pop(0)
+
+    def wait(self, timeout_s: float = 0, *, removing: bool = False) -> None:
+        wait = Wait(self, "/a", "d", self.said.append, lambda: self.time_s, self.sleep)  # type: ignore[arg-type]
+        wait.until_done(timeout_s, removing=removing)
+
+
+def app(running: int = 0, *states: str, **fields: Any) -> dict[str, Any]:
+    return {"instances": 1, "tasksRunning": running, "tasks": [{"state": state} for state in states], **fields}
+
+
+def test_progress_is_told_once_per_change() -> None:
+    world = World(([PLAN], app()), ([PLAN], app()), ([PLAN], app(0, "TASK_STAGING")), ([], app(1, "TASK_RUNNING")))
+    world.wait()
+    assert world.said == [
+        "/a: step 1 of 2 (ScaleApplication): no task yet of 1",
+        "/a: step 1 of 2 (ScaleApplication): 1 staging of 1",
+        "/a: 1 of 1 running",
+    ]
+
+
+def test_each_failure_is_told_as_it_comes() -> None:
+    again = {**FAILURE, "taskId": "a.2"}
+    world = World(([PLAN], app(lastTaskFailure=FAILURE)), ([PLAN], app(lastTaskFailure=again)), ([], app(1)))
+    world.wait()
+    assert [text for text in world.said if "exit status 1" in text] == [
+        "task a.1 on h: TASK_FAILED: exit status 1",
+        "task a.2 on h: TASK_FAILED: exit status 1",
+    ]
+
+
+def test_when_time_is_up_the_last_failure_and_the_reasons_are_given() -> None:
+    summary = {
+        "rejectSummaryLastOffers": [
+            {"reason": "InsufficientGpus", "declined": 2, "processed": 2},
+            {"reason": "InsufficientCpus", "declined": 0},
+        ]
+    }
+    item = {"app": {"id": "/a"}, "delay": {"timeLeftSeconds": 3}, "processedOffersSummary": summary}
+    world = World(([PLAN], app(lastTaskFailure=FAILURE)), queue=[item])
+    with pytest.raises(Unavailable) as caught:
+        world.wait(10)
+    assert str(caught.value).splitlines() == [
+        "/a is not there yet after 10 s; its deployment d goes on",
+        "  task a.1 on h: TASK_FAILED: exit status 1",
+        "  waiting: not enough GPUs are free on one machine; the next try is in 3 s",
+        "  `mesos-gpu app remove /a` gives it up",
+    ]
+
+
+def test_an_app_that_no_offer_reached_says_so() -> None:
+    with pytest.raises(Unavailable, match="no offer of resources has come"):
+        World(([PLAN], app()), queue=[{"app": {"id": "/a"}}]).wait(1)
+
+
+def test_a_reason_without_words_is_given_as_it_is() -> None:
+    summary = {"rejectSummaryLastOffers": [{"reason": "NewReason", "declined": 1}]}
+    assert reasons_of({"processedOffersSummary": summary}) == ["NewReason"]
+
+
+def test_a_deployment_that_left_no_app_was_given_up() -> None:
+    with pytest.raises(Conflict, match="was given up"):
+        World(([PLAN], app()), ([], None)).wait()
+
+
+def test_a_deployment_that_another_one_replaced_is_no_success() -> None:
+    with pytest.raises(Conflict, match="another deployment has replaced d"):
+        World(([{"id": "e"}], app(deployments=[{"id": "e"}]))).wait()
+
+
+def test_a_removal_is_done_when_the_app_is_gone() -> None:
+    World(([PLAN], app(1)), ([], None)).wait(removing=True)
+
+
+def test_a_removal_that_left_the_app_was_given_up() -> None:
+    with pytest.raises(Conflict, match="is still there"):
+        World(([], app(1))).wait(removing=True)
+
+
+def test_a_marathon_that_restarts_is_waited_for() -> None:
+    world = World(([PLAN], app()), Unavailable("down"), Unavailable("down"), ([], app(1)))
+    world.wait()
+    assert world.said[1:] == ["still waiting: down", "/a: 1 of 1 running"]
+
+
+def test_a_marathon_that_stays_away_ends_the_wait() -> None:
+    world = World(Unavailable("down"))
+    with pytest.raises(Unavailable, match="down"):
+        world.wait()
+    assert world.time_s > SILENCE_S
