@@ -7,7 +7,9 @@
     │   └── InvalidApp      an app definition; carries every problem found, not only the first
     ├── NotFound            the named thing does not exist
     ├── Conflict            it cannot be done now, because of the state of things
-    │   └── NotEnoughGpus   more GPUs were asked for than are free
+    │   ├── NotEnoughGpus   more GPUs were asked for than are free
+    │   ├── Locked          a running deployment holds the app; carries the ids of such deployments
+    │   └── TooMany         a limit of the service is reached
     ├── ProtocolError       the peer sent what the protocol does not allow
     ├── Unavailable         a service, tool or permission that is needed is not there; says what to do
     │   ├── DeviceError     a GPU, its driver or NVML does not answer as it should
@@ -81,6 +83,21 @@ class NotEnoughGpus(Conflict):
     def __init__(self, *, asked: int, free: int) -> None:
         super().__init__(f"Requested {asked} gpus but only {free} available")
         self.asked, self.free = asked, free
+
+
+class Locked(Conflict):
+    """A running deployment holds the app; `deployments` has the ids of all that do."""
+
+    def __init__(self, app_id: str, deployments: Sequence[str]) -> None:
+        super().__init__(
+            f"App {app_id} is locked by one or more deployments. Override with the option '?force=true'. "
+            "View details at '/v2/deployments/<DEPLOYMENT_ID>'."
+        )
+        self.deployments = tuple(deployments)
+
+
+class TooMany(Conflict):
+    """A limit of the service is reached."""
 
 
 class ProtocolError(MesosGpuError):
