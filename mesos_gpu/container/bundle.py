@@ -51,7 +51,8 @@ class HostSetting:
 
     `rootfs` is where the host's file system is mounted for containers; `init` the command that becomes process 1, to
     which the container's command is appended; `base_rules` are the devices every container may use; with `cfs_quota`
-    a container gets no more CPU than it asked for even when the machine is idle (Mesos' --cgroups_enable_cfs).
+    a container gets no more CPU than it asked for even when the machine is idle (Mesos' --cgroups_enable_cfs);
+    `controllers` are those of `cpu` and `memory` that can be limited, a runtime fails at others.
     """
 
     rootfs: str
@@ -59,11 +60,16 @@ class HostSetting:
     init: tuple[str, ...]
     base_rules: tuple[DeviceRule, ...]
     cfs_quota: bool = False
+    controllers: frozenset[str] = frozenset({"cpu", "memory"})
 
 
 def compose(config: ContainerConfig, plan: LaunchPlan, user: HostUser, host: HostSetting) -> dict[str, Any]:
     """Return the document of config.json. Raises ContainerError for a device node of `plan` outside /dev."""
     capabilities = list(CAPABILITIES)
+    limits = {
+        "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota),
+        "memory": {"limit": max(config.mem_bytes, MIN_MEM_BYTES)},
+    }
     return {
         "ociVersion": "1.0.2",
         "process": {
@@ -82,8 +88,7 @@ def compose(config: ContainerConfig, plan: LaunchPlan, user: HostUser, host: Hos
             "cgroupsPath": f"/{host.cgroups_root}/{config.container_id}",
             "resources": {
                 "devices": device_rules((*host.base_rules, *plan.rules)),
-                "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota),
-                "memory": {"limit": max(config.mem_bytes, MIN_MEM_BYTES)},
+                **{name: limit for name, limit in limits.items() if name in host.controllers},
             },
             "devices": [_node(plan, index) for index in range(len(plan.nodes))],
             "rootfsPropagation": "rslave",

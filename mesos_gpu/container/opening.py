@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import uuid
@@ -25,6 +26,8 @@ from mesos_gpu.isolator.plan import LaunchPlan
 
 PROBE_MEM_BYTES = 64 << 20
 
+log = logging.getLogger(__name__)
+
 
 async def open_containerizer(
     *,
@@ -44,16 +47,20 @@ async def open_containerizer(
         raise Unavailable("containers need root, for cgroups and mounts: run the agent as root, for example with sudo")
     init, conmon = find_init(), find_conmon()
     cgroups = find_cgroups(cgroups_root.strip("/"))
-    cgroups.check()
     folder = runtime_dir.absolute()
     mounts = MountNamespace(folder / "host")
     try:
+        cgroups.check()
         await mounts.open()
-        host = HostSetting(str(mounts.rootfs), cgroups_root.strip("/"), init, tuple(BASE_RULES), cfs_quota)
+        root, limited = cgroups_root.strip("/"), cgroups.controllers()
+        for name in sorted({"cpu", "memory"} - limited):
+            log.warning("this machine's cgroups cannot limit %s, so containers are not kept to theirs", name)
+        host = HostSetting(str(mounts.rootfs), root, init, tuple(BASE_RULES), cfs_quota, limited)
         parts = _Parts(host, conmon, cgroups, mounts)
         runtime = await find_runtime(partial(_probe, parts, folder / "probe"), runtimes)
     except BaseException:
         mounts.close()
+        cgroups.remove_root()
         raise
     return parts.build(runtime, isolator, folder)
 

@@ -37,7 +37,7 @@ class Releaser:
             await conmon.wait()
         delay, waited = FIRST_RETRY_S, 0.0
         # The end of a container's processes shows at once except in cgroup v1, where nothing tells of it: hence looks.
-        while not self._cgroups.remove(container_id):
+        while not self._remove_cgroup(container_id):
             self._cgroups.kill(container_id)
             await asyncio.sleep(delay)
             waited += delay
@@ -47,6 +47,13 @@ class Releaser:
             delay = min(2 * delay, LAST_RETRY_S)
         self._conmon.forget(container_id)
         shutil.rmtree(self._bundles / container_id, ignore_errors=True)
+
+    def _remove_cgroup(self, container_id: str) -> bool:
+        try:
+            return self._cgroups.remove(container_id)
+        except OSError as error:
+            log.warning("container %s: cannot remove its cgroup, will try again: %s", container_id, error)
+            return False
 
     async def release_strays(self, container_ids: Collection[str]) -> None:
         """Release containers that were given up at an unknown point, perhaps in the midst of their start.

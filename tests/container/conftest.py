@@ -17,6 +17,15 @@ from mesos_gpu.isolator.plan import LaunchPlan
 
 MEM_BYTES = 64 << 20
 
+TRY_ALL_GPUS = r"""
+mkdir nodes
+for number in 0 1 2 3; do
+    mknod nodes/$number c 195 $number
+    if ! message=$( { : < nodes/$number; } 2>&1 ); then echo "$number: ${message##*: }"; fi
+done
+"""
+"""ENXIO: the cgroup let it through, and there is no driver behind it. EPERM: the cgroup refused."""
+
 
 class FakeIsolator:
     """Counts GPUs as the real one does; a dict in memory stands for its files, so it can outlive a containerizer."""

@@ -120,6 +120,11 @@ def test_memory_is_limited_and_the_number_of_processes_is_not() -> None:
     assert "pids" not in resources
 
 
+def test_what_the_machine_cannot_limit_is_not_asked_of_the_runtime() -> None:
+    assert set(composed(controllers=frozenset({"cpu"}))["linux"]["resources"]) == {"devices", "cpu"}
+    assert set(composed(controllers=frozenset())["linux"]["resources"]) == {"devices"}
+
+
 def test_the_cgroup_is_named_after_the_container() -> None:
     assert composed()["linux"]["cgroupsPath"] == "/mesos/c-1"
 

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import subprocess
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.cgroups import Cgroups
+from mesos_gpu.container.cgroups import Cgroups, hierarchies_v1
 from mesos_gpu.container.cgroups.v1 import CgroupsV1
 from mesos_gpu.container.cgroups.v2 import CgroupsV2
+from mesos_gpu.container.mounts import current_mounts
 from mesos_gpu.errors import Unavailable
 
 V1 = {
@@ -98,3 +102,47 @@ def test_no_permission_is_said_with_the_place(tmp_path: Path) -> None:
     for refused in (CgroupsV2("mesos", tmp_path / "file"), CgroupsV1("mesos", {"devices": tmp_path / "file"})):
         with pytest.raises(Unavailable, match=r"no permission for cgroups: cannot make .*file/mesos"):
             refused.check()
+
+
+def real_cgroups(root: str) -> list[tuple[Cgroups, list[Path]]]:
+    """Return the versions that this machine has, with the root cgroup of each hierarchy."""
+    mounts = current_mounts()
+    v1_mounts = hierarchies_v1(mounts)
+    found: list[tuple[Cgroups, list[Path]]] = []
+    if v1_mounts:
+        found.append((CgroupsV1(root, v1_mounts), [mount / root for mount in dict.fromkeys(v1_mounts.values())]))
+    found += [(CgroupsV2(root, Path(m.path)), [Path(m.path) / root]) for m in mounts if m.kind == "cgroup2"][:1]
+    return found
+
+
+@pytest.fixture(params=range(len(real_cgroups("x"))), ids=[f"v{one.version}" for one, _ in real_cgroups("x")])
+def real(request: pytest.FixtureRequest) -> Iterator[tuple[Cgroups, list[Path]]]:
+    cgroups, roots = real_cgroups(f"mesos-test-{uuid.uuid4().hex[:12]}")[request.param]
+    cgroups.check()
+    yield cgroups, roots
+    cgroups.remove_root()
+    assert [root for root in roots if root.exists()] == []
+
+
+@pytest.mark.root
+def test_a_real_cgroup_is_emptied_and_removed_with_those_below_it(real: tuple[Cgroups, list[Path]]) -> None:
+    cgroups, roots = real
+    for root in roots:
+        (root / "c" / "below").mkdir(parents=True)
+    # cpuset takes no process before it has CPUs and memory nodes, which only a runtime gives it.
+    homes = [root for root in roots if "cpuset" not in str(root)]
+    with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
+        try:
+            for home in homes:
+                (home / "c" / "cgroup.procs").write_text(str(first.pid))
+                (home / "c" / "below" / "cgroup.procs").write_text(str(second.pid))
+            assert cgroups.pids("c") == {first.pid, second.pid}
+            assert cgroups.usage("c")["processes"] == 2
+            assert not cgroups.remove("c")
+            cgroups.kill("c")
+            assert (first.wait(), second.wait()) == (-9, -9)
+        finally:
+            first.kill()
+            second.kill()
+    assert cgroups.pids("c") == frozenset()
+    assert cgroups.remove("c")

@@ -36,6 +36,9 @@ class Cgroups(Protocol):
     def version(self) -> int:
         """Return 1 or 2."""
 
+    def controllers(self) -> frozenset[str]:
+        """Return which of `cpu` and `memory` can be limited here."""
+
     def check(self) -> None:
         """Raise Unavailable when this process may not make cgroups; leaves the root cgroup behind."""
 

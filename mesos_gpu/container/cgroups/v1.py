@@ -44,6 +44,10 @@ class CgroupsV1:
         self._by_controller = dict(hierarchies)
         self._mounts = tuple(dict.fromkeys(hierarchies.values()))
 
+    def controllers(self) -> frozenset[str]:
+        """Return which of `cpu` and `memory` are mounted."""
+        return frozenset({"cpu", "memory"} & set(self._by_controller))
+
     def check(self) -> None:
         """Make the root cgroup everywhere; raises Unavailable when the kernel refuses."""
         make_root(mount / self._root for mount in self._mounts)

@@ -13,6 +13,7 @@ from mesos_gpu.container.cgroups.files import (
     read_number,
     read_pids,
     read_table,
+    read_text,
     remove_tree,
     rename,
     signal_pids,
@@ -42,6 +43,10 @@ class CgroupsV2:
 
     def __init__(self, root: str, mount: Path) -> None:
         self._mount, self._root = mount, mount / root
+
+    def controllers(self) -> frozenset[str]:
+        """Return which of `cpu` and `memory` our part of the tree was given."""
+        return frozenset({"cpu", "memory"} & set((read_text(self._mount / "cgroup.controllers") or "").split()))
 
     def check(self) -> None:
         """Make the root cgroup; raises Unavailable when the kernel refuses."""
