@@ -24,9 +24,7 @@ from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
 from mesos_gpu.agent.registration import Registration
 from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, parse_attributes
 from mesos_gpu.agent.state import AgentState
-from mesos_gpu.container.containerizer import Containerizer
-from mesos_gpu.container.mounts import enter_private_mounts
-from mesos_gpu.container.opening import open_containerizer
+from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver

@@ -1,0 +1,162 @@
+"""A real agent program for tests: real containers, simulated GPUs, and a scripted master in the test's own loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from mesos_gpu.mesos.messages import devolve
+from mesos_gpu.mesos.tasks import is_terminal
+from tests.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework, task
+from tests.fakes.master import ScriptedMaster
+
+PATIENCE_S = 60.0
+FRAMEWORK = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES))
+
+
+class LiveAgent:
+    """One work_dir with the agent processes that come and go on it."""
+
+    def __init__(self, folder: Path, master: ScriptedMaster) -> None:
+        self.folder, self.master = folder, master
+        self.cgroups_root = f"mesos-test-{uuid.uuid4().hex[:12]}"
+        self.ready = folder / "ready.json"
+        self.log = folder / "agent.log"
+        self.process: asyncio.subprocess.Process | None = None
+        self.port = 0
+
+    def command(self, *flags: str) -> list[str]:
+        return [
+            sys.executable,
+            "-m",
+            "mesos_gpu.agent.service",
+            f"--master={self.master.pid.ip}:{self.master.pid.port}",
+            f"--port={self.port}",
+            f"--work_dir={self.folder / 'work'}",
+            "--gpu_driver=simulated",
+            "--simulated_gpus=4",
+            "--resources=mem:4096;disk:1024",
+            f"--cgroups_root={self.cgroups_root}",
+            "--registration_backoff_factor=50ms",
+            f"--ready_file={self.ready}",
+            *flags,
+        ]
+
+    async def start(self, *flags: str) -> None:
+        """Start the agent and wait until the master knows it; a later start keeps the port of the first."""
+        self.ready.unlink(missing_ok=True)
+        registrations = self._registrations()
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(*self.command(*flags), stdout=log, stderr=log)
+        ended = asyncio.ensure_future(self.process.wait())
+        known = asyncio.ensure_future(self.master.until(lambda: self._registrations() > registrations, PATIENCE_S))
+        await asyncio.wait([ended, known], return_when=asyncio.FIRST_COMPLETED)
+        assert not ended.done(), self.log.read_text()
+        ended.cancel()
+        await known
+        await self.until(self.ready.exists)
+        assert self.master.agent is not None
+        self.port = self.master.agent.port
+
+    async def signal(self, number: signal.Signals) -> int:
+        """Send a signal to the agent and return its exit status."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return await asyncio.wait_for(self.process.wait(), PATIENCE_S)
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
+    async def end(self) -> None:
+        """Kill whatever runs; a dead agent is started once more for that."""
+        self.master.acknowledges = True
+        if self.process is not None:
+            if not self.alive:
+                await self.start()
+            assert await self.signal(signal.SIGUSR1) == 0, self.log.read_text()
+
+    def run(self, task_id: str, line: str, **more: Any) -> None:
+        self.master.run(FRAMEWORK, devolve("mesos.TaskInfo", task(task_id, line, **more)))
+
+    def kill(self, task_id: str) -> None:
+        document = {"framework_id": FRAMEWORK["id"], "task_id": {"value": task_id}}
+        self.master.send("KillTaskMessage", document)
+
+    async def reaches(self, task_id: str, state: str) -> dict[str, Any]:
+        try:
+            update = await self.master.reaches(task_id, state)
+        except (asyncio.TimeoutError, TimeoutError):
+            raise AssertionError(f"{self.master.updates(task_id)}\n{self.log.read_text()}") from None
+        return dict(update["status"])
+
+    async def ends(self, task_id: str) -> str:
+        """Wait until a task was reported in any terminal state; return that state."""
+        await self.master.until(lambda: any(is_terminal(state) for state in self.master.states(task_id)))
+        return next(state for state in self.master.states(task_id) if is_terminal(state))
+
+    async def get(self, endpoint: str, /, **query: str) -> Any:
+        url = f"http://127.0.0.1:{self.port}{endpoint}"
+        async with aiohttp.ClientSession() as session, session.get(url, params=query) as response:
+            assert response.status == 200, await response.text()
+            return await response.json()
+
+    async def said(self, task_id: str, file: str = "stdout") -> str:
+        """Return what a task wrote, as the command line gets it: over /state and /files/read."""
+        state = await self.get("/state")
+        frameworks = [*state["frameworks"], *state["completed_frameworks"]]
+        executors = [e for f in frameworks for e in (*f["executors"], *f["completed_executors"])]
+        (directory,) = [e["directory"] for e in executors if e["id"] == task_id]
+        return str((await self.get("/files/read", path=f"{directory}/{file}", offset="0"))["data"])
+
+    async def until(self, true: Any) -> None:
+        """Wait for something that nobody tells of, such as a file of another process."""
+
+        async def wait() -> None:
+            while not true():  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.01)
+
+        await asyncio.wait_for(wait(), PATIENCE_S)
+
+    async def until_said(self, task_id: str, text: str) -> str:
+        async def wait() -> str:
+            while text not in (said := await self.said(task_id)):  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.01)
+            return said
+
+        return await asyncio.wait_for(wait(), PATIENCE_S)
+
+    def leftovers(self) -> list[str]:
+        """Return what still exists of it: processes, mounts, cgroups."""
+        mark = os.fsencode(str(self.folder))
+        processes = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+        found = [f"process {p.name}" for p in processes if p.name != str(os.getpid()) and mark in _command(p)]
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        found += [f"mount {line}" for line in mounts if str(self.folder) in line]
+        for pattern in (self.cgroups_root, f"*/{self.cgroups_root}"):
+            found += [f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob(pattern)]
+        return found
+
+    def _registrations(self) -> int:
+        return len(self.master.messages("RegisterSlaveMessage")) + len(self.master.messages("ReregisterSlaveMessage"))
+
+
+def _command(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+async def new_master() -> ScriptedMaster:
+    """Return a started master that calls the agent AGENT_ID."""
+    master = await ScriptedMaster(AGENT_ID).start()
+    master.observe(1)
+    return master

@@ -1,0 +1,271 @@
+"""The agent program with real containers and simulated GPUs: walls, endings, and death at bad moments."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.documents import AGENT_ID, scalar
+from tests.agent.live import LiveAgent, new_master
+
+pytestmark = pytest.mark.root
+
+# What a task sees: the nodes in /dev, the GPUs of nvidia-smi, and what opening each GPU's number answers even with a
+# node of its own making. ENXIO (No such device) comes from the kernel, which has no such driver here: it was allowed.
+LOOK = r"""
+ls /dev | grep -E '^nvidia[0-9]+$' | tr '\n' ' '; echo
+nvidia-smi -L
+for number in 0 1 2 3; do
+    mknod node$number c 195 $number
+    if ! message=$( { : < node$number; } 2>&1 ); then echo "open $number: ${message##*: }"; fi
+done
+echo looked
+exec sleep 600
+"""
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
+    master = await new_master()
+    live = LiveAgent(tmp_path, master)
+    try:
+        await live.start()
+        yield live
+    finally:
+        try:
+            await live.end()
+        finally:
+            await master.stop()
+    assert live.leftovers() == []
+
+
+async def test_four_gpus_and_three_tasks_each_sees_its_own_and_nothing_else(agent: LiveAgent) -> None:
+    assert json.loads(agent.ready.read_text())["gpus"] == 4
+    asked = {"one": 1, "two": 1, "three": 2}
+    for task_id, gpus in asked.items():
+        agent.run(task_id, LOOK, gpus=gpus)
+    seen: dict[str, set[int]] = {}
+    for task_id, gpus in asked.items():
+        await agent.reaches(task_id, "TASK_RUNNING")
+        lines = (await agent.until_said(task_id, "looked")).splitlines()
+        mine = {int(name.removeprefix("nvidia")) for name in lines[0].split()}
+        assert len(mine) == gpus
+        assert len([line for line in lines if line.startswith("GPU ")]) == gpus
+        opened = dict(line.removeprefix("open ").split(": ") for line in lines if line.startswith("open "))
+        for number in range(4):
+            refused = opened[str(number)] == "Operation not permitted"
+            assert refused is (number not in mine), f"{task_id} with {mine}: {opened}"
+        seen[task_id] = mine
+    assert sorted(number for mine in seen.values() for number in mine) == [0, 1, 2, 3]
+
+    agent.run("too-many", "true", gpus=1)
+    assert (await agent.reaches("too-many", "TASK_FAILED"))["message"] == (
+        "Failed to launch container: Requested 1 gpus but only 0 available"
+    )
+    for task_id in asked:
+        agent.kill(task_id)
+    for task_id in asked:
+        await agent.reaches(task_id, "TASK_KILLED")
+    agent.run("all", "nvidia-smi -L", gpus=4)
+    await agent.reaches("all", "TASK_FINISHED")
+    assert (await agent.said("all")).count("Simulated GPU") == 4
+
+
+async def test_a_task_without_gpus_sees_none(agent: LiveAgent) -> None:
+    agent.run("none", LOOK)
+    lines = (await agent.until_said("none", "looked")).splitlines()
+    assert lines[0].strip() == ""
+    opened = [line for line in lines if line.startswith("open ")]
+    assert opened == [f"open {number}: Operation not permitted" for number in range(4)]
+
+
+async def test_gpus_are_free_before_the_end_is_told(agent: LiveAgent) -> None:
+    for number in range(5):
+        agent.run(f"t{number}", "true", gpus=4)
+        await agent.reaches(f"t{number}", "TASK_FINISHED")
+
+
+async def test_endings_in_the_words_of_mesos(agent: LiveAgent) -> None:
+    agent.run("seven", "exit 7")
+    agent.run("killed", "kill -9 $$")
+    assert (await agent.reaches("seven", "TASK_FAILED"))["message"] == "Command exited with status 7"
+    assert (await agent.reaches("killed", "TASK_FAILED"))["message"] == "Command terminated with signal Killed"
+
+
+async def test_a_task_that_takes_too_much_memory(agent: LiveAgent) -> None:
+    resources = [scalar("cpus", 0.5), scalar("mem", 32.0)]
+    agent.run("hog", "head -c 200m /dev/zero | tail", resources=resources)
+    status = await agent.reaches("hog", "TASK_FAILED")
+    assert status["reason"] == "REASON_CONTAINER_LIMITATION_MEMORY"
+    assert status["limitation"]["resources"][0]["scalar"]["value"] == 64.0
+
+
+async def test_a_task_that_ignores_term_is_killed_after_its_grace(agent: LiveAgent) -> None:
+    policy = {"grace_period": {"nanoseconds": 200_000_000}}
+    agent.run("stubborn", "trap '' TERM; echo ready; while :; do sleep 1; done", kill_policy=policy)
+    await agent.until_said("stubborn", "ready")
+    agent.kill("stubborn")
+    status = await agent.reaches("stubborn", "TASK_KILLED")
+    assert status["message"] == "Command terminated with signal Killed"
+
+
+async def test_a_task_may_only_run_for_so_long(agent: LiveAgent) -> None:
+    agent.run("slow", "sleep 600", max_completion_time={"nanoseconds": 100_000_000})
+    status = await agent.reaches("slow", "TASK_FAILED")
+    assert status["reason"] == "REASON_MAX_COMPLETION_TIME_REACHED"
+
+
+async def test_another_user_owns_its_sandbox(agent: LiveAgent) -> None:
+    agent.run("user", "", command={"value": "id -un; echo mine > file; ls -l file", "user": "nobody"})
+    await agent.reaches("user", "TASK_FINISHED")
+    assert (await agent.said("user")).startswith("nobody\n")
+
+
+async def test_what_cannot_be_run_is_told_in_words(agent: LiveAgent) -> None:
+    image = {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": "nvidia/cuda"}}}}
+    agent.run("image", "nvidia-smi", container=image)
+    assert "nvidia/cuda" in (await agent.reaches("image", "TASK_FAILED"))["message"]
+    agent.run("user", "", command={"value": "true", "user": "no-such-user"})
+    assert "no-such-user" in (await agent.reaches("user", "TASK_FAILED"))["message"]
+
+
+async def test_the_containers_statistics_are_shown(agent: LiveAgent) -> None:
+    agent.run("t", "echo up; exec sleep 600", gpus=1)
+    await agent.until_said("t", "up")
+    (line,) = await agent.get("/containers")
+    assert line["executor_id"] == "t"
+    assert line["statistics"]["mem_limit_bytes"] == (64 + 32) << 20
+    assert line["status"]["executor_pid"] > 0
+    assert (await agent.get("/metrics/snapshot"))["slave/gpus_used"] == 1.0
+
+
+async def test_killed_and_started_again_nothing_is_lost(agent: LiveAgent) -> None:
+    go = agent.folder / "go"
+    agent.run("runs-on", LOOK, gpus=2)
+    await agent.until_said("runs-on", "looked")
+    agent.run("ends", f"until [ -e {go} ]; do sleep 0.01; done; exit 5", gpus=1)
+    await agent.reaches("ends", "TASK_RUNNING")
+    await agent.reaches("runs-on", "TASK_RUNNING")
+    agent.master.acknowledges = False
+    agent.run("unacknowledged", "true", gpus=1)
+    first = await agent.reaches("unacknowledged", "TASK_STARTING")
+
+    assert await agent.signal(signal.SIGKILL) == -signal.SIGKILL
+    go.touch()
+    agent.master.acknowledges = True
+    before = len(agent.master.messages("ReregisterSlaveMessage"))
+    await agent.start()
+    document = agent.master.messages("ReregisterSlaveMessage")[before]
+    assert document["slave"]["id"]["value"] == AGENT_ID
+    assert {t["task_id"]["value"] for t in document["tasks"]} == {"runs-on", "ends", "unacknowledged"}
+
+    assert (await agent.reaches("ends", "TASK_FAILED"))["message"] == "Command exited with status 5"
+    await agent.until(lambda: agent.master.states("unacknowledged")[-1] != "TASK_STARTING")
+    starting = [u for u in agent.master.updates("unacknowledged") if u["status"]["state"] == "TASK_STARTING"]
+    assert {u["uuid"] for u in starting} == {first["uuid"]}
+    assert len(starting) >= 2
+    # The two GPUs of the task that runs on are still its own.
+    agent.run("others", LOOK, gpus=2)
+    nodes = [(await agent.until_said(t, "looked")).splitlines()[0].split() for t in ("runs-on", "others")]
+    assert sorted(nodes[0] + nodes[1]) == ["nvidia0", "nvidia1", "nvidia2", "nvidia3"]
+    agent.kill("runs-on")
+    assert (await agent.reaches("runs-on", "TASK_KILLED"))["message"] == "Command terminated with signal Terminated"
+
+
+async def test_killed_while_it_launches_no_gpu_is_leaked_and_no_task_forgotten(agent: LiveAgent) -> None:
+    for number in range(4):
+        task_id = f"t{number}"
+        agent.run(task_id, "true", gpus=4)
+        await agent.reaches(task_id, "TASK_STARTING")  # it leaves while the container is being launched
+        await agent.signal(signal.SIGKILL)
+        await agent.start()
+        await agent.ends(task_id)
+    agent.run("last", "nvidia-smi -L", gpus=4)
+    await agent.reaches("last", "TASK_FINISHED")
+
+
+async def test_stopped_tasks_run_on_and_the_next_agent_takes_them_up(agent: LiveAgent) -> None:
+    agent.run("t", LOOK, gpus=1)
+    await agent.until_said("t", "looked")
+    await agent.reaches("t", "TASK_RUNNING")
+    assert await agent.signal(signal.SIGTERM) == 0
+    await agent.start()
+    agent.kill("t")
+    await agent.reaches("t", "TASK_KILLED")
+
+
+async def test_sent_away_by_its_operator_it_says_goodbye_and_kills_everything(agent: LiveAgent) -> None:
+    agent.run("t", "exec sleep 600", gpus=1)
+    await agent.reaches("t", "TASK_RUNNING")
+    assert await agent.signal(signal.SIGUSR1) == 0
+    await agent.master.got("UnregisterSlaveMessage")
+    assert agent.leftovers() == []
+    await agent.start()
+    assert len(agent.master.messages("RegisterSlaveMessage")) == 2
+
+
+async def test_a_gpu_that_vanished_does_not_keep_it_from_coming_back(agent: LiveAgent) -> None:
+    await agent.signal(signal.SIGTERM)
+    await agent.start("--simulated_gpus=3")
+    assert (await agent.get("/state"))["resources"]["gpus"] == 3.0
+
+
+async def refused(live: LiveAgent, *flags: str) -> str:
+    """Run an agent that cannot work; return the one line it says."""
+    process = await asyncio.create_subprocess_exec(*live.command(*flags), stderr=asyncio.subprocess.PIPE)
+    _, stderr = await process.communicate()
+    assert process.returncode in (1, 2)
+    (line,) = stderr.decode().splitlines()
+    assert line.startswith("mesos-gpu-agent: ")
+    return line
+
+
+async def test_an_agent_that_changed_says_what_and_what_to_do(agent: LiveAgent) -> None:
+    await agent.signal(signal.SIGTERM)
+    assert "resources were" in await refused(agent, "--resources=mem:1024;disk:1024")
+    assert "attributes were" in await refused(agent, "--attributes=rack:r1")
+    await agent.start("--attributes=rack:r1", "--reconfiguration_policy=additive")
+    assert (await agent.get("/state"))["attributes"] == {"rack": "r1"}
+    await agent.signal(signal.SIGTERM)
+    await agent.start("--attributes=rack:r1")
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--nvidia_gpu_devices=0", "nvidia_gpu_devices"),
+        ("--isolation=gpu/nvidia", "cgroups/devices"),
+        ("--isolation=gpu/nvidia,cgroups/devices", "filesystem/linux"),
+        ("--master=", "--master"),
+        ("--master=zk://h:2181/mesos", "ZooKeeper"),
+        ("--ip=0.0.0.0", "advertise_ip"),
+        ("--gpu_driver=amd", "gpu_driver"),
+        ("--resources=gpus:0.5", "unsigned integer"),
+        ("--attributes=rack", "attributes"),
+        ("--work_dir=", "work_dir"),
+        ("--no_such_flag=1", "no_such_flag"),
+    ],
+)
+async def test_flags_that_cannot_work_are_one_line_and_a_status(tmp_path: Path, flag: str, words: str) -> None:
+    master = await new_master()
+    try:
+        live = LiveAgent(tmp_path, master)
+        assert words in await refused(live, flag)
+        assert live.leftovers() == []
+    finally:
+        await master.stop()
+
+
+async def test_a_taken_port_is_told_with_the_way_out(agent: LiveAgent, tmp_path: Path) -> None:
+    line = await refused(agent, f"--port={agent.port}", f"--work_dir={tmp_path / 'other'}")
+    assert f"port {agent.port}" in line
+    assert "taken" in line
+
+
+async def test_two_agents_do_not_share_a_work_dir(agent: LiveAgent) -> None:
+    assert "another agent is running" in await refused(agent, "--port=0")
