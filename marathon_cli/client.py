@@ -81,16 +81,16 @@ class Marathon:
 
         Raises Conflict when it exists, Locked when a deployment holds it, InvalidForServer, Refused.
         """
-        answer = self._ask("POST", "/v2/apps", query=_force(force), body=document)
+        answer = self._ask("POST", "/v2/apps", query={"force": str(force).lower()}, body=document)
         created = self._http.read(answer)
         if not isinstance(created, dict):
             raise self._strange("the new app was expected")
         listed = created.get("deployments") or [{}]
         return created, answer.headers.get("Marathon-Deployment-Id") or listed[0].get("id")
 
-    def remove_app(self, app_id: str, *, force: bool = False) -> str | None:
+    def remove_app(self, app_id: str, *, force: bool = True) -> str | None:
         """Remove an app and its tasks; return the id of the deployment. Raises NotFound, Locked."""
-        answer = self._ask("DELETE", f"/v2/apps{quote(app_id)}", query=_force(force, always=True))
+        answer = self._ask("DELETE", f"/v2/apps{quote(app_id)}", query={"force": str(force).lower()})
         return str(self._http.read(answer).get("deploymentId") or "") or None
 
     def tasks(self, app_id: str | None = None) -> list[Document]:
@@ -161,11 +161,6 @@ class Marathon:
         if status in (502, 503, 504):
             raise Unavailable(f"{self.url} cannot answer now: {status}, {words}")
         raise Refused(f"{self.url} refuses this: {status}, {words}", status=status, body=answer.text)
-
-
-def _force(force: bool, *, always: bool = False) -> dict[str, str] | None:
-    # DELETE means force=true when nothing is said.
-    return {"force": str(force).lower()} if force or always else None
 
 
 def _conflict(said: str, body: Any) -> Conflict:

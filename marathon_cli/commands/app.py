@@ -111,7 +111,12 @@ def show(console: Console, app_id: str, as_json: bool) -> None:
 @click.argument("app_id", metavar="APP")
 @click.option("--wait", is_flag=True, help="Return when the app's tasks have ended.")
 @timeout_option
-@click.option("--force", is_flag=True, help="Also while a deployment holds the app.")
+@click.option(
+    "--force/--no-force",
+    default=True,
+    show_default=True,
+    help="Also while a deployment holds the app, as Marathon does.",
+)
 @target_options
 @pass_console
 def remove(console: Console, app_id: str, wait: bool, timeout: float, force: bool) -> None:

@@ -37,7 +37,7 @@ def test_add_sends_the_file_as_it_is(accepting: ScriptedServer, run: Run, app_fi
     assert (result.exit_code, result.stdout) == (0, "Created deployment d-1 of /train\n")
     (request,) = accepting.sent("POST")
     assert request.body == GPU_APP
-    assert request.query == {}
+    assert request.query == {"force": "false"}
 
 
 @pytest.mark.parametrize("name", ["simple-gpu-test", "docker-gpu-test"])
@@ -241,11 +241,11 @@ def test_a_name_that_no_app_can_have_is_refused(marathon: ScriptedServer, run: R
     assert marathon.requests == []
 
 
-def test_remove_says_force_openly_because_the_server_means_yes_by_default(marathon: ScriptedServer, run: Run) -> None:
+def test_remove_overrides_a_deployment_unless_told_not_to(marathon: ScriptedServer, run: Run) -> None:
     marathon.on("DELETE", "/v2/apps/g/train", {"version": "v", "deploymentId": "d-2"})
-    assert "d-2" in run("app", "remove", "g/train").stdout
-    assert "d-2" in run("app", "remove", "g/train", "--force", "--wait").stdout
-    assert [request.query["force"] for request in marathon.sent("DELETE")] == ["false", "true"]
+    assert "d-2" in run("app", "remove", "g/train", "--wait").stdout
+    assert "d-2" in run("app", "remove", "/g/train", "--no-force").stdout
+    assert [request.query["force"] for request in marathon.sent("DELETE")] == ["true", "false"]
 
 
 def test_a_task_that_keeps_failing_is_reported_when_time_is_up(
