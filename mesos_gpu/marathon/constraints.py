@@ -1,0 +1,91 @@
+"""Where instances may go: Marathon's constraint operators (marathon.md 3.3)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from decimal import InvalidOperation
+
+from mesos_gpu.marathon.instances import Instance, Task
+from mesos_gpu.marathon.offers import Offer, number_text
+
+_HOST_FIELDS = ("hostname", "@hostname")
+
+
+def fulfilled(constraint: Sequence[str], offer: Offer, placed: Sequence[Task], instances: int) -> bool:
+    """Tell whether one more instance may go to the offer's agent.
+
+    `placed` are the tasks of the app that count (those not about to be replaced), oldest first, `instances` how many
+    are asked for.
+    """
+    field, operator, value = constraint[0], constraint[1].upper(), constraint[2] if len(constraint) > 2 else None
+    here = _value(field, offer.host, offer.region, offer.zone, offer.attributes)
+    if here is None:
+        return operator == "UNLIKE"
+    if operator in ("LIKE", "UNLIKE"):
+        return _like(value or "", here) == (operator == "LIKE")
+    if operator == "IS":
+        return _same(value or "", here)
+    taken = [text for task in placed if (text := _task_value(field, task)) is not None]
+    counts = Counter(taken)
+    if operator == "UNIQUE":
+        return counts[here] == 0
+    if operator == "CLUSTER":
+        return here == value if value else not taken or here == taken[0]
+    if operator == "MAX_PER":
+        return counts[here] < int(value or "0")
+    return _balanced(counts, here, instances, int(value) if value is not None else None)
+
+
+def all_fulfilled(
+    constraints: Sequence[Sequence[str]], offer: Offer, placed: Sequence[Instance], instances: int
+) -> bool:
+    """Tell whether every constraint lets one more instance go to the offer's agent."""
+    tasks = sorted((i.task for i in placed if i.task is not None), key=lambda task: task.staged_at_s)
+    return all(fulfilled(constraint, offer, tasks, instances) for constraint in constraints)
+
+
+def _balanced(counts: Mapping[str, int], here: str, instances: int, groups: int | None) -> bool:
+    """GROUP_BY: each of the groups takes its share, the remainder spread one each.
+
+    Without a number Marathon divides by zero; we take as many groups as were seen so far (docs/differences.md).
+    """
+    used = len([value for value, count in counts.items() if count])
+    seen = len({*counts, here})
+    wanted = max(1, groups if groups is not None else seen)
+    share, rest = divmod(instances, wanted)
+    if counts.get(here, 0) == 0:
+        return groups is None or used < wanted
+    full = sum(1 for count in counts.values() if count > share)
+    return counts[here] < share or (counts[here] == share and full < rest)
+
+
+def _same(wanted: str, here: str) -> bool:
+    try:
+        return number_text(wanted) == number_text(here)
+    except InvalidOperation:
+        return wanted == here
+
+
+def _like(pattern: str, here: str) -> bool:
+    try:
+        return re.fullmatch(pattern, here) is not None
+    except re.error:
+        return False  # an expression that only Java understands matches nothing here
+
+
+def _task_value(field: str, task: Task) -> str | None:
+    return _value(field, task.host, task.region, task.zone, task.attributes)
+
+
+def _value(
+    field: str, host: str, region: str | None, zone: str | None, attributes: Sequence[tuple[str, str]]
+) -> str | None:
+    if field in _HOST_FIELDS:
+        return host
+    if field == "@region":
+        return region
+    if field == "@zone":
+        return zone
+    return next((text for name, text in attributes if name == field), None)

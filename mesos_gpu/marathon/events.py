@@ -1,0 +1,146 @@
+"""What happens to the scheduler: news from Mesos, calls of the API, the passing of time. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from mesos_gpu.marathon.actions import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When an event is handled, and a random text (a UUID) from which every id that is made then is derived."""
+
+    now_s: float
+    seed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The master took us in under this framework id."""
+
+    framework_id: str
+    master: str
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The connection to the master is gone; the driver makes a new one by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Offers, as Mesos' v1 documents."""
+
+    offers: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A task status, as Mesos' v1 document."""
+
+    status: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkError:
+    """The master refuses us for good, in its words."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailed:
+    """A call to the master did not get through, or was refused."""
+
+    call: Call
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutApps:
+    """Set apps to what these documents say, as the API got them; each has its `id`.
+
+    `create` decides about apps that do not exist: True (and those that do are refused), False (refused), or None for
+    either. With `partial` a document changes the top-level keys it has, else it is the whole app. A document of `id`
+    and `version` alone goes back to that version.
+    """
+
+    documents: Sequence[Mapping[str, Any]]
+    deployment_id: str
+    force: bool = False
+    create: bool | None = None
+    partial: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveApp:
+    """Remove an app and end its tasks."""
+
+    app_id: str
+    deployment_id: str
+    force: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RestartApp:
+    """Replace every instance of an app, following its upgrade strategy."""
+
+    app_id: str
+    deployment_id: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KillTasks:
+    """End tasks; their app starts new ones, unless `scale` lowers the number of its instances by as many.
+
+    `wipe` gives the instances up: their places are taken by new instances.
+    """
+
+    task_ids: Sequence[str]
+    deployment_id: str
+    scale: bool = False
+    wipe: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CancelDeployment:
+    """Stop a deployment where it is (`force`), or lead its apps back to what they were."""
+
+    deployment_id: str
+    new_deployment_id: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResetDelay:
+    """Let an app start again at once, whatever its backoff."""
+
+    app_id: str
+
+
+Event: TypeAlias = (
+    Subscribed
+    | Disconnected
+    | Offered
+    | Status
+    | FrameworkError
+    | CallFailed
+    | Tick
+    | PutApps
+    | RemoveApp
+    | RestartApp
+    | KillTasks
+    | CancelDeployment
+    | ResetDelay
+)

@@ -1,0 +1,157 @@
+"""Offers: which instances start on them, and when to ask for more (marathon.md 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mesos_gpu.errors import BadResources
+from mesos_gpu.marathon import lifecycle
+from mesos_gpu.marathon.actions import Decline, Launch, Revive, Say, Suppress
+from mesos_gpu.marathon.backoff import ready_at
+from mesos_gpu.marathon.instances import Cause, Instance, Task, moved
+from mesos_gpu.marathon.matching import Match, match
+from mesos_gpu.marathon.offers import Offer
+from mesos_gpu.marathon.queue_entry import QueueEntry
+from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.marathon.state import Draft, State
+from mesos_gpu.marathon.taskinfo import task_info
+
+
+def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
+    """Start what fits on each offer, and decline the offers that nothing fits on."""
+    declined: list[str] = []
+    for document in documents:
+        try:
+            offer = Offer.from_json(document)
+        except (BadResources, KeyError) as error:
+            draft.actions.append(Say(f"declining an offer that cannot be read: {error!r}"))
+            declined.append(document["id"]["value"])
+            continue
+        if not _use(draft, offer):
+            declined.append(offer.id)
+    if declined:
+        draft.actions.append(Decline(declined, _refuse_s(draft)))
+
+
+def _use(draft: Draft, offer: Offer) -> bool:
+    """Start instances on one offer, one of each app in turn; tell whether any was started."""
+    left, infos = offer.resources, []
+    queue = _ready_by_app(draft)
+    refused: dict[str, QueueEntry] = {}
+    cut_short = False
+    while queue:
+        for app_id in list(queue):
+            spec = draft.app(app_id)
+            if spec is None:
+                del queue[app_id]
+                continue
+            if len(infos) >= draft.settings.max_instances_per_offer:
+                cut_short, queue = True, {}
+                break
+            found = match(
+                spec,
+                offer,
+                left,
+                [i for i in draft.members(app_id) if i.active and i.wanted and not lifecycle.outdated(i, spec)],
+                behaviour=draft.settings.gpu_behaviour,
+                now_s=draft.now_s,
+                pick=draft.pick(),
+            )
+            entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
+            if isinstance(found, Match):
+                left -= found.resources
+                infos.append(_provision(draft, queue[app_id].pop(0), spec, offer, found))
+                draft.queue.put(app_id, entry.used(draft.now_s))
+                refused.pop(app_id, None)
+            else:
+                refused[app_id] = entry.refused(offer.agent_id, offer.document, found.reasons, draft.now_s)
+                queue[app_id] = []
+            if not queue[app_id]:
+                del queue[app_id]
+    for app_id, entry in refused.items():
+        draft.queue.put(app_id, entry)
+    if infos:
+        # What is left is worth another look at once only if we stopped before trying everything.
+        draft.actions.append(Launch(offer.id, infos, 0.0 if cut_short else _refuse_s(draft)))
+    return bool(infos)
+
+
+def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match) -> Mapping[str, Any]:
+    task_id = instance.next_task_id
+    task = Task(
+        id=task_id,
+        agent_id=offer.agent_id,
+        host=offer.host,
+        ports=found.ports,
+        version=spec.version,
+        staged_at_s=draft.now_s,
+        attributes=offer.attributes,
+        region=offer.region,
+        zone=offer.zone,
+    )
+    launched = moved(instance, Cause.LAUNCHED, draft.now_s)
+    draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
+    return task_info(spec, task_id, offer, found, env_prefix=draft.settings.env_prefix)
+
+
+def _ready_by_app(draft: Draft) -> dict[str, list[Instance]]:
+    """Return the instances that may start now, by app; the app that has waited longest comes first."""
+    ready: dict[str, list[Instance]] = {}
+    for instance in sorted(draft.waiting(), key=lambda i: (i.since_s, i.id)):
+        spec = draft.app(instance.app_id)
+        if spec is not None and ready_at(draft.backoffs.get(spec.id), spec) <= draft.now_s:
+            ready.setdefault(spec.id, []).append(instance)
+    return ready
+
+
+def _refuse_s(draft: Draft) -> float:
+    """Return for how long to refuse: the flag's time, or until the next backoff ends, whichever is sooner."""
+    delays = [
+        ready_at(draft.backoffs.get(spec.id), spec) - draft.now_s
+        for instance in draft.waiting()
+        if (spec := draft.app(instance.app_id)) is not None
+    ]
+    soon = [delay for delay in delays if delay > 0]
+    return min([draft.settings.decline_offer_s, *soon])
+
+
+def ask_for_offers(draft: Draft) -> None:
+    """Revive when something new waits for an offer, suppress when nothing does; called after every event."""
+    ready = _ready_by_app(draft)
+    wanted = frozenset(instance.next_task_id for instances in ready.values() for instance in instances)
+    if not draft.subscribed:
+        return
+    if not wanted:
+        draft.asked_for, draft.revive_due = wanted, False
+        if not draft.suppressed:
+            draft.suppressed = True
+            draft.actions.append(Suppress())
+        return
+    draft.revive_due = draft.revive_due or draft.suppressed or not wanted <= draft.asked_for
+    draft.asked_for = wanted
+    interval = draft.settings.min_revive_interval_s
+    if draft.revive_due and draft.now_s >= _revive_allowed_s(
+        draft.revive_credit_s, interval, draft.settings.revive_burst
+    ):
+        draft.revive_credit_s = max(draft.revive_credit_s, draft.now_s) + interval
+        draft.revive_due, draft.suppressed = False, False
+        draft.actions.append(Revive())
+
+
+def _revive_allowed_s(credit_s: float, interval_s: float, burst: int) -> float:
+    """Return when a revive may be sent: on average one each interval, a few at once after a quiet time."""
+    return credit_s - (burst - 1) * interval_s
+
+
+def next_launch_s(state: State, *, interval_s: float, burst: int, now_s: float) -> float | None:
+    """Return when a start may become possible by the passing of time alone, None when it will not."""
+    times = [
+        at
+        for app_id in set(state.waiting.values())
+        if (spec := state.app(app_id)) is not None and (at := ready_at(state.backoffs.get(app_id), spec)) > now_s
+    ]
+    if state.subscribed and state.revive_due:
+        times.append(max(now_s, _revive_allowed_s(state.revive_credit_s, interval_s, burst)))
+    return min(times, default=None)

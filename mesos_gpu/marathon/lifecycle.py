@@ -1,0 +1,69 @@
+"""What is done to single instances: created, ended, given up, started again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mesos_gpu.marathon.actions import Kill, Publish
+from mesos_gpu.marathon.instances import Cause, Goal, Instance, Phase, Task, moved, new_instance_id
+from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.marathon.state import Draft
+
+
+def create(draft: Draft, spec: RunSpec) -> Instance:
+    """Add an instance of `spec` that waits for an offer."""
+    instance_id = new_instance_id(spec.id, draft.new_uuid())
+    instance = Instance(instance_id, spec.id, spec.version, str(spec.document["role"]), draft.now_s)
+    draft.put_instance(instance)
+    return instance
+
+
+def give_up(draft: Draft, instance: Instance) -> None:
+    """Let an instance end for good.
+
+    One without a task goes at once, and so does one on a lost agent: should its task come back it is unknown, and
+    unknown tasks are ended.
+    """
+    if not instance.active or instance.phase is Phase.UNREACHABLE:
+        draft.drop_instance(instance)
+        _say_if_app_is_gone(draft, instance.app_id)
+        return
+    draft.put_instance(replace(instance, goal=Goal.DECOMMISSIONED))
+    if instance.task is not None:
+        end(draft, instance.task)
+
+
+def end(draft: Draft, task: Task) -> None:
+    """Ask the master to end a task, unless that was just done; the answer comes as a status."""
+    asked_s = draft.kills.get(task.id)
+    if asked_s is not None and draft.now_s < asked_s + draft.settings.kill_retry_s:
+        return
+    draft.kills.put(task.id, draft.now_s)
+    if draft.subscribed:
+        draft.actions.append(Kill(task.id))
+
+
+def after_end(draft: Draft, instance: Instance, *, replaced: bool) -> None:
+    """Decide what becomes of an instance whose task has ended: forgotten, or waiting for a new task.
+
+    `replaced`: a deployment puts a new instance in its place.
+    """
+    spec = draft.app(instance.app_id)
+    if spec is None or not instance.wanted or (replaced and outdated(instance, spec)):
+        draft.drop_instance(instance)
+        _say_if_app_is_gone(draft, instance.app_id)
+        return
+    if instance.task is not None:
+        draft.kills.drop(instance.task.id)
+    waiting = moved(instance, Cause.RESCHEDULED, draft.now_s)
+    draft.put_instance(replace(waiting, task=None, version=spec.version))
+
+
+def outdated(instance: Instance, spec: RunSpec) -> bool:
+    """Tell whether an instance was made for an older configuration of its app."""
+    return instance.version < spec.config_version
+
+
+def _say_if_app_is_gone(draft: Draft, app_id: str) -> None:
+    if draft.app(app_id) is None and not draft.members(app_id):
+        draft.actions.append(Publish("app_terminated_event", {"appId": app_id}))

@@ -1,0 +1,124 @@
+"""Does an offer fit an app? What a task would take of it, or every reason why not. Source: marathon.md 2.3, 3.2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from mesos_gpu.marathon.constraints import all_fulfilled
+from mesos_gpu.marathon.instances import Instance
+from mesos_gpu.marathon.offers import Offer
+from mesos_gpu.marathon.ports import take_ports, wishes
+from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.mesos.resource import UNRESERVED, milli
+from mesos_gpu.mesos.resources import Resources
+
+
+class Reason(str, Enum):
+    """Why an offer was not used, in the order in which /v2/queue counts them: one reason per offer, the first."""
+
+    UNFULFILLED_ROLE = "UnfulfilledRole"
+    UNFULFILLED_CONSTRAINT = "UnfulfilledConstraint"
+    NO_CORRESPONDING_RESERVATION = "NoCorrespondingReservationFound"
+    AGENT_MAINTENANCE = "AgentMaintenance"
+    INSUFFICIENT_CPUS = "InsufficientCpus"
+    INSUFFICIENT_MEMORY = "InsufficientMemory"
+    INSUFFICIENT_DISK = "InsufficientDisk"
+    INSUFFICIENT_GPUS = "InsufficientGpus"
+    INSUFFICIENT_PORTS = "InsufficientPorts"
+    DECLINED_SCARCE_RESOURCES = "DeclinedScarceResources"
+
+
+class GpuBehaviour(str, Enum):
+    """--gpu_scheduling_behavior: whether apps without GPUs may run on agents that have some."""
+
+    RESTRICTED = "restricted"
+    UNRESTRICTED = "unrestricted"
+
+
+BEHAVIOUR_LABEL = "GPU_SCHEDULING_BEHAVIOR"
+_SCALARS = (
+    ("cpus", Reason.INSUFFICIENT_CPUS),
+    ("mem", Reason.INSUFFICIENT_MEMORY),
+    ("disk", Reason.INSUFFICIENT_DISK),
+    ("gpus", Reason.INSUFFICIENT_GPUS),
+)
+_FUNNEL = list(Reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a task takes of an offer; `ports` are its host ports in the order of the app's definitions."""
+
+    resources: Resources
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Every reason that speaks against the offer, in the order of the funnel."""
+
+    reasons: tuple[Reason, ...]
+
+
+def match(
+    spec: RunSpec,
+    offer: Offer,
+    left: Resources,
+    placed: Sequence[Instance],
+    *,
+    behaviour: GpuBehaviour,
+    now_s: float,
+    pick: int = 0,
+) -> Match | Refusal:
+    """Decide whether one instance of `spec` may start on what is `left` of the offer.
+
+    `placed` are the instances of the app that count for constraints; `pick` chooses among ports.
+    """
+    roles = accepted_roles(spec)
+    usable = offer.usable(roles, left)
+    reasons: set[Reason] = set()
+    taken = Resources()
+    if offer.role != spec.document["role"] or (left and not usable):
+        reasons.add(Reason.UNFULFILLED_ROLE)
+    for name, reason in _SCALARS:
+        part = usable.find(name, milli(spec.document[name]), roles)
+        if part is None:
+            reasons.add(reason)
+        else:
+            taken += part
+    if not all_fulfilled(spec.document["constraints"], offer, placed, spec.instances):
+        reasons.add(Reason.UNFULFILLED_CONSTRAINT)
+    if _in_maintenance(offer, now_s):
+        reasons.add(Reason.AGENT_MAINTENANCE)
+    ports = take_ports(wishes(spec.document), usable, roles, pick)
+    if ports is None:
+        reasons.add(Reason.INSUFFICIENT_PORTS)
+    if wasted(spec, offer, behaviour):
+        reasons.add(Reason.DECLINED_SCARCE_RESOURCES)
+    if reasons or ports is None:
+        return Refusal(tuple(sorted(reasons, key=_FUNNEL.index)))
+    return Match(taken + ports[1], ports[0])
+
+
+def accepted_roles(spec: RunSpec) -> tuple[str, ...]:
+    """Return the roles whose resources the app takes, its own first so that the common ones are left to others."""
+    given = spec.document.get("acceptedResourceRoles") or (spec.document["role"], UNRESERVED)
+    return tuple(sorted(set(given), key=lambda role: (role == UNRESERVED, role)))
+
+
+def wasted(spec: RunSpec, offer: Offer, flag: GpuBehaviour) -> bool:
+    """Tell whether an app without GPUs would sit on an agent that offers some, where that is not wanted."""
+    label = spec.document["labels"].get(BEHAVIOUR_LABEL)
+    behaviour = GpuBehaviour(label) if label in list(GpuBehaviour) else flag
+    return behaviour is GpuBehaviour.RESTRICTED and offer.gpus > 0 and spec.gpus == 0
+
+
+def _in_maintenance(offer: Offer, now_s: float) -> bool:
+    window = offer.document.get("unavailability")
+    if window is None:
+        return False
+    start_s = int(window["start"]["nanoseconds"]) / 1e9
+    length = window.get("duration")
+    return start_s <= now_s and (length is None or now_s < start_s + int(length["nanoseconds"]) / 1e9)

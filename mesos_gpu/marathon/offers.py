@@ -1,0 +1,80 @@
+"""An offer as the scheduler uses it: exact resources, and attributes as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+from mesos_gpu.mesos.resource import Resource
+from mesos_gpu.mesos.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one agent has for one role. `attributes` are pairs of name and text (marathon.md 3.3)."""
+
+    id: str
+    agent_id: str
+    host: str
+    role: str
+    resources: Resources
+    attributes: tuple[tuple[str, str], ...]
+    region: str | None
+    zone: str | None
+    document: Mapping[str, Any]
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Offer:
+        """Read Mesos' v1 Offer. Raises BadResources, or KeyError when a required field is missing."""
+        fault = document.get("domain", {}).get("fault_domain", {})
+        return cls(
+            id=document["id"]["value"],
+            agent_id=document["agent_id"]["value"],
+            host=document["hostname"],
+            role=document.get("allocation_info", {}).get("role", "*"),
+            resources=Resources.from_json(document.get("resources", [])),
+            attributes=tuple((a["name"], attribute_text(a)) for a in document.get("attributes", [])),
+            region=fault.get("region", {}).get("name"),
+            zone=fault.get("zone", {}).get("name"),
+            document=document,
+        )
+
+    @property
+    def gpus(self) -> int:
+        """Return all whole GPUs in the offer, whatever their role."""
+        return self.resources.gpus
+
+    def usable(self, roles: tuple[str, ...], left: Resources) -> Resources:
+        """Return what of `left` a task without reservations of its own may use, from these roles only.
+
+        Volumes, revocable resources and what Marathon reserved for one resident task never count.
+        """
+        return left.filter(lambda r: r.role in roles and not r.revocable and not _set_apart(r))
+
+
+def attribute_text(attribute: Mapping[str, Any]) -> str:
+    """Return an attribute's value as constraints compare it."""
+    kind = attribute["type"]
+    if kind == "SCALAR":
+        return number_text(attribute["scalar"]["value"])
+    if kind == "RANGES":
+        ranges = sorted((int(r["begin"]), int(r["end"])) for r in attribute["ranges"].get("range", []))
+        return "[" + ",".join(f"{begin}-{end}" for begin, end in ranges) + "]"
+    if kind == "SET":
+        return "{" + ",".join(sorted(attribute["set"].get("item", []))) + "}"
+    return str(attribute["text"]["value"])
+
+
+def number_text(value: float | str) -> str:
+    """Return a number with up to three decimals, half to even, no trailing zeros."""
+    exact = Decimal(repr(value) if isinstance(value, float) else str(value))
+    text = f"{exact.quantize(Decimal('0.001'), rounding=ROUND_HALF_EVEN):f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def _set_apart(resource: Resource) -> bool:
+    if '"volume"' in resource.other or '"persistence"' in resource.other:
+        return True
+    return any('"marathon_task_id"' in r.labels or '"marathon_framework_id"' in r.labels for r in resource.reservations)

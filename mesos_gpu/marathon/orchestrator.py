@@ -1,0 +1,179 @@
+"""The one place that decides: a state and an event in, the next state and the actions to take out. Pure.
+
+Actions come in the order in which they must be done, what has to be on disk first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from typing_extensions import assert_never
+
+from mesos_gpu.marathon import lifecycle, requests
+from mesos_gpu.marathon.actions import (
+    Action,
+    Decline,
+    Exit,
+    Launch,
+    Publish,
+    Reconcile,
+    Resubscribe,
+    Revive,
+    Say,
+    Suppress,
+)
+from mesos_gpu.marathon.events import (
+    CallFailed,
+    CancelDeployment,
+    Disconnected,
+    Event,
+    FrameworkError,
+    KillTasks,
+    Moment,
+    Offered,
+    PutApps,
+    RemoveApp,
+    ResetDelay,
+    RestartApp,
+    Status,
+    Subscribed,
+    Tick,
+)
+from mesos_gpu.marathon.instances import Cause, Phase, moved
+from mesos_gpu.marathon.launching import ask_for_offers, next_launch_s, take_offers
+from mesos_gpu.marathon.progress import settle
+from mesos_gpu.marathon.settings import Settings
+from mesos_gpu.marathon.state import Draft, State
+from mesos_gpu.marathon.updates import reconcile, take_status, watch
+
+# Mesos' words: src/master/master.cpp, subscribe() and failoverFramework().
+_REMOVED = ("Framework has been removed", "Completed framework attempted to re-register")
+_TAKEN_OVER = "Framework failed over"
+_RETRY_RECONCILIATION_S = 5.0
+
+
+def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tuple[State, list[Action]]:
+    """Return the state after `event` and what to do about it.
+
+    An API event that cannot be done raises what the caller did wrong (see `requests`); the state stays as it was.
+    """
+    draft = Draft(state, moment, settings)
+    match event:
+        case Subscribed():
+            _subscribed(draft, event)
+        case Disconnected():
+            if draft.subscribed:
+                draft.actions.append(Publish("scheduler_disconnected_event", {}))
+            draft.subscribed = False
+        case Offered(offers=offers):
+            take_offers(draft, offers)
+        case Status(status=status):
+            take_status(draft, status)
+        case FrameworkError(message=message):
+            _refused(draft, message)
+        case CallFailed():
+            _call_failed(draft, event)
+        case Tick():
+            watch(draft)
+        case PutApps():
+            requests.put_apps(draft, event)
+        case RemoveApp():
+            requests.remove_app(draft, event)
+        case RestartApp():
+            requests.restart_app(draft, event)
+        case KillTasks():
+            requests.kill_tasks(draft, event)
+        case CancelDeployment():
+            requests.cancel_deployment(draft, event)
+        case ResetDelay():
+            requests.reset_delay(draft, event)
+        case _:
+            assert_never(event)
+    settle(draft)
+    ask_for_offers(draft)
+    return draft.finish()
+
+
+def next_tick_s(state: State, settings: Settings, now_s: float) -> float | None:
+    """Return when the passing of time will next matter; None when it will not."""
+    times: list[float] = []
+    if state.subscribed and state.reconcile_at_s is not None:
+        times.append(state.reconcile_at_s)
+    launch_s = next_launch_s(state, interval_s=settings.min_revive_interval_s, burst=settings.revive_burst, now_s=now_s)
+    if launch_s is not None:
+        times.append(launch_s)
+    for instance in state.lasting.instances.values():
+        task = instance.task
+        if task is None:
+            continue
+        if instance.phase is Phase.UNREACHABLE:
+            spec = state.app(instance.app_id)
+            strategy = spec.document["unreachableStrategy"] if spec is not None else "disabled"
+            if strategy != "disabled" and task.unreachable_since_s is not None:
+                limits = (strategy["inactiveAfterSeconds"], strategy["expungeAfterSeconds"])
+                times += [at for limit in limits if (at := task.unreachable_since_s + limit) > now_s]
+        elif task.id in state.kills:
+            times.append(state.kills[task.id] + settings.kill_retry_s)
+        elif instance.phase in (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING):
+            times.append(task.staged_at_s + settings.launch_timeout_s)
+    return min(times, default=None)
+
+
+def _subscribed(draft: Draft, event: Subscribed) -> None:
+    kind = "scheduler_reregistered_event" if event.again else "scheduler_registered_event"
+    fields = {"master": event.master} if event.again else {"master": event.master, "frameworkId": event.framework_id}
+    draft.actions.append(Publish(kind, fields))
+    draft.framework_id = event.framework_id
+    # A subscription begins unsuppressed, and whatever was asked of an earlier one may not have arrived.
+    draft.subscribed, draft.suppressed, draft.asked_for = True, False, frozenset()
+    reconcile(draft, again_in_s=draft.settings.reconcile_initial_s)
+    for instance in list(draft.instances.values()):
+        if draft.app(instance.app_id) is None and instance.wanted:
+            lifecycle.give_up(draft, instance)
+        elif instance.task is not None and (instance.task.id in draft.kills or not instance.wanted):
+            draft.kills.drop(instance.task.id)
+            lifecycle.end(draft, instance.task)
+
+
+def _refused(draft: Draft, message: str) -> None:
+    if any(words in message for words in _REMOVED):
+        _start_over(draft, message)
+    elif _TAKEN_OVER in message:
+        # Subscribing again would throw the other one out, which would throw us out, and so on.
+        draft.actions.append(
+            Exit(f"another scheduler has taken over framework {draft.framework_id}; only one may use it")
+        )
+    else:
+        draft.actions.append(Say(f"the master refuses this framework: {message}"))
+
+
+def _start_over(draft: Draft, message: str) -> None:
+    """Become a new framework: Mesos has ended the old one with its tasks, and its id can never be used again."""
+    lost = [i for i in draft.instances.values() if i.active]
+    words = f"the master says of framework {draft.framework_id}: {message}."
+    if lost:
+        words += f" Its {len(lost)} tasks are lost (Mesos ends the tasks of a removed framework)."
+    draft.actions.append(Say(f"{words} Starting over with a new framework id"))
+    for instance in lost:
+        ended = replace(moved(instance, Cause.TASK_ENDED, draft.now_s))
+        lifecycle.after_end(draft, ended, replaced=False)
+    draft.framework_id, draft.subscribed = None, False
+    draft.actions.append(Resubscribe())
+
+
+def _call_failed(draft: Draft, event: CallFailed) -> None:
+    """Make good what a call that did not get through leaves open; statuses and offers come again by themselves."""
+    call = event.call
+    if isinstance(call, Launch):
+        # The tasks may run or not: only the master knows. If it has none of them it says so, and they start anew.
+        draft.actions += [
+            Say(f"starting {', '.join(call.task_ids)} failed: {event.problem}"),
+            Decline([call.offer_id], 0.0),
+            Reconcile(call.task_ids),
+        ]
+    elif isinstance(call, Reconcile) and draft.reconcile_at_s is not None:
+        draft.reconcile_at_s = min(draft.reconcile_at_s, draft.now_s + _RETRY_RECONCILIATION_S)
+    elif isinstance(call, Revive):
+        draft.asked_for, draft.revive_due = frozenset(), True
+    elif isinstance(call, Suppress):
+        draft.suppressed = False

@@ -1,0 +1,159 @@
+"""Bringing the number of instances to what is asked: within a deployment step by step, and at all other times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mesos_gpu.marathon import lifecycle
+from mesos_gpu.marathon.actions import Publish
+from mesos_gpu.marathon.deployment import Counts, Deployment, Work, rolling
+from mesos_gpu.marathon.instances import Instance, Phase
+from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.marathon.state import Draft
+from mesos_gpu.marathon.views import deployment_event
+
+# Who goes first when there are too many: those that have come least far.
+_KILL_ORDER = (
+    Phase.SCHEDULED,
+    Phase.UNREACHABLE,
+    Phase.PROVISIONED,
+    Phase.STAGING,
+    Phase.STARTING,
+    Phase.RUNNING,
+    Phase.KILLING,
+)
+
+
+def settle(draft: Draft) -> None:
+    """Carry every deployment as far as it goes now, and keep the count of all apps that something happened to."""
+    while draft.touched:
+        touched, draft.touched = draft.touched, set()
+        busy: set[str] = set()
+        for deployment in list(draft.deployments.values()):
+            busy.update(deployment.apps)
+            if not touched.isdisjoint(deployment.apps):
+                _advance(draft, deployment)
+        for app_id in sorted(touched - busy):
+            spec = draft.app(app_id)
+            if spec is None:
+                _stop(draft, app_id)
+            else:
+                _scale(draft, spec)
+
+
+def start(draft: Draft, deployment: Deployment) -> None:
+    """Begin a deployment; one without steps has already ended."""
+    draft.actions.append(Publish("deployment_info", deployment_event(deployment)))
+    if deployment.finished:
+        draft.actions.append(Publish("deployment_success", _ended(deployment)))
+        return
+    for app_id in deployment.apps:
+        if any((Work.RESTART, app_id) in step.actions for step in deployment.steps):
+            draft.backoffs.drop(app_id)
+    draft.deployments.put(deployment.id, deployment)
+    draft.touched.update(deployment.apps)
+
+
+def cancel(draft: Draft, deployment: Deployment) -> None:
+    """End a deployment where it is; what it started stays."""
+    draft.deployments.drop(deployment.id)
+    draft.touched.update(deployment.apps)
+    draft.actions.append(Publish("deployment_failed", {**_ended(deployment), "reason": "canceled"}))
+
+
+def _advance(draft: Draft, deployment: Deployment) -> None:
+    while not deployment.finished:
+        # Each action moves on, also when another of the step is not done.
+        done = [_work(draft, work, app_id) for work, app_id in deployment.steps[deployment.current].actions]
+        if not all(done):
+            return
+        draft.actions.append(Publish("deployment_step_success", deployment_event(deployment)))
+        deployment = replace(deployment, current=deployment.current + 1)
+        draft.deployments.put(deployment.id, deployment)
+    draft.deployments.drop(deployment.id)
+    draft.touched.update(deployment.apps)
+    draft.actions.append(Publish("deployment_success", _ended(deployment)))
+
+
+def _work(draft: Draft, work: Work, app_id: str) -> bool:
+    """Do what can be done now for one action; tell whether it is done."""
+    spec = draft.app(app_id)
+    if work is Work.STOP:
+        return _stop(draft, app_id) if spec is None else True
+    if spec is None or work is Work.START:
+        return True
+    return _scale(draft, spec) if work is Work.SCALE else _restart(draft, spec)
+
+
+def _stop(draft: Draft, app_id: str) -> bool:
+    for instance in draft.members(app_id):
+        if instance.wanted:
+            lifecycle.give_up(draft, instance)
+    return not draft.members(app_id)
+
+
+def _scale(draft: Draft, spec: RunSpec) -> bool:
+    members = draft.members(spec.id)
+    counted = [i for i in members if i.wanted and not _replaceable(i, spec, draft.now_s)]
+    missing = spec.instances - len(counted)
+    for _ in range(missing):
+        lifecycle.create(draft, spec)
+    for instance in victims(counted, spec, -missing):
+        lifecycle.give_up(draft, instance)
+    return missing == 0 and all(healthy(i) for i in counted) and all(i.wanted for i in members)
+
+
+def _restart(draft: Draft, spec: RunSpec) -> bool:
+    members = draft.members(spec.id)
+    for instance in members:
+        if instance.wanted and not instance.active and lifecycle.outdated(instance, spec):
+            draft.drop_instance(instance)
+    members = [i for i in draft.members(spec.id) if not (i.wanted and _replaceable(i, spec, draft.now_s))]
+    old = [i for i in members if i.wanted and lifecycle.outdated(i, spec)]
+    new = [i for i in members if i.wanted and not lifecycle.outdated(i, spec)]
+    counts = Counts(
+        old=len(old),
+        old_healthy=sum(map(healthy, old)),
+        old_active=len(members) - len(new),
+        new=len(new),
+        new_healthy=sum(map(healthy, new)),
+    )
+    move = rolling(spec, counts)
+    for instance in victims(old, spec, move.kill):
+        lifecycle.give_up(draft, instance)
+    for _ in range(move.start):
+        lifecycle.create(draft, spec)
+    for instance in victims(new, spec, len(new) - spec.instances):
+        lifecycle.give_up(draft, instance)
+    return len(members) == len(new) == spec.instances and all(healthy(i) for i in new)
+
+
+def healthy(instance: Instance) -> bool:
+    """Tell whether a deployment may count on an instance; without health checks, running is enough."""
+    return instance.phase is Phase.RUNNING
+
+
+def victims(candidates: Sequence[Instance], spec: RunSpec, count: int) -> list[Instance]:
+    """Return the `count` instances to end first: those that have come least far, then by `killSelection`."""
+    youngest_first = spec.document["killSelection"] == "YOUNGEST_FIRST"
+
+    def rank(instance: Instance) -> tuple[int, float, str]:
+        began_s = instance.task.started_at_s or instance.task.staged_at_s if instance.task else instance.since_s
+        return (_KILL_ORDER.index(instance.phase), -began_s if youngest_first else began_s, instance.id)
+
+    return sorted(candidates, key=rank)[: max(0, count)]
+
+
+def _replaceable(instance: Instance, spec: RunSpec, now_s: float) -> bool:
+    """Tell whether an instance on a lost agent has been away so long that another takes its place."""
+    strategy = spec.document["unreachableStrategy"]
+    if instance.phase is not Phase.UNREACHABLE or strategy == "disabled" or instance.task is None:
+        return False
+    since_s = instance.task.unreachable_since_s
+    return since_s is not None and now_s >= since_s + float(strategy["inactiveAfterSeconds"])
+
+
+def _ended(deployment: Deployment) -> dict[str, Any]:
+    return {"id": deployment.id, "plan": deployment_event(deployment)["plan"]}

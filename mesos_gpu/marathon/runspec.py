@@ -1,0 +1,77 @@
+"""One version of an app: its canonical definition with the times of its last changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# What `read_app` knows nothing of: the server sets these.
+SERVER_KEYS = ("version", "versionInfo")
+# An update that touches only these starts and stops instances and replaces none (Marathon AppDefinition.isUpgrade).
+_SCALING_KEYS = ("instances", *SERVER_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """An app as `read_app` returns it, with `version` and `versionInfo` beside it."""
+
+    document: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Return the canonical id, `/group/name`."""
+        return str(self.document["id"])
+
+    @property
+    def version(self) -> str:
+        """Return the timestamp that names this version."""
+        return str(self.document["version"])
+
+    @property
+    def config_version(self) -> str:
+        """Return the version that last changed more than the number of instances; older instances are outdated."""
+        return str(self.document["versionInfo"]["lastConfigChangeAt"])
+
+    @property
+    def instances(self) -> int:
+        """Return how many instances are asked for."""
+        return int(self.document["instances"])
+
+    @property
+    def gpus(self) -> int:
+        """Return whole GPUs per instance."""
+        return int(self.document["gpus"])
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """Return the canonical definition alone, as it could be sent again."""
+        return {key: value for key, value in self.document.items() if key not in SERVER_KEYS}
+
+    @property
+    def task_name(self) -> str:
+        """Return the Mesos task name: the path reversed, joined by dots."""
+        return ".".join(reversed(self.id.strip("/").split("/")))
+
+
+def versioned(definition: Mapping[str, Any], version: str, previous: RunSpec | None) -> RunSpec:
+    """Return `definition` as the version of that time, after `previous` (None for a new app)."""
+    if previous is None or differs_in_config(definition, previous.document):
+        info = {"lastScalingAt": version, "lastConfigChangeAt": version}
+    elif definition["instances"] != previous.instances:
+        info = {"lastScalingAt": version, "lastConfigChangeAt": previous.config_version}
+    else:
+        info = dict(previous.document["versionInfo"])
+    return RunSpec({**definition, "version": version, "versionInfo": info})
+
+
+def restarted(spec: RunSpec, version: str) -> RunSpec:
+    """Return the same app as a new version that makes every present instance outdated."""
+    info = {"lastScalingAt": version, "lastConfigChangeAt": version}
+    return RunSpec({**spec.definition, "version": version, "versionInfo": info})
+
+
+def differs_in_config(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two definitions differ in more than the number of instances."""
+    keys = {*one, *other} - {*_SCALING_KEYS}
+    return any(one.get(key) != other.get(key) for key in keys)

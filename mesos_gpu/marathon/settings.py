@@ -1,0 +1,34 @@
+"""The flags that decide how the scheduler behaves; names and defaults are Marathon's (marathon.md 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mesos_gpu.marathon.app import AppRules
+from mesos_gpu.marathon.matching import GpuBehaviour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One Marathon's configuration. Times are seconds."""
+
+    rules: AppRules = field(default_factory=AppRules)
+    gpu_behaviour: GpuBehaviour = GpuBehaviour.RESTRICTED
+    env_prefix: str = ""
+    max_instances_per_offer: int = 5
+    decline_offer_s: float = 120.0
+    min_revive_interval_s: float = 5.0
+    revive_burst: int = 5
+    """So many revives may follow one another at once before the interval counts: several apps sent in a row then
+    start as quickly as one (Marathon makes the second wait)."""
+    launch_timeout_s: float = 300.0
+    """A task that is not running after so long is ended and started anew."""
+    kill_retry_s: float = 30.0
+    reconcile_initial_s: float = 15.0
+    reconcile_interval_s: float = 600.0
+    max_running_deployments: int = 100
+
+    @property
+    def role(self) -> str:
+        """Return the one role of this framework."""
+        return self.rules.mesos_role

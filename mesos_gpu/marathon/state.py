@@ -1,0 +1,267 @@
+"""Everything the scheduler knows, and the draft in which one event changes it.
+
+What lasts (apps, instances, deployments, failures, the framework id) can only be changed through a Draft, which
+writes down each change; so what is on disk cannot fall behind what is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterable, Mapping, ValuesView
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from uuid import UUID, uuid5
+
+from mesos_gpu.marathon.actions import Action, Publish, Save
+from mesos_gpu.marathon.backoff import Backoff
+from mesos_gpu.marathon.deployment import Deployment
+from mesos_gpu.marathon.events import Moment
+from mesos_gpu.marathon.instances import Instance, Phase
+from mesos_gpu.marathon.queue_entry import QueueEntry
+from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.marathon.settings import Settings
+
+MAX_VERSIONS = 50
+"""Versions kept of one app (--zk_max_versions)."""
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What is on disk. `versions` has all kept versions of each app, newest first; the first is the present one."""
+
+    framework_id: str | None = None
+    versions: Mapping[str, tuple[RunSpec, ...]] = field(default_factory=dict)
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    deployments: Mapping[str, Deployment] = field(default_factory=dict)
+    failures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The last failure of a task of each app, as `lastTaskFailure` shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What lasts, and what a new process learns anew."""
+
+    lasting: Lasting = field(default_factory=Lasting)
+    members: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Instance ids by app id; also of apps that are gone while their tasks are being ended."""
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    """App ids by id of an instance that waits for an offer."""
+    subscribed: bool = False
+    backoffs: Mapping[str, Backoff] = field(default_factory=dict)
+    kills: Mapping[str, float] = field(default_factory=dict)
+    """When the end of a task was last asked for, by task id."""
+    queue: Mapping[str, QueueEntry] = field(default_factory=dict)
+    asked_for: frozenset[str] = frozenset()
+    """Ids of tasks to come for which offers were asked."""
+    revive_due: bool = False
+    suppressed: bool = False
+    revive_credit_s: float = 0.0
+    reconcile_at_s: float | None = None
+
+    def app(self, app_id: str) -> RunSpec | None:
+        """Return the present version of an app."""
+        versions = self.lasting.versions.get(app_id)
+        return versions[0] if versions else None
+
+    def apps(self) -> Iterable[RunSpec]:
+        """Return the present version of every app."""
+        return (versions[0] for versions in self.lasting.versions.values())
+
+    def instances_of(self, app_id: str) -> list[Instance]:
+        """Return the instances of an app, oldest first."""
+        found = [self.lasting.instances[key] for key in self.members.get(app_id, ())]
+        return sorted(found, key=lambda i: (i.since_s, i.id))
+
+    def deployments_of(self, app_id: str) -> list[Deployment]:
+        """Return the deployments that touch an app."""
+        return [d for d in self.lasting.deployments.values() if app_id in d.apps]
+
+
+def restored(lasting: Lasting) -> State:
+    """Return the state of a process that has just started over what is on disk."""
+    members: dict[str, set[str]] = {}
+    for instance in lasting.instances.values():
+        members.setdefault(instance.app_id, set()).add(instance.id)
+    waiting = {i.id: i.app_id for i in lasting.instances.values() if i.phase is Phase.SCHEDULED}
+    return State(lasting, {app: frozenset(ids) for app, ids in members.items()}, waiting)
+
+
+class Table(Generic[V]):
+    """A mapping that is copied at the first change and remembers what changed."""
+
+    def __init__(self, base: Mapping[str, V]) -> None:
+        self._base = base
+        self._copy: dict[str, V] | None = None
+        self.changes: dict[str, V | None] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.result
+
+    def __getitem__(self, key: str) -> V:
+        return self.result[key]
+
+    @property
+    def result(self) -> Mapping[str, V]:
+        """Return the mapping with all changes."""
+        return self._base if self._copy is None else self._copy
+
+    def get(self, key: str) -> V | None:
+        """Return the value of `key`, None when there is none."""
+        return self.result.get(key)
+
+    def values(self) -> ValuesView[V]:
+        """Return a view of the values; not to be walked over while changing the table."""
+        return self.result.values()
+
+    def items(self) -> ItemsView[str, V]:
+        """Return a view of the items; not to be walked over while changing the table."""
+        return self.result.items()
+
+    def put(self, key: str, value: V) -> None:
+        """Set `key`."""
+        self._own()[key] = value
+        self.changes[key] = value
+
+    def drop(self, key: str) -> None:
+        """Remove `key`; nothing happens when it is not there."""
+        if key in self.result:
+            del self._own()[key]
+            self.changes[key] = None
+
+    def _own(self) -> dict[str, V]:
+        if self._copy is None:
+            self._copy = dict(self._base)
+        return self._copy
+
+
+class Draft:
+    """The next state in the making, while one event is handled."""
+
+    def __init__(self, state: State, moment: Moment, settings: Settings) -> None:
+        lasting = state.lasting
+        self.now_s, self.settings = moment.now_s, settings
+        self._seed, self._made = UUID(moment.seed), 0
+        self._framework_id_before = self.framework_id = lasting.framework_id
+        self.versions = Table(lasting.versions)
+        self.instances = Table(lasting.instances)
+        self.deployments = Table(lasting.deployments)
+        self.failures = Table(lasting.failures)
+        self._members = Table(state.members)
+        self._waiting = Table(state.waiting)
+        self.backoffs = Table(state.backoffs)
+        self.kills = Table(state.kills)
+        self.queue = Table(state.queue)
+        self.subscribed, self.suppressed = state.subscribed, state.suppressed
+        self.asked_for, self.revive_due = state.asked_for, state.revive_due
+        self.revive_credit_s, self.reconcile_at_s = state.revive_credit_s, state.reconcile_at_s
+        self.actions: list[Action] = []
+        self.touched: set[str] = set()
+        """Apps about whose instances something must be decided before the event is done."""
+
+    def new_uuid(self) -> str:
+        """Return an id that nothing has yet; the same seed gives the same ids in the same order."""
+        self._made += 1
+        return str(uuid5(self._seed, str(self._made)))
+
+    def pick(self) -> int:
+        """Return a number to choose by; it differs from event to event."""
+        self._made += 1
+        return uuid5(self._seed, str(self._made)).int
+
+    def app(self, app_id: str) -> RunSpec | None:
+        """Return the present version of an app."""
+        versions = self.versions.get(app_id)
+        return versions[0] if versions else None
+
+    def put_app(self, spec: RunSpec) -> None:
+        """Make `spec` the present version of its app."""
+        older = [kept for kept in self.versions.get(spec.id) or () if kept.version != spec.version]
+        self.versions.put(spec.id, (spec, *older[: MAX_VERSIONS - 1]))
+        self.touched.add(spec.id)
+
+    def drop_app(self, app_id: str) -> None:
+        """Forget an app, its versions and its past; its instances are still to be ended."""
+        self.versions.drop(app_id)
+        for table in (self.backoffs, self.failures, self.queue):
+            table.drop(app_id)
+        self.touched.add(app_id)
+
+    def members(self, app_id: str) -> list[Instance]:
+        """Return the instances of an app, oldest first."""
+        found = [self.instances[key] for key in self._members.get(app_id) or ()]
+        return sorted(found, key=lambda i: (i.since_s, i.id))
+
+    def waiting(self) -> list[Instance]:
+        """Return the instances that wait for an offer."""
+        return [self.instances[key] for key in self._waiting.result]
+
+    def put_instance(self, instance: Instance) -> None:
+        """Add or change an instance."""
+        before = self.instances.get(instance.id)
+        self.instances.put(instance.id, instance)
+        self._members.put(instance.app_id, (self._members.get(instance.app_id) or frozenset()) | {instance.id})
+        if instance.phase is Phase.SCHEDULED:
+            self._waiting.put(instance.id, instance.app_id)
+        else:
+            self._waiting.drop(instance.id)
+        self.touched.add(instance.app_id)
+        if before is None or before.phase is not instance.phase:
+            self._publish_change(instance, instance.phase.value)
+
+    def drop_instance(self, instance: Instance) -> None:
+        """Forget an instance."""
+        self.instances.drop(instance.id)
+        self._waiting.drop(instance.id)
+        left = (self._members.get(instance.app_id) or frozenset()) - {instance.id}
+        if left:
+            self._members.put(instance.app_id, left)
+        else:
+            self._members.drop(instance.app_id)
+        if instance.task is not None:
+            self.kills.drop(instance.task.id)
+        self.touched.add(instance.app_id)
+
+    def finish(self) -> tuple[State, list[Action]]:
+        """Return the next state and what to do, Save first when something that lasts has changed."""
+        lasting = Lasting(
+            self.framework_id,
+            self.versions.result,
+            self.instances.result,
+            self.deployments.result,
+            self.failures.result,
+        )
+        state = State(
+            lasting,
+            self._members.result,
+            self._waiting.result,
+            self.subscribed,
+            self.backoffs.result,
+            self.kills.result,
+            self.queue.result,
+            self.asked_for,
+            self.revive_due,
+            self.suppressed,
+            self.revive_credit_s,
+            self.reconcile_at_s,
+        )
+        save = Save(
+            {key: versions[0] if versions else None for key, versions in self.versions.changes.items()},
+            self.instances.changes,
+            self.deployments.changes,
+            self.failures.changes,
+            (self.framework_id,) if self.framework_id != self._framework_id_before else None,
+        )
+        changed = save.apps or save.instances or save.deployments or save.failures or save.framework_id
+        return state, [save, *self.actions] if changed else self.actions
+
+    def _publish_change(self, instance: Instance, condition: str) -> None:
+        fields = {
+            "instanceId": instance.id,
+            "condition": condition,
+            "runSpecId": instance.app_id,
+            "agentId": instance.task.agent_id if instance.task else None,
+            "host": instance.task.host if instance.task else None,
+            "runSpecVersion": instance.version,
+        }
+        self.actions.append(Publish("instance_changed_event", fields))

@@ -1,0 +1,167 @@
+"""What the API shows of the state: apps, tasks, deployments, the queue (marathon.md 5). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from mesos_gpu.marathon.backoff import ready_at
+from mesos_gpu.marathon.deployment import Deployment
+from mesos_gpu.marathon.instances import Instance
+from mesos_gpu.marathon.matching import Reason
+from mesos_gpu.marathon.queue_entry import QueueEntry, funnel
+from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.marathon.state import State
+from mesos_gpu.marathon.timestamps import timestamp
+
+Document = dict[str, Any]
+
+EMBEDS = frozenset({"tasks", "counts", "deployments", "readiness", "lastTaskFailure", "taskStats"})
+
+
+def embeds(asked: Collection[str]) -> frozenset[str]:
+    """Return what `?embed=` asks for, without prefixes; what we do not know is ignored."""
+    names = {name.rpartition(".")[2] for name in asked}
+    if "failures" in names:
+        names |= {"tasks", "lastTaskFailure", "deployments"}
+    if "tasks" in names:
+        names.add("deployments")
+    return frozenset(names) & EMBEDS
+
+
+def app_view(state: State, spec: RunSpec, embed: Collection[str] = ("counts", "deployments")) -> Document:
+    """Return an app with what is asked to be embedded."""
+    shown: Document = dict(spec.document)
+    instances = state.instances_of(spec.id)
+    if "counts" in embed:
+        states = [i.task.state if i.task else "TASK_STAGING" for i in instances]
+        shown |= {
+            "tasksStaged": states.count("TASK_STAGING"),
+            "tasksRunning": states.count("TASK_RUNNING"),
+            "tasksHealthy": 0,
+            "tasksUnhealthy": 0,
+        }
+    if "deployments" in embed:
+        shown["deployments"] = [{"id": deployment.id} for deployment in state.deployments_of(spec.id)]
+    if "tasks" in embed:
+        shown["tasks"] = [task_view(instance) for instance in instances]
+    if "readiness" in embed:
+        shown["readinessCheckResults"] = []
+    failure = state.lasting.failures.get(spec.id)
+    if "lastTaskFailure" in embed and failure is not None:
+        shown["lastTaskFailure"] = dict(failure)
+    return shown
+
+
+def task_view(instance: Instance, spec: RunSpec | None = None) -> Document:
+    """Return an instance as a Task; with `spec` also its service ports."""
+    task = instance.task
+    shown: Document
+    if task is None:
+        shown = {"appId": instance.app_id, "id": instance.next_task_id, "host": "unknown", "state": "TASK_STAGING"}
+        return {**shown, "role": instance.role, "version": instance.version}
+    shown = {
+        "appId": instance.app_id,
+        "id": task.id,
+        "host": task.host,
+        "state": task.state,
+        "role": instance.role,
+        "slaveId": task.agent_id,
+        "localVolumes": [],
+        "ipAddresses": [{"ipAddress": ip, "protocol": protocol} for ip, protocol in task.ip_addresses],
+    }
+    if instance.active:
+        shown |= {"ports": list(task.ports), "stagedAt": timestamp(task.staged_at_s), "version": task.version}
+        if task.started_at_s is not None:
+            shown["startedAt"] = timestamp(task.started_at_s)
+    if spec is not None:
+        shown["servicePorts"] = [d["port"] for d in spec.document.get("portDefinitions", [])]
+    for key, value in (("region", task.region), ("zone", task.zone)):
+        if value is not None:
+            shown[key] = value
+    return shown
+
+
+def deployment_view(deployment: Deployment) -> Document:
+    """Return a deployment as /v2/deployments lists it."""
+    steps = _steps(deployment)
+    current = steps[deployment.current]["actions"] if not deployment.finished else []
+    return {
+        "id": deployment.id,
+        "version": deployment.version,
+        "affectedApps": list(deployment.apps),
+        "affectedPods": [],
+        "steps": steps,
+        "currentActions": [{**action, "readinessCheckResults": []} for action in current],
+        "currentStep": min(deployment.current + 1, len(steps)),
+        "totalSteps": len(steps),
+    }
+
+
+def deployment_event(deployment: Deployment) -> Document:
+    """Return the plan and its present step, as events carry them."""
+    steps = _steps(deployment)
+    return {
+        "plan": {"id": deployment.id, "version": deployment.version, "steps": steps},
+        "currentStep": {"actions": []} if deployment.finished else steps[deployment.current],
+    }
+
+
+def queue_view(state: State, now_s: float, *, last_offers: bool = False) -> list[Document]:
+    """Return the apps that wait for offers, and why the offers so far did not do."""
+    counts: dict[str, list[Instance]] = {}
+    for instance_id, app_id in state.waiting.items():
+        counts.setdefault(app_id, []).append(state.lasting.instances[instance_id])
+    return [
+        _queued(state, spec, counts[spec.id], now_s, last_offers=last_offers)
+        for spec in state.apps()
+        if spec.id in counts
+    ]
+
+
+def _queued(state: State, spec: RunSpec, waiting: list[Instance], now_s: float, *, last_offers: bool) -> Document:
+    since_s = min(instance.since_s for instance in waiting)
+    entry = state.queue.get(spec.id) or QueueEntry(since_s)
+    left_s = max(0, round(ready_at(state.backoffs.get(spec.id), spec) - now_s))
+    summary: Document = {"processedOffersCount": entry.processed, "unusedOffersCount": entry.unused}
+    if entry.last_unused_s is not None:
+        summary["lastUnusedOfferAt"] = timestamp(entry.last_unused_s)
+    if entry.last_used_s is not None:
+        summary["lastUsedOfferAt"] = timestamp(entry.last_used_s)
+    last = [unused.reasons[0] for unused in entry.last_offers.values()]
+    summary["rejectSummaryLastOffers"] = funnel({reason: last.count(reason) for reason in Reason}, len(last))
+    summary["rejectSummaryLaunchAttempt"] = funnel(entry.rejected, sum(entry.rejected.values()))
+    shown: Document = {
+        "count": len(waiting),
+        "delay": {"timeLeftSeconds": left_s, "overdue": left_s == 0},
+        "since": timestamp(since_s),
+        "processedOffersSummary": summary,
+        "app": dict(spec.document),
+        "role": spec.document["role"],
+    }
+    if last_offers:
+        shown["lastUnusedOffers"] = [
+            {"offer": _offer(u.offer), "reason": [r.value for r in u.reasons], "timestamp": timestamp(u.at_s)}
+            for u in entry.last_offers.values()
+        ]
+    return shown
+
+
+def _offer(offer: Mapping[str, Any]) -> Document:
+    return {
+        "id": offer["id"]["value"],
+        "hostname": offer["hostname"],
+        "agentId": offer["agent_id"]["value"],
+        "resources": [
+            {key: resource[key] for key in ("name", "role", "scalar", "ranges", "set") if key in resource}
+            for resource in offer.get("resources", [])
+        ],
+        "attributes": list(offer.get("attributes", [])),
+    }
+
+
+def _steps(deployment: Deployment) -> list[Document]:
+    return [
+        {"actions": [{"action": work.value, "app": app_id} for work, app_id in step.actions]}
+        for step in deployment.steps
+    ]
