@@ -16,6 +16,9 @@ from mesos_gpu.errors import MesosGpuError, NotFound
 
 log = logging.getLogger(__name__)
 
+LAUNCH_PATIENCE_S = 5.0
+"""How long a stop waits for launches that are under way; one cut off would fail a task for nothing."""
+
 
 class Containers(Protocol):
     """What the agent asks of a containerizer; `mesos_gpu.container.Containerizer` is the real one."""
@@ -55,6 +58,7 @@ class Runner:
         self._containers, self._post = containers, post
         self.rebooted = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._launching: set[asyncio.Future[None]] = set()
 
     def launch(self, action: ev.Launch) -> None:
         """Make the sandbox and launch; then wait for the end."""
@@ -73,7 +77,9 @@ class Runner:
         self._start(self._containers.destroy(action.container_id))
 
     async def stop(self) -> None:
-        """Stop waiting; containers run on."""
+        """Let launches come to their end, then stop waiting; containers run on."""
+        if self._launching:
+            await asyncio.wait(self._launching, timeout=LAUNCH_PATIENCE_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -89,10 +95,21 @@ class Runner:
             log.error("a container's work failed", exc_info=task.exception())
 
     async def _launch(self, key: TaskKey, spec: ev.LaunchSpec) -> None:
-        sandbox = Path(spec.sandbox)
+        launching: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._launching.add(launching)
+        try:
+            launched = await self._try(key, spec)
+        finally:
+            self._launching.discard(launching)
+            launching.cancel()
+        if launched:
+            await self._wait(key, spec.container_id)
+
+    async def _try(self, key: TaskKey, spec: ev.LaunchSpec) -> bool:
+        """Launch and report; tell whether there is a container now."""
         config = ContainerConfig(
             container_id=spec.container_id,
-            sandbox=sandbox,
+            sandbox=Path(spec.sandbox),
             argv=spec.argv,
             environment=spec.environment,
             user=spec.user,
@@ -102,18 +119,18 @@ class Runner:
             image=spec.image,
         )
         try:
-            make_sandbox(sandbox, spec.user)
+            make_sandbox(config.sandbox, spec.user)
             pid = await self._containers.launch(config)
         except MesosGpuError as error:
             self._post(ev.LaunchFailed(key, str(error)))
-            return
+            return False
         except Exception as error:
             log.exception("launching %s of %s", spec.container_id, key)
             await self._containers.destroy(spec.container_id)
             self._post(ev.LaunchFailed(key, f"{type(error).__name__}: {error}"))
-            return
+            return False
         self._post(ev.Launched(key, pid))
-        await self._wait(key, spec.container_id)
+        return True
 
     async def _watch(self, action: ev.Watch) -> None:
         if action.launching and action.container_id in self._containers.containers():

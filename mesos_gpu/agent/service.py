@@ -79,8 +79,10 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             checkpoints=checkpoints,
             registration=Registration(flags["registration_backoff_factor"]),
         )
-        await endpoint.start(OperatorApi(agent, flags_as_text(flags)).make_app())
+        shown = flags_as_text(flags)
+        await endpoint.start(OperatorApi(agent, shown).make_app())
         try:
+            shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)
             await agent.recover(_compatible(found, agent.info, flags["reconfiguration_policy"]))
             checkpoints.save_boot_id(read_boot_id())

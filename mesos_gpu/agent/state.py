@@ -15,15 +15,14 @@ from mesos_gpu.agent import events as ev
 from mesos_gpu.agent import launch, verdicts
 from mesos_gpu.agent.events import Action, Event, Identity, Moment
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
+from mesos_gpu.agent.roster import Roster
 from mesos_gpu.agent.status import Verdict, container_status, make_status
 from mesos_gpu.agent.tasks import Cause, Fate, Framework, Phase, Task, next_phase
 from mesos_gpu.agent.updates import Forward, TaskKey, UpdateStreams
 from mesos_gpu.mesos.resource import Document
 
-MAX_COMPLETED_FRAMEWORKS = 50
 
-
-class AgentState:
+class AgentState(Roster):
     """Frameworks and tasks of one agent. `handle` is the only way to change it; actions are carried out in order.
 
     `new_uuid` gives the base64 text of 16 fresh bytes for each status update, `new_container_id` a fresh id.
@@ -37,27 +36,15 @@ class AgentState:
         new_uuid: Callable[[], str],
         new_container_id: Callable[[], str],
     ) -> None:
+        super().__init__()
         self.identity = identity
         self.resource_version = resource_version
-        self.frameworks: dict[str, Framework] = {}
-        self.completed: dict[str, Framework] = {}
         self.streams = UpdateStreams()
         self.drain: ev.Drain | None = None
         self.stopping: str | None = None
         self.stopped = False
         self.counts: dict[str, int] = {}
         self._new_uuid, self._new_container_id = new_uuid, new_container_id
-
-    # --- reading ------------------------------------------------------------------------------------------------
-
-    def tasks(self) -> list[Task]:
-        """Return every task that is not completely over."""
-        return [task for framework in self.frameworks.values() for task in framework.tasks.values()]
-
-    def task(self, key: TaskKey) -> Task | None:
-        """Return a task that is not completely over, or None."""
-        framework = self.frameworks.get(key.framework)
-        return None if framework is None else framework.tasks.get(key.task)
 
     @property
     def next_due_s(self) -> float | None:
@@ -134,7 +121,7 @@ class AgentState:
     def adopted(self) -> None:
         """Say that `adopt` was called for all there is: frameworks without a live task are of the past."""
         for framework in list(self.frameworks.values()):
-            self._part_from(framework)
+            self.part_from(framework)
 
     # --- from the master ----------------------------------------------------------------------------------------
 
@@ -147,7 +134,7 @@ class AgentState:
             return []
         actions: list[Action] = []
         if framework is None or framework.info != event.framework:
-            framework = self._meet(event.framework)
+            framework = self.meet(event.framework)
             if framework.checkpoint:
                 actions.append(ev.SaveFramework(framework_id, framework.info))
         refused = verdicts.refused_run(
@@ -258,7 +245,7 @@ class AgentState:
             return []
         actions: list[Action] = []
         if event.info is not None:
-            self._meet(event.info)
+            self.meet(event.info)
             if framework.checkpoint:
                 actions.append(ev.SaveFramework(event.framework, framework.info))
         return actions + self._sending(self.streams.resend(event.framework, at.mono_s))
@@ -282,7 +269,7 @@ class AgentState:
     # --- from the containers ------------------------------------------------------------------------------------
 
     def _launched(self, event: ev.Launched, at: Moment) -> list[Action]:
-        framework, task = self._known(event.key)
+        framework, task = self.both(event.key)
         task.phase, task.pid = next_phase(task.phase, Cause.LAUNCHED), event.pid
         if task.phase is Phase.CANCELLED:
             assert task.container_id is not None
@@ -292,7 +279,7 @@ class AgentState:
         return self._say(framework, task, Verdict("TASK_RUNNING"), at)
 
     def _launch_failed(self, event: ev.LaunchFailed, at: Moment) -> list[Action]:
-        framework, task = self._known(event.key)
+        framework, task = self.both(event.key)
         was = task.phase
         task.phase = next_phase(was, Cause.LAUNCH_FAILED)
         if was is Phase.CANCELLED:
@@ -301,7 +288,7 @@ class AgentState:
         return self._conclude(framework, task, verdicts.launch_failed(event.cause), at)
 
     def _ended(self, event: ev.Ended, at: Moment) -> list[Action]:
-        framework, task = self._known(event.key)
+        framework, task = self.both(event.key)
         was = task.phase
         task.phase = next_phase(was, Cause.ENDED)
         if was is Phase.CANCELLED:
@@ -309,7 +296,7 @@ class AgentState:
         return self._conclude(framework, task, verdicts.ended(framework, task, event.ending), at)
 
     def _vanished(self, event: ev.Vanished, at: Moment) -> list[Action]:
-        framework, task = self._known(event.key)
+        framework, task = self.both(event.key)
         was = task.phase
         task.phase = next_phase(was, Cause.VANISHED)
         verdict = verdicts.vanished(framework, task, was, rebooted=event.rebooted)
@@ -325,10 +312,6 @@ class AgentState:
         return actions
 
     # --- steps that several of the above take -------------------------------------------------------------------
-
-    def _known(self, key: TaskKey) -> tuple[Framework, Task]:
-        framework = self.frameworks[key.framework]
-        return framework, framework.tasks[key.task]
 
     def _conclude(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
         """Say how a task ended, or nothing when its framework is gone."""
@@ -391,28 +374,8 @@ class AgentState:
     def _remove(self, framework: Framework, task: Task) -> list[Action]:
         """Forget a task that everyone knows the end of; its framework too, when that was its last."""
         self.streams.forget(task.key)
-        framework.tasks.pop(task.key.task, None)
-        if task.container_id is not None:
-            framework.completed.append(task)
-        self._part_from(framework)
+        self.remove(framework, task)
         return self._close(task, framework)
-
-    def _meet(self, info: Document) -> Framework:
-        """Return the framework of this FrameworkInfo, new or known or once known."""
-        framework_id = info["id"]["value"]
-        framework = self.frameworks.get(framework_id) or self.completed.pop(framework_id, None)
-        if framework is None or framework.silenced:
-            framework = Framework(info)
-        # Whether it checkpoints was settled when its first task came (the master refuses a change, too).
-        framework.info = {**info, "checkpoint": framework.checkpoint}
-        self.frameworks[framework_id] = framework
-        return framework
-
-    def _part_from(self, framework: Framework) -> None:
-        if not framework.tasks and self.frameworks.pop(framework.id, None) is not None:
-            self.completed[framework.id] = framework
-            while len(self.completed) > MAX_COMPLETED_FRAMEWORKS:
-                del self.completed[next(iter(self.completed))]
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

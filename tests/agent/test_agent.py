@@ -328,6 +328,21 @@ async def test_stopped_it_leaves_tasks_running(start: Start, master: ScriptedMas
     assert running.containers.kills == []
 
 
+async def test_stopped_in_the_middle_of_a_launch_it_lets_the_launch_succeed(
+    start: Start, master: ScriptedMaster
+) -> None:
+    first = await start()
+    first.containers.launches_go_on.clear()
+    master.run(FRAMEWORK, internal())
+    await master.reaches("t1", "TASK_STARTING")
+    closing = asyncio.ensure_future(first.close())
+    await wait_for(lambda: first.containers.launched)
+    first.containers.launches_go_on.set()
+    await closing
+    await start(FakeContainerizer(gpus=4, running=first.containers.running))
+    await master.reaches("t1", "TASK_RUNNING")
+
+
 async def test_a_checkpoint_that_cannot_be_written_stops_the_agent_before_it_acts(
     start: Start, master: ScriptedMaster, tmp_path: Path
 ) -> None:

@@ -61,7 +61,7 @@ class World:
         self.container: str | None = None  # None, running, or how it ended
         self.delivered: list[dict[str, Any]] = []
         self.processes = 0
-        self.state = new_state()
+        self.state: AgentState = new_state()
         self.now = 0.0
         self.act(ev.Registered())
 
@@ -99,7 +99,7 @@ class World:
     def die(self) -> None:
         """Kill the agent and start its next process."""
         self.processes += 1
-        self.state: AgentState = new_state(1000 * self.processes)
+        self.state = new_state(1000 * self.processes)
         if self.saved:
             stood, pending = replay(
                 Run(FRAMEWORK_ID, "c0", task(), tuple(self.records), self.closed), "/s", at(self.now)

@@ -176,7 +176,7 @@ def test_a_framework_without_the_capability_is_not_told_of_killing() -> None:
 def test_the_grace_is_the_messages_else_the_tasks_else_three_seconds() -> None:
     policy = {"grace_period": {"nanoseconds": 20 * NANO}}
     for own, asked, expected in [(None, None, 3.0), (policy, None, 20.0), (policy, 7.0, 7.0)]:
-        more = {} if own is None else {"kill_policy": own}
+        more: dict[str, Any] = {} if own is None else {"kill_policy": own}
         state = running(None, task(**more))
         kills = [a for a in state.handle(ev.KillTask(key(), asked), at()) if isinstance(a, ev.Kill)]
         assert [kill.grace_s for kill in kills] == [expected]

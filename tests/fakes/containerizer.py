@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from mesos_gpu.container.config import ContainerConfig, Termination, check_config
@@ -73,7 +73,7 @@ class FakeContainerizer:
     def containers(self) -> Collection[str]:
         return frozenset(self.running)
 
-    async def usage(self, container_id: str) -> Mapping[str, Any]:
+    async def usage(self, container_id: str) -> dict[str, Any]:
         if container_id not in self.running:
             raise NotFound(container_id)
         return {"timestamp": 1.0, "mem_limit_bytes": 64 << 20}

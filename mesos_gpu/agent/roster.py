@@ -1,0 +1,56 @@
+"""Which frameworks and tasks an agent has, and remembers having had."""
+
+from __future__ import annotations
+
+from mesos_gpu.agent.tasks import Framework, Task
+from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.mesos.resource import Document
+
+MAX_COMPLETED_FRAMEWORKS = 50
+
+
+class Roster:
+    """Frameworks with tasks (`frameworks`), and the last ones whose tasks are all over (`completed`), by id."""
+
+    def __init__(self) -> None:
+        self.frameworks: dict[str, Framework] = {}
+        self.completed: dict[str, Framework] = {}
+
+    def tasks(self) -> list[Task]:
+        """Return every task that is not completely over."""
+        return [task for framework in self.frameworks.values() for task in framework.tasks.values()]
+
+    def task(self, key: TaskKey) -> Task | None:
+        """Return a task that is not completely over, or None."""
+        framework = self.frameworks.get(key.framework)
+        return None if framework is None else framework.tasks.get(key.task)
+
+    def both(self, key: TaskKey) -> tuple[Framework, Task]:
+        """Return a task that must be here, with its framework."""
+        framework = self.frameworks[key.framework]
+        return framework, framework.tasks[key.task]
+
+    def meet(self, info: Document) -> Framework:
+        """Return the framework of this FrameworkInfo, new or known or once known, with the info taken over."""
+        framework_id = info["id"]["value"]
+        framework = self.frameworks.get(framework_id) or self.completed.pop(framework_id, None)
+        if framework is None or framework.silenced:
+            framework = Framework(info)
+        # Whether it checkpoints was settled when its first task came (the master refuses a change, too).
+        framework.info = {**info, "checkpoint": framework.checkpoint}
+        self.frameworks[framework_id] = framework
+        return framework
+
+    def remove(self, framework: Framework, task: Task) -> None:
+        """Take a task off the list; its framework too, when that was its last."""
+        framework.tasks.pop(task.key.task, None)
+        if task.container_id is not None:
+            framework.completed.append(task)
+        self.part_from(framework)
+
+    def part_from(self, framework: Framework) -> None:
+        """Count a framework without tasks among the completed ones."""
+        if not framework.tasks and self.frameworks.pop(framework.id, None) is not None:
+            self.completed[framework.id] = framework
+            while len(self.completed) > MAX_COMPLETED_FRAMEWORKS:
+                del self.completed[next(iter(self.completed))]
