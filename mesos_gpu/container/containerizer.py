@@ -148,9 +148,11 @@ class Containerizer:
             pid = await self._start(container, config)
             if container.doomed:
                 raise ContainerError(f"container {container_id} was destroyed while it was launched")
-        except BaseException:
+        except BaseException as error:
             # Shielded: a caller that stops waiting must not leave half a container behind.
             await asyncio.shield(self._undo(container))
+            if isinstance(error, OSError):
+                raise ContainerError(f"container {container_id} cannot be launched: {error}") from error
             raise
         self._follow(container)
         return pid

@@ -34,17 +34,9 @@ class MountNamespace:
         await self.run(enter_private_mounts)
         await self.run(lambda: mount_host_root(self._rootfs))
 
-    async def run(self, function: Callable[[], T]) -> T:
-        """Call `function` in the thread and return its result.
-
-        A cancelled caller, too, is kept until the function has returned: what it did is then there to be undone.
-        """
-        future = asyncio.get_running_loop().run_in_executor(self._thread, function)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            await asyncio.wait([future])
-            raise
+    def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Call `function` in the thread; its result, or what it raises, is the future's."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     def close(self) -> None:
         """End the thread when it is idle."""

@@ -8,6 +8,9 @@ import signal
 from collections.abc import Collection
 from pathlib import Path
 
+EXEC_LOOKS = 1000
+"""How often to look for the command line of a process that is about to have one."""
+
 
 def read_start_time(pid: int) -> int | None:
     """Return when `pid` began, in clock ticks since boot; None when there is no such process. proc(5), `stat`.
@@ -92,11 +95,20 @@ def pids_naming(texts: Collection[str]) -> list[int]:
     wanted = {os.fsencode(text) for text in texts}
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                arguments = (entry / "cmdline").read_bytes().split(b"\0")
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if not wanted.isdisjoint(arguments):
-                found.append(int(entry.name))
+        if entry.name.isdecimal() and not wanted.isdisjoint(_arguments(entry)):
+            found.append(int(entry.name))
     return found
+
+
+def _arguments(process: Path) -> list[bytes]:
+    """Return the command line of the process whose folder in /proc this is, empty without one."""
+    for _ in range(EXEC_LOOKS):
+        try:
+            line = (process / "cmdline").read_bytes()
+            if line:
+                return line.split(b"\0")
+            (process / "exe").readlink()
+        except OSError:  # it is gone, or a zombie or kernel thread, which run no program
+            return []
+        os.sched_yield()  # in the midst of exec, the old command line is gone and the new one not there
+    return []

@@ -266,6 +266,18 @@ async def test_the_runtimes_refusal_is_in_the_error_and_nothing_is_left(box: Box
     assert containerizer.containers() == frozenset()
 
 
+async def test_what_the_system_refuses_is_a_container_error_and_nothing_is_left(
+    box: Box, containerizer: Containerizer
+) -> None:
+    (box.folder / "run" / "bundles").write_text("in the way")
+    with pytest.raises(ContainerError, match=r"cannot be launched: .*bundles"):
+        await containerizer.launch(box.config("c", "true", gpus=1))
+    assert box.isolator.free == 4
+    (box.folder / "run" / "bundles").unlink()
+    await containerizer.launch(box.config("c", "true"))
+    await containerizer.wait("c")
+
+
 async def test_a_command_that_is_not_there_ends_with_127(box: Box, containerizer: Containerizer) -> None:
     await containerizer.launch(box.config("c", "no-such-command"))
     assert (await containerizer.wait("c")).exit_code == 127

@@ -63,16 +63,18 @@ class Conmon:
         self._exits.mkdir(exist_ok=True)
         told, tell = os.pipe()
         try:
+            spawning = self._mounts.run(lambda: self._spawn(container_id, bundle, stdout, stderr, tell))
             try:
-                conmon = await self._mounts.run(lambda: self._spawn(container_id, bundle, stdout, stderr, tell))
+                conmon = await asyncio.shield(spawning)
+            except asyncio.CancelledError:
+                await _end(await spawning)
+                raise
             finally:
                 os.close(tell)
             try:
                 pid = await self._hear(told, bundle)
             except BaseException:
-                conmon.kill()  # and the kernel kills the runtime with it
-                await asyncio.shield(conmon.wait())
-                conmon.close()
+                await asyncio.shield(_end(conmon))
                 raise
         finally:
             os.close(told)
@@ -144,3 +146,10 @@ class Conmon:
         later, overrides. Measured with crun: 8.2 ms instead of 11.2.
         """
         return (*self._runtime.arguments(bundle), "run", "--detach", "--pid-file")
+
+
+async def _end(conmon: Process) -> None:
+    """Kill a conmon; the kernel kills the runtime that it has started with it."""
+    conmon.kill()
+    await conmon.wait()
+    conmon.close()
