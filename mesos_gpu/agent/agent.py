@@ -168,7 +168,6 @@ class Agent:
                 self._link.pong(incoming.sender)
                 self._registration(Cause.PINGED if incoming.connected else Cause.PINGED_AS_STRANGER)
             case LinkBroke():
-                log.warning("the connection to the master broke")
                 self._registration(Cause.LINK_BROKE)
             case KeepResources():
                 self.resources_kept = incoming.resources
