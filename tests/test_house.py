@@ -47,8 +47,9 @@ def test_the_packages_ship_what_they_read() -> None:
 
 
 def test_each_service_program_has_its_flags_written_down() -> None:
-    from mesos_gpu.agent.flags import FLAGS as AGENT
     from mesos_gpu.marathon.flags import FLAGS as MARATHON
+
+    from mesos_gpu.agent.flags import FLAGS as AGENT
     from mesos_gpu.master.flags import FLAGS as MASTER
 
     text = (ROOT / "docs" / "flags.md").read_text()
