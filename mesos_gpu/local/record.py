@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 FILE = "box.json"
+PORTS_FILE = "ports.json"
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -55,13 +56,28 @@ class Records:
 
     def write(self, box: Box) -> None:
         """Replace the note, whole or not at all."""
-        temporary = self.work_dir / f".{FILE}.{os.getpid()}"
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(box)))
-        temporary.replace(self.work_dir / FILE)
+        self._replace(FILE, msgspec.json.format(msgspec.json.encode(box)))
 
     def remove(self) -> None:
-        """Forget the box; nothing happens when there is no note."""
+        """Forget the box, but not its ports; nothing happens when there is no note."""
         (self.work_dir / FILE).unlink(missing_ok=True)
+
+    def ports(self) -> dict[str, int]:
+        """Return the port that each service had last, by name. An agent whose tasks run on must have it again."""
+        try:
+            return msgspec.json.decode((self.work_dir / PORTS_FILE).read_bytes(), type=dict[str, int])
+        except (OSError, msgspec.DecodeError):
+            return {}
+
+    def write_ports(self, box: Box) -> None:
+        """Remember the ports of a box for its next start."""
+        ports = {name: int(service.url.rpartition(":")[2]) for name, service in box.services().items()}
+        self._replace(PORTS_FILE, msgspec.json.encode(ports))
+
+    def _replace(self, name: str, data: bytes) -> None:
+        temporary = self.work_dir / f".{name}.{os.getpid()}"
+        temporary.write_bytes(data)
+        temporary.replace(self.work_dir / name)
 
 
 def start_time(pid: int) -> int:

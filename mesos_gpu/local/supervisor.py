@@ -8,8 +8,10 @@ import logging
 import os
 import shutil
 import signal
+import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -100,10 +102,14 @@ class Supervisor:
         await asyncio.gather(marathon.start(at), *(agent.start(at) for agent in agents))
         box = self._box()
         self._records.write(box)
+        self._records.write_ports(box)
         return box, gpus
 
     def _service(self, spec: plan.ServiceSpec) -> ServiceProcess:
         work_dir = self._options.work_dir
+        last = self._records.ports().get(spec.name, 0)
+        if spec.port == 0 and last and _is_free(last):
+            spec = replace(spec, port=last)
         service = ServiceProcess(
             spec, work_dir / "run", work_dir / "log" / f"{spec.name}.log", lambda: self._records.write(self._box())
         )
@@ -140,6 +146,16 @@ def choose_gpus(options: UpOptions) -> GpuChoice:
     if driver.kind == "nvml" and (found or asked == "nvml"):
         return GpuChoice("nvml", found)
     return GpuChoice("simulated", chosen_because="no NVIDIA driver answers on this machine")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((plan.LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 def _remove_runtime_dir(folder: Path) -> None:

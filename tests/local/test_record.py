@@ -35,3 +35,12 @@ def test_a_process_is_known_by_its_start_time() -> None:
     begun = start_time(child.pid)
     child.wait()
     assert not is_alive(child.pid, begun)
+
+
+def test_ports_are_remembered_after_the_box_is_forgotten(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    assert records.ports() == {}
+    master, agent = Service("http://127.0.0.1:5050", 7, 8), Service("http://127.0.0.1:5051", 9, 10)
+    records.write_ports(Box(1, 2, master, [agent], Service("http://127.0.0.1:8080", 11, 12)))
+    records.remove()
+    assert records.ports() == {"master": 5050, "agent1": 5051, "marathon": 8080}
