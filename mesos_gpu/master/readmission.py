@@ -73,9 +73,8 @@ def _same_machine(agent: Agent, report: Report) -> bool:
 
 def _refresh(state: MasterState, agent: Agent, report: Report) -> list[Action]:
     info, total = described(report, agent.id)
-    changed = total != agent.total or report.resource_version_uuid != agent.resource_version_uuid
-    # Offers made of what the agent had before are worth nothing now.
-    actions = state.rescind_all(agent) if changed else []
+    # Offers were made of what we thought it had; it may have less, or run more than we know.
+    actions = state.rescind_all(agent)
     agent.info, agent.total, agent.pid = info, total, report.pid
     agent.version, agent.capabilities, agent.checkpoint = report.version, report.capabilities, report.checkpoint
     agent.resource_version_uuid = report.resource_version_uuid

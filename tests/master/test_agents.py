@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mesos_gpu.master import agents, readmission, subscriptions, updates
+from mesos_gpu.master.actions import (
+    Action,
+    AgentRegistered,
+    AgentReregistered,
+    ForgetAgent,
+    KillTask,
+    ObserveAgent,
+    SaveRegistry,
+    ShutdownAgent,
+    ShutdownFramework,
+    UpdateFramework,
+    Warn,
+)
+from mesos_gpu.master.model import Agent, Framework, KnownAgent
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+from tests.master.build import (
+    GPU_AGENT,
+    MASTER_ID,
+    NOW,
+    OTHER_UUID,
+    add_agent,
+    add_framework,
+    check_books,
+    events,
+    framework_info,
+    later,
+    launch,
+    new_state,
+    offers,
+    report,
+    status,
+    statuses,
+    task_info,
+)
+
+ID = f"{MASTER_ID}-S0"
+OF_BEFORE = framework_info(id={"value": "f"})
+
+
+@pytest.fixture
+def state() -> MasterState:
+    return new_state()
+
+
+def kinds(actions: list[Action]) -> list[str]:
+    return [type(action).__name__ for action in actions]
+
+
+def task_document(framework_id: str, task_id: str = "t", state: str = "TASK_RUNNING", gpus: int = 1) -> Document:
+    resources = Resources.parse(f"cpus:0.1;mem:32;gpus:{gpus}").allocated("*").to_json(refined=True)
+    return {
+        "name": task_id,
+        "task_id": {"value": task_id},
+        "framework_id": {"value": framework_id},
+        "agent_id": {"value": ID},
+        "state": state,
+        "resources": resources,
+    }
+
+
+def with_task(state: MasterState, **info: Any) -> tuple[Agent, Framework]:
+    agent, framework = add_agent(state), add_framework(state, **info)
+    [offer] = offers(state)
+    launch(state, offer, task_info(agent))
+    return agent, framework
+
+
+def back(state: MasterState, *tasks: Document, frameworks: list[Document] | None = None, **more: Any) -> list[Action]:
+    infos = [framework.info for framework in state.frameworks.values()] if frameworks is None else frameworks
+    again = report(agent_id=ID, tasks=tasks, frameworks=infos, **more)
+    return readmission.reregister(state, again, later(1))
+
+
+def test_an_agent_hears_its_id_after_it_is_on_disk(state: MasterState) -> None:
+    actions = agents.register(state, report(), NOW)
+    assert kinds(actions) == ["SaveRegistry", "ObserveAgent", "AgentRegistered"]
+    assert actions[1:] == [ObserveAgent(ID), AgentRegistered(ID)]
+    assert isinstance(actions[0], SaveRegistry)
+    assert [agent["info"]["id"]["value"] for agent in actions[0].document["agents"]] == [ID]
+    assert state.agents[ID].total == Resources.parse(GPU_AGENT)
+
+
+def test_asked_again_before_our_answer_it_has_the_same_id(state: MasterState) -> None:
+    add_agent(state)
+    assert agents.register(state, report(), NOW) == [AgentRegistered(ID)]
+
+
+@pytest.mark.parametrize("version", ["0.28.0", "", "new", "1"])
+def test_agents_that_are_too_old_get_no_answer(state: MasterState, version: str) -> None:
+    [warning] = agents.register(state, report(version=version), NOW)
+    assert isinstance(warning, Warn)
+    assert not state.agents
+
+
+def test_an_agent_that_forgot_its_id_takes_the_place_of_the_old_one(state: MasterState) -> None:
+    agent, _ = with_task(state)
+    agents.exited(state, agent.pid, NOW)
+    actions = agents.register(state, report(), NOW)
+    assert [s["state"] for s in statuses(actions)] == ["TASK_LOST"]
+    assert list(state.agents) == [f"{MASTER_ID}-S1"]
+    assert ForgetAgent(ID) in actions
+    check_books(state)
+
+
+def test_a_broken_link_takes_back_offers_and_keeps_checkpointed_tasks(state: MasterState) -> None:
+    agent, framework = with_task(state)
+    state.filters.forget_framework(framework.id)
+    offers(state)
+    actions = agents.exited(state, agent.pid, NOW)
+    assert kinds(actions) == ["SendEvent"]
+    assert len(events(actions, "RESCIND")) == 1
+    assert "t" in framework.tasks
+    assert not offers(state)
+    check_books(state)
+
+
+def test_a_broken_link_ends_the_tasks_of_frameworks_that_do_not_checkpoint(state: MasterState) -> None:
+    agent, framework = with_task(state, checkpoint=False)
+    [lost] = statuses(agents.exited(state, agent.pid, NOW))
+    assert (lost["state"], lost["reason"]) == ("TASK_LOST", "REASON_AGENT_DISCONNECTED")
+    assert not framework.tasks
+    check_books(state)
+
+
+def test_it_comes_back_with_its_tasks(state: MasterState) -> None:
+    agent, framework = with_task(state)
+    agents.exited(state, agent.pid, NOW)
+    actions = back(state, task_document(framework.id))
+    assert AgentReregistered(ID, []) in actions
+    assert UpdateFramework(ID, framework.info) in actions
+    assert kinds(actions).index("SaveRegistry") < kinds(actions).index("AgentReregistered")
+    assert not statuses(actions)
+    assert agent.connected
+    assert framework.tasks["t"].state == "TASK_RUNNING"
+    check_books(state)
+
+
+def test_a_task_it_does_not_list_is_named_to_it(state: MasterState) -> None:
+    agent, framework = with_task(state)
+    agents.exited(state, agent.pid, NOW)
+    [answer] = [action for action in back(state) if isinstance(action, AgentReregistered)]
+    [missing] = answer.reconciliations
+    assert missing["framework_id"] == {"value": framework.id}
+    assert [s["task_id"]["value"] for s in missing["statuses"]] == ["t"]
+    assert "t" in framework.tasks, "its answer ends the task"
+
+
+def test_a_task_that_ended_meanwhile_frees_its_gpus_at_once(state: MasterState) -> None:
+    agent, framework = with_task(state)
+    agents.exited(state, agent.pid, NOW)
+    back(state, task_document(framework.id, state="TASK_FINISHED"))
+    assert agent.free == agent.total
+    assert "t" in framework.tasks
+    check_books(state)
+
+
+def test_kills_that_it_missed_are_repeated(state: MasterState) -> None:
+    agent, framework = with_task(state)
+    agents.exited(state, agent.pid, NOW)
+    assert not updates.kill(state, framework, {"task_id": {"value": "t"}}, NOW)
+    assert KillTask(ID, framework.id, "t", None) in back(state, task_document(framework.id))
+
+
+def test_offers_made_before_its_restart_are_taken_back(state: MasterState) -> None:
+    agent = add_agent(state)
+    add_framework(state)
+    offers(state)
+    actions = back(state, resource_version_uuid=OTHER_UUID)
+    assert len(events(actions, "RESCIND")) == 1
+    assert agent.resource_version_uuid == OTHER_UUID
+    check_books(state)
+
+
+def test_another_machine_may_not_take_its_id(state: MasterState) -> None:
+    add_agent(state)
+    [refused] = back(state, hostname="elsewhere")
+    assert isinstance(refused, ShutdownAgent)
+
+
+def test_two_agents_do_not_live_at_one_address(state: MasterState) -> None:
+    add_agent(state)
+    other = report(agent_id=f"{MASTER_ID}-S9")
+    actions = readmission.reregister(state, other, NOW)
+    assert ForgetAgent(ID) in actions
+    assert list(state.agents) == [f"{MASTER_ID}-S9"]
+    assert ID in state.unreachable
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {
+            "tasks": [task_document("f") | {"agent_id": {"value": "S9"}}],
+            "frameworks": [OF_BEFORE],
+        },
+        {"tasks": [task_document("f")], "frameworks": []},
+        {"frameworks": [OF_BEFORE, OF_BEFORE]},
+    ],
+)
+def test_reports_that_contradict_themselves_get_no_answer(state: MasterState, wrong: dict[str, Any]) -> None:
+    [warning] = readmission.reregister(state, report(agent_id=ID, **wrong), NOW)
+    assert isinstance(warning, Warn)
+    assert not state.agents
+
+
+@pytest.mark.parametrize(("capabilities", "expected"), [("", "TASK_LOST"), ("PARTITION_AWARE", "TASK_UNREACHABLE")])
+def test_an_agent_that_does_not_answer_is_unreachable_and_may_return(
+    state: MasterState, capabilities: str, expected: str
+) -> None:
+    agent, framework = with_task(state, capabilities=f"GPU_RESOURCES {capabilities}")
+    state.filters.forget_framework(framework.id)
+    offers(state)
+    actions = agents.unreachable(state, agent.id, NOW)
+    assert [event["type"] for event in events(actions)] == ["RESCIND", "UPDATE", "FAILURE"]
+    assert kinds(actions).index("SaveRegistry") < kinds(actions).index("ForgetAgent")
+    [told] = statuses(actions)
+    assert (told["state"], told["reason"]) == (expected, "REASON_AGENT_REMOVED")
+    assert "uuid" not in told
+    assert framework.unreachable["t"].state == expected
+    [event] = events(actions, "FAILURE")
+    assert event == {"agent_id": {"value": agent.id}}
+    [told] = statuses(back(state, task_document(framework.id)))
+    assert (told["state"], told["reason"]) == ("TASK_RUNNING", "REASON_AGENT_REREGISTERED")
+    assert not framework.unreachable
+    assert framework.tasks["t"].held
+    check_books(state)
+
+
+def test_tasks_of_a_framework_removed_meanwhile_are_shut_down(state: MasterState) -> None:
+    agent, framework = with_task(state)
+    agents.unreachable(state, agent.id, NOW)
+    info = framework.info
+    subscriptions.remove_framework(state, framework, NOW)
+    actions = back(state, task_document(framework.id), frameworks=[info])
+    assert ShutdownFramework(ID, framework.id) in actions
+    assert not state.agents[ID].tasks
+    check_books(state)
+
+
+def test_after_a_restart_of_the_master_agents_bring_their_frameworks_and_tasks(state: MasterState) -> None:
+    state.recovered = {ID: KnownAgent(report(agent_id=ID).info, "slave(1)@127.0.0.1:5051")}
+    info = framework_info(id={"value": "before"})
+    actions = back(state, task_document("before"), frameworks=[info])
+    assert AgentReregistered(ID, []) in actions
+    assert not state.recovered
+    framework = state.frameworks["before"]
+    assert framework.recovered
+    assert framework.tasks["t"].state == "TASK_RUNNING"
+    assert state.agents[ID].used_total.gpus == 1
+    subscriptions.subscribe(state, "s", {"framework_info": info}, NOW)
+    assert (framework.recovered, framework.connected) == (False, True)
+    told = status(state.agents[ID], "t", "TASK_FINISHED")
+    assert statuses(updates.status_update(state, ID, "before", told, "TASK_FINISHED")) == [told]
+    check_books(state)
+
+
+def test_agents_that_never_come_back_after_a_restart_are_unreachable(state: MasterState) -> None:
+    state.recovered = {ID: KnownAgent(report(agent_id=ID).info, "slave(1)@127.0.0.1:5051")}
+    [save] = agents.recovery_ended(state, NOW)
+    assert isinstance(save, SaveRegistry)
+    assert save.document["agents"][0]["unreachable_since_s"] == NOW.wall_s
+    assert ID in state.unreachable
+    assert agents.recovery_ended(state, NOW) == []
+
+
+def test_a_new_agent_at_a_known_address_ends_the_wait_for_the_old_one(state: MasterState) -> None:
+    state.recovered = {"old": KnownAgent(report(agent_id="old").info, "slave(1)@127.0.0.1:5051")}
+    agents.register(state, report(), NOW)
+    assert not state.recovered
+
+
+def test_an_agent_may_leave_and_only_it_can_say_so(state: MasterState) -> None:
+    agent, framework = with_task(state, capabilities="GPU_RESOURCES PARTITION_AWARE")
+    [warning] = agents.unregister(state, agent.id, "slave(1)@127.0.0.1:9", NOW)
+    assert isinstance(warning, Warn)
+    actions = agents.unregister(state, agent.id, agent.pid, NOW)
+    [gone] = statuses(actions)
+    assert (gone["state"], gone["reason"]) == ("TASK_GONE", "REASON_AGENT_REMOVED")
+    assert not state.agents
+    assert not framework.tasks
+    assert isinstance(actions[-1], SaveRegistry)
+    assert actions[-1].document["agents"] == []
+
+
+def test_an_agents_newer_resource_version_is_the_one_that_tasks_name(state: MasterState) -> None:
+    agent = add_agent(state)
+    agents.updated(state, agent.id, agent.pid, OTHER_UUID)
+    agents.updated(state, agent.id, "slave(1)@127.0.0.1:9", "x")
+    agents.updated(state, agent.id, agent.pid, None)
+    assert agent.resource_version_uuid == OTHER_UUID

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.master.allocator import (
+    Allocation,
+    Client,
+    Rules,
+    Supply,
+    admits,
+    allocatable,
+    allocate,
+    available,
+    dominant_share,
+    quantities,
+)
+from mesos_gpu.mesos.resources import Resources
+from tests.master.build import RULES
+
+R = Resources.parse
+
+
+def supply(agent_id: str, text: str, free: str | None = None) -> Supply:
+    return Supply(agent_id, R(text), R(text if free is None else free))
+
+
+def run(
+    supplies: list[Supply],
+    clients: list[Client],
+    held: dict[tuple[str, str], Resources] | None = None,
+    rules: Rules = RULES,
+    refused: Callable[[Client, str, Resources], bool] = lambda client, agent_id, candidate: False,
+) -> list[Allocation]:
+    total = Resources()
+    for one in supplies:
+        total = total + one.total
+    return allocate(supplies, clients, held or {}, total, rules, refused)
+
+
+def given_to(allocations: list[Allocation]) -> list[tuple[str, str]]:
+    return [(allocation.client.framework_id, allocation.agent_id) for allocation in allocations]
+
+
+PLAIN, GPU = supply("plain", "cpus:2;mem:2048"), supply("gpu", "cpus:2;mem:2048;gpus:4")
+CAPABLE, OTHER = Client("capable", "a", gpu_resources=True), Client("other", "b", gpu_resources=False)
+
+
+@pytest.mark.parametrize(
+    ("filtering", "clients", "expected"),
+    [
+        (True, [CAPABLE], [("capable", "plain"), ("capable", "gpu")]),
+        (True, [OTHER], [("other", "plain")]),
+        (False, [OTHER], [("other", "plain"), ("other", "gpu")]),
+    ],
+)
+def test_machines_with_gpus_are_for_capable_frameworks_unless_the_filter_is_off(
+    filtering: bool, clients: list[Client], expected: list[tuple[str, str]]
+) -> None:
+    rules = Rules(filter_gpu_resources=filtering, min_allocatable=RULES.min_allocatable)
+    assert given_to(run([PLAIN, GPU], clients, rules=rules)) == expected
+
+
+def test_a_machine_whose_gpus_are_all_in_use_is_still_for_capable_frameworks_only() -> None:
+    busy = supply("gpu", "cpus:2;mem:2048;gpus:4", free="cpus:2;mem:2048")
+    assert not run([busy], [OTHER])
+    assert given_to(run([busy], [CAPABLE])) == [("capable", "gpu")]
+
+
+def test_gpus_do_not_count_for_fairness_when_excluded() -> None:
+    # a has all GPUs and a quarter of the rest; b has three quarters: a's turn, although it has 100 % of the GPUs.
+    held = {("a", "a"): R("cpus:1;mem:1024;gpus:1"), ("b", "b"): R("cpus:3;mem:3072")}
+    supplies = [
+        supply("s1", "cpus:2;mem:2048;gpus:1", free="cpus:1;mem:1024"),
+        supply("s2", "cpus:4;mem:4096", free=""),
+    ]
+    clients = [Client("a", "a"), Client("b", "b")]
+    assert given_to(run(supplies, clients, held)) == [("a", "s1")]
+    counted = Rules(excluded_names=frozenset(), min_allocatable=RULES.min_allocatable)
+    assert given_to(run(supplies, clients, held, rules=counted)) == [("b", "s1")]
+
+
+def test_machines_go_round_among_roles_and_among_the_frameworks_of_a_role() -> None:
+    supplies = [supply(f"s{n}", "cpus:1;mem:100") for n in range(4)]
+    clients = [Client("a1", "a"), Client("a2", "a"), Client("b1", "b")]
+    assert given_to(run(supplies, clients)) == [("a1", "s0"), ("b1", "s1"), ("a2", "s2"), ("b1", "s3")]
+
+
+def test_the_whole_of_what_is_free_goes_into_one_offer() -> None:
+    [allocation] = run([GPU], [CAPABLE, Client("second", "a")])
+    assert allocation.resources == GPU.free
+
+
+def test_who_refused_is_passed_over() -> None:
+    clients = [Client("a", "r"), Client("b", "r")]
+    allocations = run([PLAIN], clients, refused=lambda client, agent_id, candidate: client.framework_id == "a")
+    assert given_to(allocations) == [("b", "plain")]
+
+
+def test_reserved_resources_are_for_their_role_and_below() -> None:
+    free = R("cpus:1;gpus(ml):2;cpus(web):1")
+    assert available(free, "ml") == R("cpus:1;gpus(ml):2")
+    assert available(free, "ml/train") == R("cpus:1;gpus(ml):2")
+    assert available(free, "mlx") == R("cpus:1")
+
+
+def test_one_machine_is_shared_when_parts_are_reserved() -> None:
+    both = supply("s", "cpus:1;mem:100;cpus(ml):1;mem(ml):100")
+    allocations = run([both], [Client("any", "*"), Client("m", "ml")])
+    assert sum((a.resources.milli("cpus") for a in allocations), 0) == 2000
+    assert {a.client.framework_id for a in allocations} == {"any", "m"}
+
+
+@pytest.mark.parametrize(
+    ("text", "worth"),
+    [
+        ("gpus:1", True),
+        ("gpus(ml):1", True),
+        ("cpus:0.01", True),
+        ("mem:32", True),
+        ("mem:31.9", False),
+        ("cpus:0.009", False),
+        ("ports:[1-2]", False),
+        ("", False),
+    ],
+)
+def test_lone_gpus_are_worth_an_offer(text: str, worth: bool) -> None:
+    assert allocatable(R(text), RULES.min_allocatable) == worth
+
+
+def test_without_minimums_anything_is_worth_an_offer() -> None:
+    assert allocatable(R("ports:[1-2]"), ())
+
+
+def test_agents_without_a_capability_are_not_for_those_who_need_it() -> None:
+    old = Supply("old", R("cpus:1"), R("cpus:1"), multi_role=False, hierarchical_role=False)
+    assert not admits(old, Client("f", "a", multi_role=True), RULES)
+    assert not admits(old, Client("f", "a/b"), RULES)
+    assert admits(old, Client("f", "a"), RULES)
+
+
+def test_the_dominant_share_is_the_largest_of_what_counts() -> None:
+    total = quantities(R("cpus:4;mem:100;gpus:1;ports:[1-9]"))
+    assert dominant_share(quantities(R("cpus:1;mem:50;gpus:1")), total, frozenset({"gpus"})) == 0.5
+    assert dominant_share(quantities(R("cpus:1;gpus:1")), total, frozenset()) == 1.0
+    assert dominant_share({}, {}, frozenset()) == 0.0
+
+
+_amounts = st.builds(
+    lambda cpus, gpus, reserved: f"cpus:{cpus};mem:{cpus * 64};gpus:{gpus};cpus(a):{reserved}",
+    st.integers(0, 4),
+    st.integers(0, 3),
+    st.integers(0, 2),
+)
+
+
+@given(
+    st.lists(_amounts, max_size=5),
+    st.lists(st.tuples(st.sampled_from("fgh"), st.sampled_from(["*", "a", "a/b", "c"]), st.booleans()), max_size=6),
+    st.booleans(),
+)
+def test_nothing_is_given_twice_and_nobody_gets_what_is_not_for_it(
+    amounts: list[str], wanting: list[tuple[str, str, bool]], filtering: bool
+) -> None:
+    rules = Rules(filtering, RULES.excluded_names, RULES.min_allocatable)
+    supplies = [supply(f"s{index}", text) for index, text in enumerate(amounts)]
+    clients = [Client(framework_id, role, gpu_resources=capable) for framework_id, role, capable in wanting]
+    left = {one.agent_id: one.free for one in supplies}
+    for allocation in run(supplies, clients, rules=rules):
+        one = next(s for s in supplies if s.agent_id == allocation.agent_id)
+        assert left[one.agent_id].contains(allocation.resources)
+        left[one.agent_id] = left[one.agent_id] - allocation.resources
+        assert allocation.resources == available(allocation.resources, allocation.client.role)
+        assert allocatable(allocation.resources, rules.min_allocatable)
+        assert allocation.client.gpu_resources or not filtering or not one.total.gpus
+    for one in supplies:
+        for client in clients:
+            rest = available(left[one.agent_id], client.role)
+            assert not (admits(one, client, rules) and allocatable(rest, rules.min_allocatable)), "left lying"

@@ -1,0 +1,276 @@
+"""Any history of frameworks, agents and tasks: nothing is offered or used twice, nothing is lost."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from mesos_gpu.master import agents, launching, offering, readmission, subscriptions, updates
+from mesos_gpu.master.actions import Action, RunTask, SaveRegistry, SendEvent, ShutdownFramework
+from mesos_gpu.master.model import Framework, KnownAgent, Now, Task
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.tasks import is_terminal
+from tests.master.build import NOW, UUID, check_books, framework_info, new_state, report, resources_of, status
+
+SIZES = ["cpus:2;mem:128;gpus:4", "cpus:2;mem:128", "cpus:1;mem:64;gpus(ml):2"]
+BAD = [None, None, None, "gpus:0.5", "cpus:9"]
+ENDS = ["TASK_FINISHED", "TASK_FAILED", "TASK_KILLED"]
+ports = st.integers(5051, 5052)
+names = st.sampled_from(["plain", "gpu", "ml"])
+often = st.integers(0, 9).map(lambda n: n != 9)
+seldom = st.integers(0, 9).map(lambda n: n == 9)
+
+
+class Histories(RuleBasedStateMachine):
+    """A master among agents (by port) that run what it sends them, and schedulers that come and go."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.state: MasterState = new_state()
+        self.seconds = 0.0
+        self.made = 0
+        # What is true on the agents, whatever the master believes: id and tasks by port.
+        self.ids: dict[int, str] = {}
+        self.sizes: dict[int, str] = {}
+        self.running: dict[int, dict[tuple[str, str], Document]] = {}
+        self.infos: dict[str, Document] = {}
+        self.register(5051, SIZES[0])
+        self.register(5052, SIZES[2])
+
+    @property
+    def now(self) -> Now:
+        self.seconds += 0.1
+        return Now(NOW.wall_s + self.seconds, NOW.monotonic_s + self.seconds)
+
+    def does(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, RunTask):
+                port = next(port for port, agent_id in self.ids.items() if agent_id == action.agent_id)
+                framework_id = action.framework_info["id"]["value"]
+                self.infos[framework_id] = action.framework_info
+                document = launching.new_task(self.state.frameworks[framework_id], action.task).document
+                self.running[port][(framework_id, action.task["task_id"]["value"])] = dict(document)
+            if isinstance(action, ShutdownFramework):
+                self.forget(action.framework_id, action.agent_id)
+            assert not isinstance(action, SendEvent) or self.is_open(action)
+
+    def forget(self, framework_id: str, agent_id: str) -> None:
+        """The agent ends all of a framework, and says nothing."""
+        for port, tasks in self.running.items():
+            for key in [key for key in tasks if key[0] == framework_id and self.ids[port] == agent_id]:
+                del tasks[key]
+
+    def is_open(self, action: SendEvent) -> bool:
+        current = {framework.stream_id for framework in self.state.frameworks.values()}
+        return action.stream_id in current or action.event["type"] == "ERROR"
+
+    def framework(self, name: str) -> Framework | None:
+        """The connected framework of that name, subscribed now if there is none."""
+        if not any(f.name == name and f.connected for f in self.state.frameworks.values()):
+            self.subscribe(name, back=True, checkpoint=True)
+        return next((f for f in self.state.frameworks.values() if f.name == name and f.connected), None)
+
+    @rule(name=names, back=st.booleans(), checkpoint=st.booleans())
+    def subscribe(self, name: str, back: bool, checkpoint: bool) -> None:
+        self.made += 1
+        stream_id = f"s{self.made}"
+        info = framework_info(name, capabilities="" if name == "plain" else "GPU_RESOURCES", checkpoint=checkpoint)
+        info |= {"role": "ml"} if name == "ml" else {}
+        known = [f for f in self.state.frameworks.values() if f.name == name]
+        if back and known:
+            info["id"] = {"value": known[0].id}
+        self.does(subscriptions.subscribe(self.state, stream_id, {"framework_info": info}, self.now))
+
+    @rule(name=names, expire=st.booleans(), really=seldom)
+    def hang_up(self, name: str, expire: bool, really: bool) -> None:
+        framework = self.framework(name)
+        if framework is None or framework.stream_id is None or not really:
+            return
+        self.does(subscriptions.disconnected(self.state, framework.stream_id, self.now))
+        if expire:
+            self.does(subscriptions.failover_expired(self.state, framework.id, framework.epoch, self.now))
+
+    @rule(name=names, really=seldom)
+    def remove_framework(self, name: str, really: bool) -> None:
+        framework = self.framework(name)
+        if framework is not None and really:
+            self.does(subscriptions.remove_framework(self.state, framework, self.now))
+
+    @rule()
+    def allocate(self) -> None:
+        self.does(offering.offer_resources(self.state, self.now))
+
+    @rule()
+    def wait(self) -> None:
+        self.seconds += 6
+        self.does(offering.tick(self.state, self.now))
+
+    @rule(name=names, count=st.integers(1, 3), bad=st.sampled_from(BAD), pick=st.integers(0, 9))
+    def accept(self, name: str, count: int, bad: str | None, pick: int) -> None:
+        framework = self.framework(name)
+        if framework is None:
+            return
+        if not framework.offers:
+            for other in ["plain", "gpu", "ml"]:
+                self.decline(other, refuse=5.0)
+            self.revive(name)
+            self.allocate()
+        for offer in list(framework.offers.values())[pick % 2 : pick % 2 + 1]:
+            tasks = [self.task(offer.agent_id, part) for part in parts_of(offer.resources, count)]
+            tasks += [] if bad is None else [self.task(offer.agent_id, resources_of(bad))]
+            tasks += tasks[:1] if pick == 9 else []
+            operation = {"type": "LAUNCH", "launch": {"task_infos": tasks}}
+            body = {"offer_ids": [{"value": offer.id}], "operations": [operation]}
+            self.does(launching.accept(self.state, framework, body, self.now))
+
+    def task(self, agent_id: str, resources: list[Document]) -> Document:
+        self.made += 1
+        return {
+            "name": "t",
+            "task_id": {"value": f"t{self.made}"},
+            "agent_id": {"value": agent_id},
+            "resources": resources,
+            "command": {"value": "true"},
+        }
+
+    @rule(name=names, refuse=st.sampled_from([0.0, 1.0, 5.0]))
+    def decline(self, name: str, refuse: float) -> None:
+        framework = self.framework(name)
+        if framework is not None:
+            ids = [{"value": offer_id} for offer_id in framework.offers]
+            body = {"offer_ids": ids, "filters": {"refuse_seconds": refuse}}
+            self.does(launching.decline(self.state, framework, body, self.now))
+
+    @rule(name=names)
+    def revive(self, name: str) -> None:
+        framework = self.framework(name)
+        if framework is not None:
+            self.does(subscriptions.revive(self.state, framework, []))
+
+    @rule(port=ports, size=st.sampled_from(SIZES))
+    def register_anew(self, port: int, size: str) -> None:
+        self.register(port, size)
+
+    def register(self, port: int, size: str) -> None:
+        before = set(self.state.agents)
+        self.does(agents.register(self.state, report(size, port=port), self.now))
+        for agent_id in set(self.state.agents) - before:
+            self.ids[port], self.running[port], self.sizes[port] = agent_id, {}, size
+
+    @rule(port=ports, really=seldom)
+    def break_link(self, port: int, really: bool) -> None:
+        if really:
+            self.does(agents.exited(self.state, f"slave(1)@127.0.0.1:{port}", self.now))
+
+    @rule(port=ports, really=seldom)
+    def fall_silent(self, port: int, really: bool) -> None:
+        if port in self.ids and really:
+            self.does(agents.unreachable(self.state, self.ids[port], self.now))
+
+    @rule(port=ports, forgets=st.booleans())
+    def come_back(self, port: int, forgets: bool) -> None:
+        if port not in self.ids:
+            return
+        if forgets:
+            self.running[port].clear()
+        tasks = [{**t, "agent_id": {"value": self.ids[port]}} for t in self.running[port].values()]
+        frameworks = [self.infos[fid] for fid in dict.fromkeys(fid for fid, _ in self.running[port])]
+        again = report(self.sizes[port], port=port, agent_id=self.ids[port], tasks=tasks, frameworks=frameworks)
+        self.does(readmission.reregister(self.state, again, self.now))
+        agent = self.state.agents[self.ids[port]]
+        for framework_id, task_id in self.running[port]:
+            assert (framework_id, task_id) in agent.tasks, "a task that runs is not lost"
+
+    @rule(port=ports, end=st.sampled_from(ENDS), told=often, acknowledged=often)
+    def end_a_task(self, port: int, end: str, told: bool, acknowledged: bool) -> None:
+        tasks = self.running.get(port, {})
+        if not tasks:
+            return
+        (framework_id, task_id), document = list(tasks.items())[-1]
+        document["state"] = end
+        agent = self.state.agents.get(self.ids[port])
+        if not told or agent is None:
+            return
+        self.does(updates.status_update(self.state, agent.id, framework_id, status(agent, task_id, end), end))
+        framework = self.state.frameworks.get(framework_id)
+        if acknowledged and framework is not None and agent.connected:
+            body = {"agent_id": {"value": agent.id}, "task_id": {"value": task_id}, "uuid": UUID}
+            self.does(updates.acknowledge(self.state, framework, body))
+            del tasks[(framework_id, task_id)]
+            assert task_id not in framework.tasks
+
+    @rule(really=seldom)
+    def restart_the_master(self, really: bool) -> None:
+        if not really:
+            return
+        save = self.state.registry()
+        assert isinstance(save, SaveRegistry)
+        known = {
+            a["info"]["id"]["value"]: KnownAgent(a["info"], a["pid"], a.get("unreachable_since_s"))
+            for a in save.document["agents"]
+        }
+        self.state = MasterState(self.state.master_info, self.state.settings, self.now, known)
+        self.state.master_info = {**self.state.master_info, "id": f"master{self.made}"}
+        self.made += 1
+
+    @invariant()
+    def the_books_agree(self) -> None:
+        if hasattr(self, "state"):
+            check_books(self.state)
+            for framework in self.state.frameworks.values():
+                capable = "GPU_RESOURCES" in framework.capabilities
+                for offer in framework.offers.values():
+                    assert capable or not self.state.agents[offer.agent_id].total.gpus
+                assert all(is_ended_or_known(task, self.state) for task in framework.tasks.values())
+
+
+def parts_of(offered: Resources, count: int) -> list[list[Document]]:
+    """What `count` tasks take of an offer: a little of its CPUs, and a GPU each while there are any."""
+    parts = []
+    for _ in range(count):
+        cpus = offered.find("cpus", 100, ["*", "ml"]) or Resources()
+        gpus = offered.find("gpus", 1000, ["*", "ml"]) or Resources()
+        offered = offered - cpus - gpus
+        parts.append((cpus + gpus).unallocated().to_json())
+    return parts
+
+
+def is_ended_or_known(task: Task, state: MasterState) -> bool:
+    return is_terminal(task.state) or Resources.from_json(task.document["resources"]) == task.resources
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_long_histories_keep_the_books_too(seed: int) -> None:
+    dice = Random(seed)
+    history = Histories()
+    history.begin()
+    port, name = (lambda: dice.choice([5051, 5052])), (lambda: dice.choice(["plain", "gpu", "ml"]))
+    seldom = lambda: dice.random() < 0.2  # noqa: E731
+    steps = [
+        (30, lambda: history.accept(name(), dice.randint(1, 3), dice.choice(BAD), dice.randint(0, 9))),
+        (25, lambda: history.end_a_task(port(), dice.choice(ENDS), not seldom(), not seldom())),
+        (10, lambda: history.decline(name(), dice.choice([0.0, 1.0, 5.0]))),
+        (8, history.wait),
+        (8, lambda: history.come_back(port(), seldom() and seldom())),
+        (3, lambda: history.break_link(port(), True)),
+        (2, lambda: history.fall_silent(port(), True)),
+        (2, lambda: history.register(port(), dice.choice(SIZES))),
+        (2, lambda: history.subscribe(name(), True, True)),
+        (1, lambda: history.hang_up(name(), seldom(), True)),
+        (1, lambda: history.remove_framework(name(), seldom())),
+        (1, lambda: history.restart_the_master(True)),
+    ]
+    for _ in range(600):
+        [step] = dice.choices([step for _, step in steps], [weight for weight, _ in steps])
+        step()
+        history.the_books_agree()

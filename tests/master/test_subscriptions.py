@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mesos_gpu.master import subscriptions
+from mesos_gpu.master.actions import Action, AwaitFailover, CloseStream, SendEvent, ShutdownFramework, UpdateFramework
+from mesos_gpu.master.model import Framework
+from mesos_gpu.master.state import MAX_COMPLETED_FRAMEWORKS, MasterState
+from mesos_gpu.mesos.resource import Document
+from tests.master.build import (
+    MASTER_ID,
+    NOW,
+    add_agent,
+    add_framework,
+    check_books,
+    events,
+    framework_info,
+    later,
+    launch,
+    new_state,
+    offers,
+    recorded,
+    task_info,
+)
+
+
+@pytest.fixture
+def state() -> MasterState:
+    return new_state()
+
+
+def subscribe(state: MasterState, stream_id: str, info: Document, **body: Any) -> list[Action]:
+    return subscriptions.subscribe(state, stream_id, {"framework_info": info, **body}, NOW)
+
+
+def refusal(actions: list[Action]) -> str:
+    event, close = actions
+    assert isinstance(event, SendEvent)
+    assert close == CloseStream(event.stream_id)
+    return str(event.event["error"]["message"])
+
+
+def again(framework: Framework, **changes: Any) -> Document:
+    return {**framework_info(framework.name), "id": {"value": framework.id}, **changes}
+
+
+def test_a_new_framework_is_welcomed_as_recorded(state: MasterState) -> None:
+    add_agent(state)
+    actions = subscribe(state, "s1", framework_info())
+    subscribed, heartbeat = (action.event for action in actions if isinstance(action, SendEvent))
+    assert len(actions) == 2, "agents hear of a framework with its first task"
+    expected = recorded()["events"][0]
+    assert set(subscribed["subscribed"]) == set(expected["subscribed"])
+    assert set(subscribed["subscribed"]["master_info"]) == set(expected["subscribed"]["master_info"])
+    assert subscribed["subscribed"]["master_info"]["ip"] == expected["subscribed"]["master_info"]["ip"]
+    assert subscribed["subscribed"]["framework_id"] == {"value": f"{MASTER_ID}-0000"}
+    assert heartbeat == {"type": "HEARTBEAT"}
+
+
+def test_ids_count_up(state: MasterState) -> None:
+    assert [add_framework(state, name).id[-5:] for name in "ab"] == ["-0000", "-0001"]
+
+
+def test_a_refused_framework_hears_why_and_its_stream_ends(state: MasterState) -> None:
+    words = refusal(subscribe(state, "s1", framework_info(role="a/")))
+    assert words == "'FrameworkInfo.role' is not a valid role: Role 'a/' cannot end with a slash"
+    assert not state.frameworks
+
+
+def test_the_newest_subscription_wins(state: MasterState) -> None:
+    agent, framework = add_agent(state), add_framework(state)
+    [offer] = offers(state)
+    actions = subscribe(state, "s2", again(framework, name="renamed"))
+    error, close, subscribed, heartbeat, update = actions
+    assert error == SendEvent("stream-test", {"type": "ERROR", "error": {"message": "Framework failed over"}})
+    assert close == CloseStream("stream-test")
+    assert isinstance(subscribed, SendEvent)
+    assert subscribed.stream_id == "s2"
+    assert heartbeat == SendEvent("s2", {"type": "HEARTBEAT"})
+    assert update == UpdateFramework(agent.id, framework.info)
+    assert framework.name == "renamed"
+    assert offer.id not in framework.offers, "offers of the old stream are worth nothing, and nobody is told"
+    assert framework.reregistered_s == NOW.wall_s
+    check_books(state)
+
+
+def test_the_end_of_the_old_stream_does_not_touch_the_new_one(state: MasterState) -> None:
+    framework = add_framework(state)
+    subscribe(state, "s2", again(framework))
+    assert subscriptions.disconnected(state, "stream-test", NOW) == []
+    assert framework.connected
+
+
+def test_user_and_checkpoint_stay_and_another_principal_is_refused(state: MasterState) -> None:
+    framework = add_framework(state, principal="p")
+    subscribe(state, "s2", again(framework, principal="p", user="other", checkpoint=False))
+    assert (framework.info["user"], framework.checkpoint) == ("root", True)
+    assert "principal" in refusal(subscribe(state, "s3", again(framework, principal="q")))
+    assert framework.stream_id == "s2"
+
+
+def test_an_unknown_id_is_taken_as_after_a_restart_of_the_master(state: MasterState) -> None:
+    subscribe(state, "s1", framework_info(id={"value": "from-before"}))
+    assert state.frameworks["from-before"].connected
+
+
+def test_a_framework_that_is_away_keeps_its_tasks_until_its_time_is_over(state: MasterState) -> None:
+    agent, framework = add_agent(state), add_framework(state)
+    [offer] = offers(state)
+    launch(state, offer, task_info(agent))
+    assert subscriptions.disconnected(state, "stream-test", NOW) == [AwaitFailover(framework.id, 1, 30.0)]
+    assert "t" in framework.tasks
+    assert not offers(state)
+    assert subscriptions.failover_expired(state, framework.id, 1, later(30)) == [
+        ShutdownFramework(agent.id, framework.id)
+    ]
+    assert state.completed[framework.id].completed[0].state == "TASK_KILLED"
+    assert agent.free == agent.total
+
+
+def test_a_timer_of_an_older_absence_does_nothing(state: MasterState) -> None:
+    framework = add_framework(state)
+    subscriptions.disconnected(state, "stream-test", NOW)
+    subscribe(state, "s2", again(framework))
+    subscriptions.disconnected(state, "s2", NOW)
+    assert subscriptions.failover_expired(state, framework.id, 1, NOW) == []
+    assert framework.id in state.frameworks
+    assert subscriptions.failover_expired(state, framework.id, 2, NOW) == []
+    assert framework.id in state.completed
+
+
+def test_without_a_failover_timeout_leaving_is_the_end(state: MasterState) -> None:
+    framework = add_framework(state, failover_timeout=0.0)
+    subscriptions.disconnected(state, "stream-test", NOW)
+    assert framework.id in state.completed
+
+
+def test_a_removed_framework_cannot_come_back(state: MasterState) -> None:
+    agent, framework = add_agent(state), add_framework(state)
+    offers(state)
+    actions = subscriptions.remove_framework(state, framework, NOW)
+    assert actions == [ShutdownFramework(agent.id, framework.id), CloseStream("stream-test")]
+    assert refusal(subscribe(state, "s2", again(framework))) == "Framework has been removed"
+    assert not agent.offers
+    check_books(state)
+
+
+def test_so_many_removed_frameworks_are_remembered_and_no_more(state: MasterState) -> None:
+    for number in range(MAX_COMPLETED_FRAMEWORKS + 2):
+        subscriptions.remove_framework(state, add_framework(state, f"f{number}"), NOW)
+    assert len(state.completed) == MAX_COMPLETED_FRAMEWORKS
+    assert f"{MASTER_ID}-0000" not in state.completed
+
+
+def test_suppressed_roles_get_no_offers_until_revived(state: MasterState) -> None:
+    add_agent(state)
+    framework = add_framework(state)
+    subscriptions.suppress(state, framework, [])
+    assert not offers(state)
+    subscriptions.revive(state, framework, ["*"])
+    assert len(offers(state)) == 1
+
+
+def test_one_wrong_role_drops_the_whole_call(state: MasterState) -> None:
+    framework = add_framework(state, capabilities="MULTI_ROLE", roles=["a", "b"])
+    for wrong in ("c", "a/"):
+        subscriptions.suppress(state, framework, ["a", wrong])
+        assert not framework.suppressed
+    subscriptions.suppress(state, framework, ["a"])
+    subscriptions.revive(state, framework, ["a", "c"])
+    assert framework.suppressed == {"a"}
+
+
+def test_revive_forgets_refusals(state: MasterState) -> None:
+    agent, framework = add_agent(state), add_framework(state)
+    [offer] = offers(state)
+    launch(state, offer, task_info(agent), refuse_s=3600)
+    assert not offers(state)
+    subscriptions.revive(state, framework, [])
+    assert len(offers(state)) == 1
+
+
+def test_roles_may_be_suppressed_from_the_start(state: MasterState) -> None:
+    add_agent(state)
+    subscribe(state, "s1", framework_info(), suppressed_roles=["*"])
+    assert not offers(state)
+
+
+def test_a_framework_may_change_its_roles_while_subscribed(state: MasterState) -> None:
+    add_agent(state)
+    framework = add_framework(state, capabilities="MULTI_ROLE GPU_RESOURCES", roles=["a"])
+    offers(state)
+    info = {**framework.info, "roles": ["b"]}
+    problem, actions = subscriptions.update_framework(state, framework, {"framework_info": info})
+    assert problem is None
+    assert len(events(actions, "RESCIND")) == 1
+    assert [offer.role for offer in offers(state)] == ["b"]
+    for wrong in ({"user": "x"}, {"checkpoint": False}, {"principal": "x"}, {"roles": ["-"]}):
+        problem, actions = subscriptions.update_framework(state, framework, {"framework_info": {**info, **wrong}})
+        assert problem is not None
+        assert not actions

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import pytest
+
+from mesos_gpu.master import agents, updates
+from mesos_gpu.master.actions import AcknowledgeStatus, KillTask, MessageExecutor, ShutdownExecutor
+from mesos_gpu.master.model import Agent, Framework
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.resource import Document
+from tests.master.build import (
+    NOW,
+    OTHER_UUID,
+    UUID,
+    add_agent,
+    add_framework,
+    check_books,
+    events,
+    later,
+    launch,
+    new_state,
+    offers,
+    recorded,
+    resources_of,
+    status,
+    statuses,
+    task_info,
+)
+
+
+class Running:
+    """A state with one agent, one framework, and a task `t` that was launched."""
+
+    def __init__(self, capabilities: str = "GPU_RESOURCES PARTITION_AWARE") -> None:
+        self.state: MasterState = new_state()
+        self.agent: Agent = add_agent(self.state)
+        self.framework: Framework = add_framework(self.state, capabilities=capabilities)
+        [offer] = offers(self.state)
+        launch(self.state, offer, task_info(self.agent), refuse_s=3600)
+
+    def update(self, state: str, latest: str | None = None, uuid: str = UUID, task_id: str = "t") -> list[Document]:
+        told = status(self.agent, task_id, state, uuid)
+        return statuses(updates.status_update(self.state, self.agent.id, self.framework.id, told, latest or state))
+
+    def acknowledge(self, uuid: str = UUID) -> list[object]:
+        body = {"agent_id": {"value": self.agent.id}, "task_id": {"value": "t"}, "uuid": uuid}
+        return list(updates.acknowledge(self.state, self.framework, body))
+
+
+@pytest.fixture
+def running() -> Running:
+    return Running()
+
+
+def test_an_update_is_passed_on_as_it_came(running: Running) -> None:
+    assert running.update("TASK_RUNNING") == [status(running.agent, "t", "TASK_RUNNING")]
+    assert running.framework.tasks["t"].state == "TASK_RUNNING"
+
+
+def test_resources_are_free_at_the_terminal_state_and_the_task_stays_until_acknowledged(running: Running) -> None:
+    running.update("TASK_FINISHED")
+    assert running.agent.free == running.agent.total
+    assert "t" in running.framework.tasks
+    assert running.acknowledge() == [AcknowledgeStatus(running.agent.id, running.framework.id, "t", UUID)]
+    assert not running.framework.tasks
+    assert [task.state for task in running.framework.completed] == ["TASK_FINISHED"]
+    check_books(running.state)
+
+
+def test_only_the_acknowledgement_of_the_terminal_update_ends_the_task(running: Running) -> None:
+    running.update("TASK_RUNNING", uuid=OTHER_UUID)
+    running.update("TASK_FINISHED", uuid=UUID)
+    assert len(running.acknowledge(OTHER_UUID)) == 1
+    assert "t" in running.framework.tasks
+    running.acknowledge(UUID)
+    assert not running.framework.tasks
+
+
+def test_the_latest_state_books_the_resources_while_an_older_one_is_told(running: Running) -> None:
+    running.update("TASK_STARTING", latest="TASK_FAILED")
+    task = running.framework.tasks["t"]
+    assert (task.state, task.told_state) == ("TASK_FAILED", "TASK_STARTING")
+    assert running.agent.free == running.agent.total
+    running.acknowledge()
+    assert "t" in running.framework.tasks
+    running.update("TASK_FAILED", uuid=OTHER_UUID)
+    running.acknowledge(OTHER_UUID)
+    assert not running.framework.tasks
+    check_books(running.state)
+
+
+def test_a_terminal_state_is_final(running: Running) -> None:
+    running.update("TASK_KILLED")
+    running.update("TASK_RUNNING", uuid=OTHER_UUID)
+    assert running.framework.tasks["t"].state == "TASK_KILLED"
+    check_books(running.state)
+
+
+def test_a_repeated_update_is_told_again_and_kept_once(running: Running) -> None:
+    for _ in range(2):
+        assert running.update("TASK_RUNNING")
+    assert len(running.framework.tasks["t"].document["statuses"]) == 1
+
+
+def test_updates_of_unknown_tasks_are_told_and_of_unknown_agents_are_not(running: Running) -> None:
+    assert running.update("TASK_LOST", task_id="other")
+    gone = status(running.agent, "t", "TASK_FAILED")
+    assert not statuses(updates.status_update(running.state, "S9", running.framework.id, gone, "TASK_FAILED"))
+    assert not updates.status_update(running.state, running.agent.id, "nobody", gone, "TASK_FAILED")
+
+
+def test_an_acknowledgement_for_an_agent_that_is_away_is_dropped(running: Running) -> None:
+    running.update("TASK_FINISHED")
+    agents.exited(running.state, running.agent.pid, NOW)
+    assert running.acknowledge() == []
+    assert "t" in running.framework.tasks
+
+
+def kill(running: Running, **body: object) -> list[object]:
+    return list(updates.kill(running.state, running.framework, {"task_id": {"value": "t"}, **body}, NOW))
+
+
+def test_a_kill_reaches_the_agent_with_its_policy(running: Running) -> None:
+    policy = {"grace_period": {"nanoseconds": 5}}
+    assert kill(running, kill_policy=policy) == [KillTask(running.agent.id, running.framework.id, "t", policy)]
+    assert kill(running, agent_id={"value": "S9"}) == []
+    assert kill(running, agent_id={"value": running.agent.id}) != []
+
+
+def test_killing_what_is_unknown_is_answered_as_recorded(running: Running) -> None:
+    [answer] = statuses(kill(running, task_id={"value": "never-was"}))  # type: ignore[arg-type]
+    told = [e["update"]["status"] for e in recorded()["events"] if e["type"] == "UPDATE"]
+    [expected] = [s for s in told if s["task_id"]["value"] == "never-was"]
+    assert {**answer, "timestamp": 0} == {**expected, "timestamp": 0}
+
+
+def reconcile(running: Running, *tasks: Document) -> list[Document]:
+    return statuses(updates.reconcile(running.state, running.framework, {"tasks": list(tasks)}, later(5)))
+
+
+def test_reconciliation_without_names_tells_of_every_task_as_recorded(running: Running) -> None:
+    container = {"container_id": {"value": "c"}, "network_infos": [], "executor_pid": 1}
+    told = status(running.agent, "t", "TASK_RUNNING", container_status=container)
+    updates.status_update(running.state, running.agent.id, running.framework.id, told, "TASK_RUNNING")
+    [answer] = reconcile(running)
+    statuses_told = [e["update"]["status"] for e in recorded()["events"] if e["type"] == "UPDATE"]
+    [expected] = [s for s in statuses_told if s["message" if "message" in s else "state"] == updates.LATEST]
+    assert set(answer) == set(expected)
+    for key in ("state", "message", "source", "reason"):
+        assert answer[key] == expected[key]
+    assert answer["container_status"] == container
+    assert "uuid" not in answer
+
+
+def test_reconciliation_tells_what_was_told_last_not_what_is_ahead(running: Running) -> None:
+    running.update("TASK_RUNNING", latest="TASK_FINISHED")
+    assert [s["state"] for s in reconcile(running)] == ["TASK_RUNNING"]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "unknown", "gone"),
+    [("", "TASK_LOST", "TASK_LOST"), ("PARTITION_AWARE", "TASK_UNKNOWN", "TASK_GONE")],
+)
+def test_a_task_we_do_not_know_is_unknown_or_gone(capabilities: str, unknown: str, gone: str) -> None:
+    running = Running(f"GPU_RESOURCES {capabilities}")
+    [answer] = reconcile(running, {"task_id": {"value": "x"}})
+    assert answer["state"] == unknown
+    [answer] = reconcile(running, {"task_id": {"value": "x"}, "agent_id": {"value": running.agent.id}})
+    assert (answer["state"], answer["agent_id"]) == (gone, {"value": running.agent.id})
+
+
+def test_a_task_of_an_unreachable_agent_is_unreachable_since_then(running: Running) -> None:
+    agents.unreachable(running.state, running.agent.id, NOW)
+    for asked in ({}, {"agent_id": {"value": running.agent.id}}):
+        [answer] = reconcile(running, {"task_id": {"value": "t"}, **asked})
+        assert answer["state"] == "TASK_UNREACHABLE"
+        assert answer["unreachable_time"] == {"nanoseconds": round(NOW.wall_s * 1e9)}
+
+
+def test_nothing_is_said_of_a_task_that_may_come_back_with_its_agent(running: Running) -> None:
+    agents.unreachable(running.state, running.agent.id, NOW)
+    running.state.recovered = {"S7": running.state.unreachable.pop(running.agent.id)}
+    assert reconcile(running, {"task_id": {"value": "x"}}) == []
+    assert reconcile(running, {"task_id": {"value": "x"}, "agent_id": {"value": "S7"}}) == []
+
+
+def test_executors_are_told_and_heard(running: Running) -> None:
+    executor = {
+        "executor_id": {"value": "e"},
+        "command": {"value": "run"},
+        "resources": resources_of("cpus:0.5;mem:32"),
+    }
+    running.state.filters.forget_framework(running.framework.id)
+    [offer] = offers(running.state)
+    launch(running.state, offer, task_info(running.agent, "x", "cpus:0.1;mem:32", executor=executor))
+    body = {"agent_id": {"value": running.agent.id}, "executor_id": {"value": "e"}, "data": "aGk="}
+    [message] = updates.message_executor(running.state, body, running.framework)
+    assert message == MessageExecutor(running.agent.id, running.framework.id, "e", "aGk=")
+    [shutdown] = updates.shutdown_executor(running.state, body, running.framework)
+    assert shutdown == ShutdownExecutor(running.agent.id, running.framework.id, "e")
+    heard = updates.message_framework(running.state, running.agent.id, running.framework.id, "e", "aGk=")
+    assert events(heard, "MESSAGE") == [body]
+    used = running.agent.used_total.milli("cpus")
+    ended = updates.exited_executor(running.state, running.agent.id, running.framework.id, "e", 9)
+    [failure] = events(ended, "FAILURE")
+    assert failure == {"agent_id": {"value": running.agent.id}, "executor_id": {"value": "e"}, "status": 9}
+    assert running.agent.used_total.milli("cpus") == used - 500
+    assert updates.exited_executor(running.state, running.agent.id, running.framework.id, "e", 9) == []
+    check_books(running.state)
+
+
+def test_operations_are_unknown_here(running: Running) -> None:
+    body = {"operations": [{"operation_id": {"value": "op"}}]}
+    [answer] = events(updates.reconcile_operations(running.state, running.framework, body), "UPDATE_OPERATION_STATUS")
+    assert answer["status"]["state"] == "OPERATION_UNKNOWN"

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mesos_gpu.master.model import Agent, Executor, Framework, Task
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.validation import Launch, executor_resources, task_problem
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+from tests.master.build import GPU_AGENT, add_agent, add_framework, new_state, resources_of, task_info
+
+
+@pytest.fixture
+def state() -> MasterState:
+    return new_state()
+
+
+@pytest.fixture
+def agent(state: MasterState) -> Agent:
+    return add_agent(state)
+
+
+@pytest.fixture
+def framework(state: MasterState) -> Framework:
+    return add_framework(state)
+
+
+def problem(framework: Framework, agent: Agent, task: Document, available: str = GPU_AGENT) -> str | None:
+    return task_problem(Launch(task, framework, agent, Resources.parse(available)))
+
+
+def executor(resources: str = "cpus:0.1;mem:32", **more: Any) -> Document:
+    return {"executor_id": {"value": "e"}, "command": {"value": "run"}, "resources": resources_of(resources), **more}
+
+
+def scalar(name: str, value: float) -> Document:
+    return {"name": name, "type": "SCALAR", "scalar": {"value": value}}
+
+
+def test_a_task_of_one_gpu_is_fine(framework: Framework, agent: Agent) -> None:
+    assert problem(framework, agent, task_info(agent)) is None
+
+
+GPUS = "Task uses invalid resources: Invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [
+        (0.5, GPUS),
+        (1.5, GPUS),
+        (1.001, GPUS),
+        (8.001, GPUS),
+        (1.0001, None),
+        (2, None),
+        (-1, "Resource 'gpus:-1' is invalid: Invalid scalar resource: value <= 0"),
+        (0.0004, "Resource 'gpus:0' is invalid: Invalid scalar resource: value <= 0"),
+        (0, None),
+    ],
+)
+def test_gpus_are_whole_to_a_thousandth(framework: Framework, agent: Agent, gpus: float, expected: str | None) -> None:
+    resources = [scalar("cpus", 0.1), scalar("mem", 32), scalar("gpus", gpus)]
+    assert problem(framework, agent, task_info(agent) | {"resources": resources}) == expected
+
+
+CASES: dict[str, tuple[Document, str | None]] = {
+    "no cpus": ({"resources": [scalar("cpus", 0), scalar("mem", 32)]}, None),
+    "nothing": ({"resources": []}, "Task uses no resources"),
+    "id": ({"task_id": {"value": "a/b"}}, "'a/b' contains invalid characters"),
+    "agent": ({"agent_id": {"value": "S9"}}, "Task uses invalid agent S9 while agent {agent} is expected"),
+    "kill policy": (
+        {"kill_policy": {"grace_period": {"nanoseconds": -1}}},
+        "Task's 'kill_policy.grace_period' must be non-negative",
+    ),
+    "completion": (
+        {"max_completion_time": {"nanoseconds": -1}},
+        "Task's 'max_completion_time' must be non-negative",
+    ),
+    "check": ({"check": {"type": "HTTP"}}, "Task uses invalid check: Expecting 'http' to be set for HTTP check"),
+    "health": (
+        {"health_check": {"type": "COMMAND", "command": {"value": "true"}, "delay_seconds": -1.0}},
+        "Task uses invalid health check: Expecting 'delay_seconds' to be non-negative",
+    ),
+    "health type": ({"health_check": {}}, "Task uses invalid health check: 'HealthCheck' must specify 'type'"),
+    "environment": (
+        {"command": {"value": "true", "environment": {"variables": [{"name": "A"}]}}},
+        "Task's `CommandInfo` is invalid: Environment variable 'A' of type 'VALUE' must have a value set",
+    ),
+    "docker": (
+        {"container": {"type": "DOCKER"}},
+        "Task's `ContainerInfo` is invalid: DockerInfo 'docker' is not set for DOCKER typed ContainerInfo",
+    ),
+    "limit": ({"limits": {"cpus": {"value": "Infinity"}}}, None),
+    "low limit": ({"limits": {"mem": {"value": 1.0}}}, "The mem limit is less than the mem request"),
+    "strange limit": (
+        {"limits": {"gpus": {"value": 1.0}}},
+        "Resource limits can only be set for cpus and mem, not for 'gpus'",
+    ),
+    "both": (
+        {"executor": executor()},
+        "Task should have at least one (but not both) of CommandInfo or ExecutorInfo present",
+    ),
+    "roles": (
+        {
+            "resources": [
+                scalar("cpus", 1) | {"allocation_info": {"role": "a"}},
+                scalar("mem", 32) | {"allocation_info": {"role": "b"}},
+            ]
+        },
+        "Task uses invalid resources: The resources have multiple allocation roles ('a' and 'b') but only one "
+        "allocation role is allowed",
+    ),
+    "revocable": (
+        {"resources": [scalar("cpus", 1), scalar("cpus", 1) | {"revocable": {}}]},
+        "Task uses invalid resources: Cannot use both revocable and non-revocable 'cpus' at the same time",
+    ),
+    "too many": (
+        {"resources": [scalar("cpus", 0.1), scalar("gpus", 9)]},
+        "Total resources cpus:0.1; gpus:9 required by task and its executor is more than available {available}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tasks_are_refused_for_mesos_reasons(framework: Framework, agent: Agent, name: str) -> None:
+    change, expected = CASES[name]
+    if expected is not None:
+        expected = expected.format(agent=agent.id, available=Resources.parse(GPU_AGENT))
+    assert problem(framework, agent, task_info(agent) | change) == expected
+
+
+def test_the_first_of_several_reasons_is_given(framework: Framework, agent: Agent) -> None:
+    task = task_info(agent) | {"task_id": {"value": ""}, "resources": [], "agent_id": {"value": "x"}}
+    assert problem(framework, agent, task) == "ID must not be empty"
+
+
+def test_an_id_is_taken_while_its_task_lives_or_may_come_back(framework: Framework, agent: Agent) -> None:
+    task = Task(task_info(agent), Resources())
+    framework.tasks["t"] = task
+    assert problem(framework, agent, task_info(agent)) == "Task has duplicate ID: t"
+    framework.unreachable["t"] = framework.tasks.pop("t")
+    assert problem(framework, agent, task_info(agent)) == "Task has duplicate ID: t"
+
+
+def test_limits_need_an_agent_that_knows_them(framework: Framework, agent: Agent) -> None:
+    agent.capabilities = ()
+    task = task_info(agent) | {"limits": {"cpus": {"value": 1.0}}}
+    assert problem(framework, agent, task) == f"Agent {agent.id} is not capable of running tasks with resource limits"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, None),
+        ({"executor_id": {"value": ".."}}, "Executor ID is invalid: '..' is disallowed"),
+        ({"type": "DEFAULT"}, "Executor of type 'DEFAULT' is not supported by LAUNCH; use LAUNCH_GROUP"),
+        ({"framework_id": {"value": "other"}}, "ExecutorInfo has an invalid FrameworkID (Actual: other vs Expected: "),
+        ({"shutdown_grace_period": {"nanoseconds": -1}}, "ExecutorInfo's 'shutdown_grace_period' must be non-negative"),
+        ({"resources": [scalar("gpus", 0.5)]}, "Executor uses invalid resources: Invalid 'gpus' resource"),
+        ({"resources": [scalar("gpus", 4)]}, "Total resources cpus:0.1; mem:32; gpus:5 required by task"),
+    ],
+)
+def test_executors_are_checked_too(framework: Framework, agent: Agent, change: Document, expected: str | None) -> None:
+    found = problem(framework, agent, task_info(agent, executor=executor() | change))
+    assert found is None if expected is None else str(found).startswith(expected)
+
+
+def test_an_executor_needs_its_command(framework: Framework, agent: Agent) -> None:
+    bare = executor()
+    del bare["command"]
+    found = problem(framework, agent, task_info(agent, executor=bare))
+    assert found == "'ExecutorInfo.command' must be set for 'CUSTOM' executor"
+
+
+def test_a_running_executor_is_not_charged_again_and_must_be_the_same(framework: Framework, agent: Agent) -> None:
+    info = executor("cpus:2;mem:32")
+    agent.executors[(framework.id, "e")] = Executor(info, Resources.from_json(info["resources"]))
+    task = task_info(agent, executor=info)
+    assert not executor_resources(Launch(task, framework, agent, Resources()))
+    assert problem(framework, agent, task) is None
+    other = task_info(agent, executor=info | {"name": "changed"})
+    assert str(problem(framework, agent, other)).startswith("ExecutorInfo is not compatible with existing")
