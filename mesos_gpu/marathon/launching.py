@@ -37,7 +37,8 @@ def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
 
 def _use(draft: Draft, offer: Offer) -> bool:
     """Start instances on one offer, one of each app in turn; tell whether any was started."""
-    left, infos = offer.resources, []
+    left = offer.resources
+    infos: list[Mapping[str, Any]] = []
     queue = _ready_by_app(draft)
     refused: dict[str, QueueEntry] = {}
     cut_short = False
@@ -131,10 +132,8 @@ def ask_for_offers(draft: Draft) -> None:
         return
     draft.revive_due = draft.revive_due or draft.suppressed or not wanted <= draft.asked_for
     draft.asked_for = wanted
-    interval = draft.settings.min_revive_interval_s
-    if draft.revive_due and draft.now_s >= _revive_allowed_s(
-        draft.revive_credit_s, interval, draft.settings.revive_burst
-    ):
+    interval, burst = draft.settings.min_revive_interval_s, draft.settings.revive_burst
+    if draft.revive_due and draft.now_s >= _revive_allowed_s(draft.revive_credit_s, interval, burst):
         draft.revive_credit_s = max(draft.revive_credit_s, draft.now_s) + interval
         draft.revive_due, draft.suppressed = False, False
         draft.actions.append(Revive())

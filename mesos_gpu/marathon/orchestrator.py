@@ -5,7 +5,7 @@ Actions come in the order in which they must be done, what has to be on disk fir
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 from typing_extensions import assert_never
 
@@ -109,9 +109,9 @@ def next_tick_s(state: State, settings: Settings, now_s: float) -> float | None:
         if instance.phase is Phase.UNREACHABLE:
             spec = state.app(instance.app_id)
             strategy = spec.document["unreachableStrategy"] if spec is not None else "disabled"
-            if strategy != "disabled" and task.unreachable_since_s is not None:
+            if isinstance(strategy, Mapping) and task.unreachable_since_s is not None:
                 limits = (strategy["inactiveAfterSeconds"], strategy["expungeAfterSeconds"])
-                times += [at for limit in limits if (at := task.unreachable_since_s + limit) > now_s]
+                times += [at for limit in limits if (at := task.unreachable_since_s + float(limit)) > now_s]
         elif task.id in state.kills:
             times.append(state.kills[task.id] + settings.kill_retry_s)
         elif instance.phase in (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING):
@@ -155,7 +155,7 @@ def _start_over(draft: Draft, message: str) -> None:
         words += f" Its {len(lost)} tasks are lost (Mesos ends the tasks of a removed framework)."
     draft.actions.append(Say(f"{words} Starting over with a new framework id"))
     for instance in lost:
-        ended = replace(moved(instance, Cause.TASK_ENDED, draft.now_s))
+        ended = moved(instance, Cause.TASK_ENDED, draft.now_s)
         lifecycle.after_end(draft, ended, replaced=False)
     draft.framework_id, draft.subscribed = None, False
     draft.actions.append(Resubscribe())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Locked, NotFound, Problem, TooMany
@@ -13,9 +12,9 @@ from mesos_gpu.marathon.actions import Answer
 from mesos_gpu.marathon.app import canonical_id, read_app
 from mesos_gpu.marathon.deployment import Deployment, plan
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp
-from mesos_gpu.marathon.instances import Instance, instance_of
+from mesos_gpu.marathon.instances import Instance, Phase, instance_of
 from mesos_gpu.marathon.ports import service_ports
-from mesos_gpu.marathon.runspec import RunSpec, differs_in_config, restarted, versioned
+from mesos_gpu.marathon.runspec import RunSpec, restarted, versioned
 from mesos_gpu.marathon.state import Draft
 from mesos_gpu.marathon.timestamps import later_than
 from mesos_gpu.marathon.unsupported import refuse_unsupported
@@ -56,7 +55,7 @@ def kill_tasks(draft: Draft, event: KillTasks) -> None:
         _scale_down(draft, event, chosen)
         return
     for instance in chosen:
-        if event.wipe or instance.task is None:
+        if event.wipe or instance.task is None or instance.phase is Phase.UNREACHABLE:
             lifecycle.give_up(draft, instance)
         else:
             lifecycle.end(draft, instance.task)
@@ -94,16 +93,15 @@ def _next_version(draft: Draft, document: Mapping[str, Any], event: PutApps) -> 
     before = draft.app(app_id)
     if before is None and event.create is False:
         raise NotFound(f"App '{app_id}' does not exist")
-    if "version" in document:
+    if event.partial and document.get("version") is not None:
         definition = _former(draft, app_id, document)
     else:
         base = before.definition if before is not None and event.partial else {}
         definition = _checked(draft, _merged(base, document))
     if before is not None and event.create is True:
         raise Conflict(f"An app with id [{app_id}] already exists.")
-    if before is not None and not differs_in_config(definition, before.document):
-        if definition["instances"] == before.instances:
-            return before, before
+    if before is not None and definition == before.definition:
+        return before, before
     version = later_than(before.version if before else None, draft.now_s)
     return versioned(definition, version, before), before
 
@@ -175,11 +173,10 @@ def _deploy(
     force: bool,
     restart: bool = False,
 ) -> None:
-    present = [spec.version for spec in (*original.values(), *target.values()) if spec is not None]
-    version = max(target_versions) if (target_versions := [s.version for s in target.values() if s]) else max(present)
+    new = [spec.version for spec in target.values() if spec is not None]
+    known = [spec.version for spec in original.values() if spec is not None]
+    version = max(new) if new else later_than(max(known, default=None), draft.now_s)
     deployment = plan(deployment_id, version, original, target, restart=restart)
-    if not target_versions:
-        deployment = replace(deployment, version=later_than(max(present, default=None), draft.now_s))
     _make_way(draft, deployment, force=force)
     for app_id, spec in target.items():
         if spec is None:

@@ -1,0 +1,186 @@
+"""The owner of the state: takes events one after another, lets `orchestrator` decide, and carries its actions out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from typing_extensions import assert_never
+
+from mesos_gpu.errors import MesosGpuError, Unavailable
+from mesos_gpu.marathon.actions import (
+    Acknowledge,
+    Action,
+    Answer,
+    Decline,
+    Exit,
+    Kill,
+    Launch,
+    Publish,
+    Reconcile,
+    Resubscribe,
+    Revive,
+    Save,
+    Say,
+    Suppress,
+)
+from mesos_gpu.marathon.event_bus import EventBus
+from mesos_gpu.marathon.events import Event, Moment, Subscribed, Tick
+from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
+from mesos_gpu.marathon.orchestrator import handle, next_tick_s
+from mesos_gpu.marathon.settings import Settings
+from mesos_gpu.marathon.state import State, restored
+from mesos_gpu.marathon.store import Store
+
+log = logging.getLogger(__name__)
+
+# Timers are rounded up so that a tick does not come a hair before its time and then again at once.
+_TICK_SLACK_S = 0.002
+
+
+@dataclass(slots=True)
+class _Asked:
+    """An event, and who waits for its answer (the API; nobody for news from Mesos)."""
+
+    event: Event
+    answer: asyncio.Future[Answer | None] | None
+
+
+class Scheduler:
+    """Runs one framework. Everything but the store and the link happens in the event loop's thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        link: MesosLink,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+        new_seed: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        """Load what was saved. Raises Unavailable when it cannot be read."""
+        self.settings, self.clock, self.bus = settings, clock, EventBus(clock)
+        self.new_id = new_seed
+        self._store, self._link = store, link
+        self._state = restored(store.load())
+        self._inbox: deque[_Asked] = deque()
+        self._wake = asyncio.Event()
+        # One thread: saves come one after another, and the loop goes on serving while the disk works.
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="store")
+
+    @property
+    def state(self) -> State:
+        """Return the latest state that is on disk."""
+        return self._state
+
+    async def ask(self, event: Event) -> Answer | None:
+        """Handle an event and return its answer, once it is on disk. Raises what the decision raises."""
+        answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self._put(event, answer)
+        return await answer
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises Unavailable when going on is not possible."""
+        loop = asyncio.get_running_loop()
+
+        def from_link(event: LinkEvent) -> None:
+            try:
+                loop.call_soon_threadsafe(self._put, event, None)
+            except RuntimeError:
+                pass  # the loop has ended before the link
+
+        self._link.start(self._state.lasting.framework_id, from_link)
+        try:
+            while True:
+                await self._turn(await self._batch())
+        finally:
+            await loop.run_in_executor(None, self._link.stop)
+            self._disk.shutdown()
+            for asked in self._inbox:
+                if asked.answer is not None and not asked.answer.done():
+                    asked.answer.set_exception(Unavailable("this Marathon is shutting down"))
+
+    def _put(self, event: Event, answer: asyncio.Future[Answer | None] | None) -> None:
+        self._inbox.append(_Asked(event, answer))
+        self._wake.set()
+
+    async def _batch(self) -> list[_Asked]:
+        """Wait for something to happen and return all that has; a Tick when it is time for one."""
+        now_s = self.clock()
+        at_s = next_tick_s(self._state, self.settings, now_s)
+        timer = None
+        if at_s is not None:
+            delay_s = max(0.0, at_s - now_s) + _TICK_SLACK_S
+            timer = asyncio.get_running_loop().call_later(delay_s, self._put, Tick(), None)
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+        self._wake.clear()
+        batch = list(self._inbox)
+        self._inbox.clear()
+        return batch
+
+    async def _turn(self, batch: list[_Asked]) -> None:
+        """Decide about every event of the batch, save all of it at once, then act."""
+        state, actions = self._state, []
+        answered: list[tuple[asyncio.Future[Answer | None], Answer | None]] = []
+        for asked in batch:
+            try:
+                state, decided = handle(state, asked.event, Moment(self.clock(), self.new_id()), self.settings)
+            except Exception as error:
+                _refuse(asked, error)
+                continue
+            actions += decided
+            if asked.answer is not None:
+                answered.append((asked.answer, next((a for a in decided if isinstance(a, Answer)), None)))
+        saves = [action for action in actions if isinstance(action, Save)]
+        if saves:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._disk, self._store.save, saves)
+            except MesosGpuError as error:
+                for answer, _ in answered:
+                    if not answer.done():
+                        answer.set_exception(error)
+                raise
+        self._state = state
+        for answer, result in answered:
+            if not answer.done():
+                answer.set_result(result)
+        for action in actions:
+            self._perform(action)
+        for asked in batch:
+            if isinstance(asked.event, Subscribed):
+                log.info("subscribed at %s as framework %s", asked.event.master, asked.event.framework_id)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Save() | Answer():
+                pass  # done, before everything else
+            case Launch() | Decline() | Revive() | Suppress() | Kill() | Acknowledge() | Reconcile() | Resubscribe():
+                if isinstance(action, Launch):
+                    log.info("starting %s", ", ".join(action.task_ids))
+                self._link.call(action)
+            case Publish(kind=kind, fields=fields):
+                self.bus.publish(kind, fields)
+            case Say(text=text):
+                log.warning("%s", text)
+            case Exit(reason=reason):
+                raise Unavailable(reason)
+            case _:
+                assert_never(action)
+
+
+def _refuse(asked: _Asked, error: Exception) -> None:
+    """Give an error to who asked; news from Mesos that we cannot handle must not stop what comes after it."""
+    if asked.answer is None:
+        log.error("cannot handle %s", asked.event, exc_info=error)
+    elif not asked.answer.done():
+        asked.answer.set_exception(error)
