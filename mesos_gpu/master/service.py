@@ -8,6 +8,7 @@ import os
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from mesos_gpu.master.operator_api import VERSION, OperatorApi
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import master_info
-from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
 
@@ -36,6 +36,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run a master with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
+    master = await open_master(flags)
+    try:
+        write_ready_file(flags["ready_file"], {"url": master.url, "id": master.engine.state.id})
+        await _until(stop, master.engine.failed)
+    finally:
+        await master.close()
+    return EXIT_OK
+
+
+@dataclass(frozen=True, slots=True)
+class RunningMaster:
+    """A master that serves."""
+
+    engine: Engine
+    endpoint: Endpoint
+    link: AgentLink
+
+    @property
+    def url(self) -> str:
+        """Return where the HTTP API is."""
+        pid = self.endpoint.pid(PROCESS_ID)
+        return f"http://{pid.ip}:{pid.port}"
+
+    async def close(self) -> None:
+        """Stop serving; agents and schedulers see their connections end."""
+        self.engine.stop()
+        self.link.stop()
+        await self.endpoint.stop()
+
+
+async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
+    """Start a master with these flags. Raises MesosGpuError when it cannot work."""
     check_flags(flags)
     registry = Registry(Path(flags["work_dir"]))
     known = registry.load()
@@ -45,30 +77,17 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     shown = flags_as_text(flags)
     api = OperatorApi(engine, shown, cluster=flags["cluster"], system=system_metrics)
     await endpoint.start(api.make_app())
-    # Nobody has been served yet: the loop has not run since the port opened.
+    # Nobody has been answered yet: a request takes more turns of the loop than there were since the port opened.
     pid = endpoint.pid(PROCESS_ID)
     shown["port"] = str(pid.port)
     state.master_info = master_info(state.id, flags["hostname"] or pid.ip, VERSION, pid)
-    pace = Pace(flags["agent_ping_timeout"], flags["max_agent_ping_timeouts"])
-    link = AgentLink(engine, endpoint, pace)
+    link = AgentLink(engine, endpoint, Pace(flags["agent_ping_timeout"], flags["max_agent_ping_timeouts"]))
     engine.agents = link
-    try:
-        engine.start()
-        link.call_back()
-        engine.call_later(flags["agent_reregister_timeout"], link.recovery_ended)
-        log.info("master %s at %s, %d agents in the registry", state.id, pid, len(known))
-        write_ready_file(flags["ready_file"], {"url": url_of(pid), "id": state.id})
-        await _until(stop, engine.failed)
-    finally:
-        engine.stop()
-        link.stop()
-        await endpoint.stop()
-    return EXIT_OK
-
-
-def url_of(pid: Pid) -> str:
-    """Return where the HTTP API is."""
-    return f"http://{pid.ip}:{pid.port}"
+    engine.start()
+    link.call_back()
+    engine.call_later(flags["agent_reregister_timeout"], link.recovery_ended)
+    log.info("master %s at %s, %d agents in the registry", state.id, pid, len(known))
+    return RunningMaster(engine, endpoint, link)
 
 
 def system_metrics() -> dict[str, float]:

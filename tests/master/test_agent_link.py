@@ -1,0 +1,305 @@
+"""The wire to the agents, with a scripted agent and the bytes that a real one sent."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.master.service import RunningMaster
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.messages import decode, encode
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.process.endpoint import Endpoint
+from tests.master.build import OTHER_UUID, framework_info, resources_of
+from tests.master.live import PREFIX, Scheduler, ScriptedAgent, internal_framework, live_master, soon, until
+
+WIRE = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
+
+
+def task(agent: ScriptedAgent, task_id: str = "t") -> Document:
+    return {
+        "name": task_id,
+        "task_id": {"value": task_id},
+        "agent_id": {"value": agent.id},
+        "resources": resources_of("cpus:0.5;mem:64;gpus:1"),
+        "command": {"value": "sleep 1"},
+    }
+
+
+def wire(name: str) -> list[dict[str, Any]]:
+    return [one for one in WIRE if one["message"] == PREFIX + name]
+
+
+async def test_registration_goes_as_recorded(master: RunningMaster, agent: ScriptedAgent) -> None:
+    agent.introduce("RegisterSlaveMessage")
+    registered = await agent.message("SlaveRegisteredMessage")
+    [recorded] = wire("SlaveRegisteredMessage")
+    expected = decode(PREFIX + "SlaveRegisteredMessage", base64.b64decode(recorded["body_base64"]))
+    assert registered["connection"] == expected["connection"] == {"total_ping_timeout_seconds": 75.0}
+    agent_id = registered["slave_id"]["value"]
+    assert agent_id == f"{master.engine.state.id}-S0"
+    await until(lambda: len(agent.pings) > 0)
+    assert agent.pings[0] == {"connected": True}
+
+
+async def test_the_bytes_of_a_real_agent_register_it(master: RunningMaster, agent: ScriptedAgent) -> None:
+    name = PREFIX + "RegisterSlaveMessage"
+    body = base64.b64decode(wire("RegisterSlaveMessage")[0]["body_base64"])
+    agent.endpoint.link("slave(1)", agent.master)
+    agent.endpoint.send("slave(1)", agent.master, name, body)
+    await agent.message("SlaveRegisteredMessage")
+    [known] = master.engine.state.agents.values()
+    assert known.total == Resources.parse("cpus:2;gpus:4;mem:23081;disk:252899;ports:[31000-32000]")
+    assert len(known.capabilities) == 8
+    assert known.checkpoint
+    assert {a["name"] for a in known.info["attributes"]} == {"gpu_model", "rack"}
+
+
+async def test_a_task_goes_out_in_the_recorded_bytes(
+    master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler
+) -> None:
+    await agent.register()
+    info = {"user": "root", "name": "bench", "failover_timeout": 100.0, "hostname": "localhost"}
+    await scheduler.subscribe({**info, "capabilities": [{"type": "GPU_RESOURCES"}]})
+    name = PREFIX + "RunTaskMessage"
+    body = base64.b64decode(wire("RunTaskMessage")[0]["body_base64"])
+    recorded = decode(name, body)
+    sent = {**task(agent), "name": "t", "task_id": recorded["task"]["task_id"]}
+    await scheduler.launch(await scheduler.offer(), sent)
+    run = await agent.message("RunTaskMessage")
+    ids = {"framework": {**run["framework"], "id": recorded["framework"]["id"]}}
+    ids["task"] = {**run["task"], "slave_id": recorded["task"]["slave_id"]}
+    versions = {"resource_version_uuids": recorded["resource_version_uuids"]}
+    assert encode(name, {**run, **ids, **versions}) == body
+
+
+async def test_two_registrations_before_our_answer_make_one_agent(master: RunningMaster, agent: ScriptedAgent) -> None:
+    for _ in range(2):
+        agent.introduce("RegisterSlaveMessage")
+    answers = [await agent.message("SlaveRegisteredMessage") for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert len(master.engine.state.agents) == 1
+
+
+async def test_a_broken_link_disconnects_and_pings_ask_the_agent_back(
+    tmp_path: Path, master: RunningMaster, scheduler: Scheduler
+) -> None:
+    agent = ScriptedAgent(master.url)
+    await agent.start()
+    await agent.register()
+    await scheduler.subscribe(framework_info())
+    offer = await scheduler.offer()
+    await agent.stop()
+    assert (await scheduler.event("RESCIND"))["offer_id"] == offer["id"]
+    [known] = master.engine.state.agents.values()
+    assert not known.connected
+    again = ScriptedAgent(master.url)
+    again.endpoint = Endpoint("127.0.0.1", agent.endpoint.port)
+    await again.start()
+    again.id = agent.id
+    try:
+        await again.reregister([], [])
+        assert (await scheduler.offer())["agent_id"] == {"value": agent.id}
+        assert known.connected
+        await until(lambda: {"connected": True} in again.pings)
+    finally:
+        await again.stop()
+
+
+async def test_an_agent_that_is_away_is_pinged_with_that(tmp_path: Path) -> None:
+    async with live_master(tmp_path, "--agent_ping_timeout=20ms", "--max_agent_ping_timeouts=100") as master:
+        agent = ScriptedAgent(master.url)
+        await agent.start()
+        await agent.register()
+        [known] = master.engine.state.agents.values()
+        known.connected = False
+        await until(lambda: {"connected": False} in agent.pings)
+        await agent.stop()
+
+
+async def test_silence_makes_an_agent_unreachable_and_a_word_brings_it_back(tmp_path: Path) -> None:
+    async with live_master(tmp_path, "--agent_ping_timeout=20ms", "--max_agent_ping_timeouts=3") as master:
+        agent, scheduler = ScriptedAgent(master.url), Scheduler(master.url)
+        await agent.start()
+        try:
+            await agent.register()
+            info = framework_info(capabilities="GPU_RESOURCES PARTITION_AWARE")
+            await scheduler.subscribe(info)
+            await scheduler.launch(await scheduler.offer(), task(agent))
+            run = await agent.message("RunTaskMessage")
+            agent.answers_pings = False
+            status = await scheduler.status()
+            assert (status["state"], status["reason"]) == ("TASK_UNREACHABLE", "REASON_AGENT_REMOVED")
+            assert await scheduler.event("FAILURE") == {"agent_id": {"value": agent.id}}
+            assert not master.engine.state.agents
+            agent.answers_pings = True
+            await agent.reregister([agent.task_of(run, "TASK_RUNNING")], [run["framework"]])
+            status = await scheduler.status()
+            assert (status["state"], status["reason"]) == ("TASK_RUNNING", "REASON_AGENT_REREGISTERED")
+            answered = len(agent.pings)
+            await until(lambda: len(agent.pings) > answered + 5)
+            assert agent.id in master.engine.state.agents
+        finally:
+            await scheduler.close()
+            await agent.stop()
+
+
+async def test_tasks_that_a_restarted_agent_lost_are_named_to_it(agent: ScriptedAgent, scheduler: Scheduler) -> None:
+    await agent.register()
+    await scheduler.subscribe(framework_info())
+    await scheduler.launch(await scheduler.offer(), task(agent))
+    await agent.message("RunTaskMessage")
+    answer = await agent.reregister([], [])
+    [missing] = answer["reconciliations"]
+    assert missing["framework_id"] == {"value": scheduler.framework_id}
+    assert missing["framework"]["name"] == "test"
+    assert [s["task_id"] for s in missing["statuses"]] == [{"value": "t"}]
+
+
+async def test_after_a_restart_of_the_master_nothing_is_lost(tmp_path: Path) -> None:
+    agent = None
+    async with live_master(tmp_path) as first:
+        agent, scheduler = ScriptedAgent(first.url), Scheduler(first.url)
+        await agent.start()
+        await agent.register()
+        await scheduler.subscribe(framework_info())
+        await scheduler.launch(await scheduler.offer(), task(agent))
+        run = await agent.message("RunTaskMessage")
+        framework_id, port = scheduler.framework_id, first.endpoint.port
+        await scheduler.close()
+    assert await soon(agent.exited.get()) == agent.master
+    called_back = asyncio.Event()
+    agent.on_ping = lambda ping: called_back.set() if not ping["connected"] else None
+    async with live_master(tmp_path, f"--port={port}") as second:
+        try:
+            await soon(called_back.wait())  # not the 75 s that an agent waits by itself
+            framework = internal_framework({**framework_info(), "id": {"value": framework_id}})
+            await agent.reregister([agent.task_of(run, "TASK_RUNNING")], [framework])
+            scheduler = Scheduler(second.url)
+            await scheduler.subscribe(framework_info(), framework_id)
+            agent.update(run, "TASK_FINISHED", OTHER_UUID)
+            status = await scheduler.status()
+            assert status["state"] == "TASK_FINISHED"
+            await scheduler.acknowledge(status)
+            skip = ("UpdateFrameworkMessage",)
+            assert (await agent.message("StatusUpdateAcknowledgementMessage", skip))["uuid"] == OTHER_UUID
+            await scheduler.close()
+        finally:
+            await agent.stop()
+
+
+async def test_agents_that_do_not_come_back_are_given_up(tmp_path: Path) -> None:
+    async with live_master(tmp_path) as first:
+        agent = ScriptedAgent(first.url)
+        await agent.start()
+        await agent.register()
+        await agent.stop()
+    async with live_master(tmp_path, "--agent_reregister_timeout=10ms") as second:
+        await until(lambda: agent.id in second.engine.state.unreachable)
+    async with live_master(tmp_path) as third:
+        assert agent.id in third.engine.state.unreachable
+
+
+async def test_teardown_ends_the_framework_on_its_agent(agent: ScriptedAgent, scheduler: Scheduler) -> None:
+    await agent.register()
+    await scheduler.subscribe(framework_info())
+    await scheduler.call("TEARDOWN")
+    shutdown = await agent.message("ShutdownFrameworkMessage")
+    assert shutdown == {"framework_id": {"value": scheduler.framework_id}}
+
+
+async def test_custom_executors_send_and_end(agent: ScriptedAgent, scheduler: Scheduler) -> None:
+    await agent.register()
+    await scheduler.subscribe(framework_info())
+    executor = {
+        "executor_id": {"value": "e"},
+        "command": {"value": "run"},
+        "resources": resources_of("cpus:0.5;mem:32"),
+    }
+    with_executor = {**task(agent), "executor": executor}
+    del with_executor["command"]
+    await scheduler.launch(await scheduler.offer(), with_executor)
+    run = await agent.message("RunTaskMessage")
+    assert run["task"]["executor"]["framework_id"] == {"value": scheduler.framework_id}
+    ids = {"slave_id": {"value": agent.id}, "framework_id": run["framework"]["id"], "executor_id": {"value": "e"}}
+    agent.say("ExecutorToFrameworkMessage", {**ids, "data": "aGk="})
+    assert (await scheduler.event("MESSAGE"))["data"] == "aGk="
+    body = {"agent_id": {"value": agent.id}, "executor_id": {"value": "e"}}
+    await scheduler.call("MESSAGE", {**body, "data": "eW8="})
+    assert (await agent.message("FrameworkToExecutorMessage"))["data"] == "eW8="
+    await scheduler.call("SHUTDOWN", body)
+    assert (await agent.message("ShutdownExecutorMessage"))["executor_id"] == {"value": "e"}
+    agent.say("ExitedExecutorMessage", {**ids, "status": 9})
+    failure = await scheduler.event("FAILURE")
+    assert failure == {"agent_id": {"value": agent.id}, "executor_id": {"value": "e"}, "status": 9}
+
+
+async def test_another_machine_with_a_known_id_is_told_to_stop(agent: ScriptedAgent, master: RunningMaster) -> None:
+    await agent.register()
+    agent.introduce("ReregisterSlaveMessage", slave={**agent.info(), "hostname": "elsewhere"})
+    assert "another machine" in (await agent.message("ShutdownMessage"))["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("RegisterSlaveMessage", b"\xff\xff"),
+        ("RegisterSlaveMessage", b""),
+        ("NoSuchMessage", b""),
+        ("StatusUpdateMessage", b"\x0a\x00"),
+    ],
+)
+async def test_garbage_makes_no_agent_and_does_no_harm(
+    master: RunningMaster, agent: ScriptedAgent, name: str, body: bytes
+) -> None:
+    agent.endpoint.send("slave(1)", agent.master, PREFIX + name, body)
+    await agent.register()
+    assert len(master.engine.state.agents) == 1
+
+
+async def test_a_status_update_without_a_uuid_is_ignored(
+    master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler
+) -> None:
+    await agent.register()
+    await scheduler.subscribe(framework_info())
+    await scheduler.launch(await scheduler.offer(), task(agent))
+    run = await agent.message("RunTaskMessage")
+    agent.update(run, "TASK_RUNNING", uuid="")
+    agent.update(run, "TASK_FINISHED")
+    assert (await scheduler.status())["state"] == "TASK_FINISHED"
+
+
+async def test_an_agent_without_reservation_refinement_gets_the_older_format(
+    agent: ScriptedAgent, scheduler: Scheduler
+) -> None:
+    agent.introduce("RegisterSlaveMessage", agent_capabilities=[{"type": "MULTI_ROLE"}])
+    agent.id = (await agent.message("SlaveRegisteredMessage"))["slave_id"]["value"]
+    await scheduler.subscribe(framework_info())
+    await scheduler.launch(await scheduler.offer(), task(agent))
+    run = await agent.message("RunTaskMessage")
+    assert {resource["role"] for resource in run["task"]["resources"]} == {"*"}
+
+
+async def test_the_task_is_on_its_way_before_the_accept_is_answered(
+    agent: ScriptedAgent, scheduler: Scheduler, master: RunningMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await agent.register()
+    await scheduler.subscribe(framework_info())
+    offer = await scheduler.offer()
+    sent: list[str] = []
+    send: Callable[[str, Pid, str, bytes], None] = master.endpoint.send
+
+    def noting(from_id: str, to: Pid, name: str, body: bytes) -> None:
+        sent.append(name)
+        send(from_id, to, name, body)
+
+    monkeypatch.setattr(master.endpoint, "send", noting)
+    await scheduler.launch(offer, task(agent))
+    assert PREFIX + "RunTaskMessage" in sent
