@@ -74,7 +74,10 @@ class AppsApi:
         if answer is None or spec is None:
             raise NotFound(f"App '{app_id}' does not exist")  # removed by another call within the same turn
         shown = app_view(self._scheduler.state, spec)
-        response = json_response({**shown, "deployments": [{"id": answer.deployment_id}]}, status=201)
+        # As Marathon shows it: the deployment is there, and nothing of what it does.
+        counts = dict.fromkeys(("tasksStaged", "tasksRunning", "tasksHealthy", "tasksUnhealthy"), 0)
+        shown |= {**counts, "deployments": [{"id": answer.deployment_id}]}
+        response = json_response(shown, status=201)
         response.headers["Location"] = app_id
         response.headers["Marathon-Deployment-Id"] = answer.deployment_id
         return response

@@ -113,7 +113,7 @@ def framework_info(flags: Mapping[str, Any], *, user: str, hostname: str, port: 
     if "gpu_resources" in flags["enable_features"]:
         capabilities.append("GPU_RESOURCES")
     return {
-        "user": flags["mesos_user"] or user,
+        "user": user,
         "name": flags["framework_name"],
         "roles": [flags["mesos_role"]],
         "checkpoint": True,

@@ -9,7 +9,7 @@ from typing import Any
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon import lifecycle
 from mesos_gpu.marathon.actions import Decline, Launch, Revive, Say, Suppress
-from mesos_gpu.marathon.backoff import ready_at
+from mesos_gpu.marathon.backoff import Backoff, ready_at
 from mesos_gpu.marathon.instances import Cause, Instance, Task, moved
 from mesos_gpu.marathon.matching import Match, match
 from mesos_gpu.marathon.offers import Offer
@@ -119,38 +119,57 @@ def _refuse_s(draft: Draft) -> float:
 
 
 def ask_for_offers(draft: Draft) -> None:
-    """Revive when something new waits for an offer, suppress when nothing does; called after every event."""
-    ready = _ready_by_app(draft)
-    wanted = frozenset(instance.next_task_id for instances in ready.values() for instance in instances)
+    """Revive when something new waits for an offer, suppress when nothing does; called after every event.
+
+    An app that ends and waits out its backoff is no reason to revive: the agent it ran on has grown by what it used
+    and is offered anyway, and `_refuse_s` brings that offer back in time. So apps that fail over and over leave the
+    revives to the others. Only when that has not helped for one interval is a revive asked for after all.
+    """
+    for app_id in [app_id for app_id, known in draft.backoffs.items() if known.forgotten(draft.now_s)]:
+        draft.backoffs.drop(app_id)
     if not draft.subscribed:
         return
-    if not wanted:
-        draft.asked_for, draft.revive_due = wanted, False
-        if not draft.suppressed:
+    waiting = {i.next_task_id: spec for i in draft.waiting() if (spec := draft.app(i.app_id)) is not None}
+    interval_s, burst = draft.settings.min_revive_interval_s, draft.settings.revive_burst
+    due = {
+        task_id
+        for task_id, spec in waiting.items()
+        if _revive_from_s(draft.backoffs.get(spec.id), spec, interval_s) <= draft.now_s
+    }
+    if not waiting:
+        draft.asked_for, draft.revive_due = frozenset(), False
+        if not draft.suppressed and not draft.backoffs.result:
             draft.suppressed = True
             draft.actions.append(Suppress())
         return
-    draft.revive_due = draft.revive_due or draft.suppressed or not wanted <= draft.asked_for
-    draft.asked_for = wanted
-    interval, burst = draft.settings.min_revive_interval_s, draft.settings.revive_burst
-    if draft.revive_due and draft.now_s >= _revive_allowed_s(draft.revive_credit_s, interval, burst):
-        draft.revive_credit_s = max(draft.revive_credit_s, draft.now_s) + interval
+    draft.revive_due = draft.revive_due or draft.suppressed or not due <= draft.asked_for
+    draft.asked_for = draft.asked_for & waiting.keys() | due
+    if draft.revive_due and draft.now_s >= _revive_allowed_s(draft.revive_credit_s, interval_s, burst):
+        draft.revive_credit_s = max(draft.revive_credit_s, draft.now_s) + interval_s
         draft.revive_due, draft.suppressed = False, False
         draft.actions.append(Revive())
+
+
+def next_launch_s(state: State, *, interval_s: float, burst: int, now_s: float) -> float | None:
+    """Return when a start, or asking for offers, becomes possible by the passing of time; None when it will not."""
+    times: list[float] = []
+    for app_id in set(state.waiting.values()):
+        spec = state.app(app_id)
+        if spec is not None:
+            known = state.backoffs.get(app_id)
+            times += [ready_at(known, spec), _revive_from_s(known, spec, interval_s)]
+    times = [at for at in times if at > now_s]
+    if state.subscribed and state.revive_due:
+        times.append(max(now_s, _revive_allowed_s(state.revive_credit_s, interval_s, burst)))
+    return min(times, default=None)
+
+
+def _revive_from_s(known: Backoff | None, spec: RunSpec, interval_s: float) -> float:
+    """Return from when on an instance that waits is a reason to revive; 0 for at once."""
+    ready_s = ready_at(known, spec)
+    return ready_s + interval_s if ready_s else 0.0
 
 
 def _revive_allowed_s(credit_s: float, interval_s: float, burst: int) -> float:
     """Return when a revive may be sent: on average one each interval, a few at once after a quiet time."""
     return credit_s - (burst - 1) * interval_s
-
-
-def next_launch_s(state: State, *, interval_s: float, burst: int, now_s: float) -> float | None:
-    """Return when a start may become possible by the passing of time alone, None when it will not."""
-    times = [
-        at
-        for app_id in set(state.waiting.values())
-        if (spec := state.app(app_id)) is not None and (at := ready_at(state.backoffs.get(app_id), spec)) > now_s
-    ]
-    if state.subscribed and state.revive_due:
-        times.append(max(now_s, _revive_allowed_s(state.revive_credit_s, interval_s, burst)))
-    return min(times, default=None)

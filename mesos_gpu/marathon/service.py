@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.errors import BadFlag
+from mesos_gpu.errors import BadFlag, Unavailable
 from mesos_gpu.marathon import configuration
 from mesos_gpu.marathon.api import make_api
 
@@ -42,7 +42,7 @@ async def _serve(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Serve the API at once and for as long as we run, whether or not there is a master."""
     hostname = flags["hostname"] or socket.gethostname()
     endpoint = Endpoint(flags["http_address"], flags["http_port"])
-    user = pwd.getpwuid(os.geteuid()).pw_name
+    user = flags["mesos_user"] or _own_name()
     link = PymesosLink(
         flags["master"],
         lambda: configuration.framework_info(flags, user=user, hostname=hostname, port=endpoint.port),
@@ -69,6 +69,13 @@ async def _serve(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     finally:
         store.close()
     return EXIT_OK
+
+
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        raise Unavailable(f"user {os.geteuid()} has no name for tasks to run as; set --mesos_user") from None
 
 
 async def _until(stop: asyncio.Event, scheduler: Scheduler) -> None:
