@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import BadFlag
+from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, min_allocatable, settings
+from mesos_gpu.mesos.flags import parse_flags
+from tests.master.live import master_flags
+
+
+def test_defaults_are_those_of_a_machine_with_gpus(tmp_path: Path) -> None:
+    rules = settings(master_flags(tmp_path)).rules
+    assert rules.filter_gpu_resources
+    assert rules.excluded_names == {"gpus"}
+    assert rules.min_allocatable == ({"cpus": 10}, {"mem": 32000}, {"gpus": 1000})
+
+
+def test_flags_come_from_the_environment_too() -> None:
+    flags = parse_flags(FLAGS, [], {"MESOS_WORK_DIR": "/w", "MESOS_FILTER_GPU_RESOURCES": "false"})
+    check_flags(flags)
+    assert not settings(flags).rules.filter_gpu_resources
+    assert flags_as_text(flags)["filter_gpu_resources"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("word", "flag"),
+    [
+        ("--port=70000", "port"),
+        ("--ip=nowhere", "ip"),
+        ("--ip=0.0.0.0", "advertise_ip"),
+        ("--ip=10.0.0.1", "ip"),
+        ("--allocation_interval=0secs", "allocation_interval"),
+        ("--agent_ping_timeout=0ms", "agent_ping_timeout"),
+        ("--max_agent_ping_timeouts=0", "max_agent_ping_timeouts"),
+        ("--min_allocatable_resources=cpus", "min_allocatable_resources"),
+        ("--min_allocatable_resources=ports:[1-2]", "min_allocatable_resources"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(tmp_path: Path, word: str, flag: str) -> None:
+    with pytest.raises(BadFlag) as refused:
+        check_flags(master_flags(tmp_path, word))
+    assert refused.value.flag == flag
+
+
+def test_a_wider_address_must_be_meant(tmp_path: Path) -> None:
+    with pytest.raises(BadFlag, match="--insecure"):
+        check_flags(master_flags(tmp_path, "--ip=10.0.0.1"))
+    check_flags(master_flags(tmp_path, "--ip=10.0.0.1", "--insecure"))
+
+
+def test_a_work_dir_is_needed() -> None:
+    with pytest.raises(BadFlag, match="work_dir"):
+        check_flags(parse_flags(FLAGS, [], {}))
+
+
+def test_minimums_may_be_none_or_several_together() -> None:
+    assert min_allocatable("") == ()
+    assert min_allocatable("cpus:1;gpus:1|mem:32") == ({"cpus": 1000, "gpus": 1000}, {"mem": 32000})
