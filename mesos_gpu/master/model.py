@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -15,6 +15,7 @@ MAX_COMPLETED_TASKS = 1000
 """Per framework, as in Mesos."""
 MAX_UNREACHABLE_TASKS = 1000
 NOTHING = Resources()
+_Key = TypeVar("_Key", str, tuple[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +181,16 @@ class Agent:
     executors: dict[tuple[str, str], Executor] = field(default_factory=dict)
     used: dict[str, Resources] = field(default_factory=dict)
     """What tasks and executors hold, by framework id."""
+    used_total: Resources = NOTHING
+    """What tasks and executors hold."""
     offers: dict[str, Offer] = field(default_factory=dict)
+    offered_to: dict[tuple[str, str], Resources] = field(default_factory=dict)
+    """What is offered now, by role and framework id."""
+    offered: Resources = NOTHING
+    """What is offered now."""
     killed: dict[tuple[str, str], Document | None] = field(default_factory=dict)
     """Tasks (framework id, task id) whose end was asked for, with the kill policy; asked again after a reconnection."""
+    _free: tuple[tuple[Resources, ...], Resources] | None = None
 
     @property
     def hostname(self) -> str:
@@ -190,31 +198,37 @@ class Agent:
         return str(self.info["hostname"])
 
     @property
-    def used_total(self) -> Resources:
-        """Return what tasks and executors hold."""
-        return add(self.used.values())
-
-    @property
-    def offered(self) -> Resources:
-        """Return what is offered now."""
-        return add(offer.resources for offer in self.offers.values())
-
-    @property
     def free(self) -> Resources:
         """Return what is neither held nor offered."""
-        return self.total - self.used_total.unallocated() - self.offered.unallocated()
+        parts = (self.total, self.used_total, self.offered)
+        if self._free is None or any(now is not then for now, then in zip(parts, self._free[0], strict=True)):
+            left = self.total - self.used_total.unallocated() - self.offered.unallocated()
+            self._free = (parts, left)
+        return self._free[1]
 
     def charge(self, framework_id: str, resources: Resources) -> None:
         """Book `resources` (allocated) for a framework."""
         self.used[framework_id] = self.used.get(framework_id, NOTHING) + resources
+        self.used_total = self.used_total + resources
 
     def refund(self, framework_id: str, resources: Resources) -> None:
         """Undo a `charge`."""
-        left = self.used.get(framework_id, NOTHING) - resources
-        if left:
-            self.used[framework_id] = left
-        else:
-            self.used.pop(framework_id, None)
+        _keep(self.used, framework_id, self.used.get(framework_id, NOTHING) - resources)
+        self.used_total = self.used_total - resources
+
+    def add_offer(self, offer: Offer) -> None:
+        """Book an offer."""
+        key = (offer.role, offer.framework_id)
+        self.offers[offer.id] = offer
+        self.offered_to[key] = self.offered_to.get(key, NOTHING) + offer.resources
+        self.offered = self.offered + offer.resources
+
+    def drop_offer(self, offer: Offer) -> None:
+        """Undo an `add_offer`; nothing when it is not there."""
+        if self.offers.pop(offer.id, None) is not None:
+            key = (offer.role, offer.framework_id)
+            _keep(self.offered_to, key, self.offered_to[key] - offer.resources)
+            self.offered = self.offered - offer.resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +258,13 @@ def role_of(documents: Sequence[Mapping[str, Any]]) -> str:
         if "allocation_info" in document:
             return str(document["allocation_info"].get("role", "*"))
     return "*"
+
+
+def _keep(books: dict[_Key, Resources], key: _Key, left: Resources) -> None:
+    if left:
+        books[key] = left
+    else:
+        books.pop(key, None)
 
 
 def add(parts: Iterable[Resources]) -> Resources:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mesos_gpu.master.actions import Action
-from mesos_gpu.master.allocator import Allocation, Client, Supply, allocate
-from mesos_gpu.master.model import Agent, Framework, Now, Offer, add
+from mesos_gpu.master.allocator import Allocation, Client, Supply, allocatable, allocate
+from mesos_gpu.master.model import NOTHING, Agent, Framework, Now, Offer, add
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
@@ -22,13 +22,17 @@ def offer_resources(state: MasterState, now: Now) -> list[Action]:
     """Offer what is free to whoever's turn it is; one OFFERS event per framework."""
     state.allocation_due = False
     state.counters["allocation_runs"] += 1
-    agents = [agent for agent in state.agents.values() if agent.connected]
+    rules = state.settings.rules
+    agents = [a for a in state.agents.values() if a.connected and allocatable(a.free, rules.min_allocatable)]
+    wanting = [client for framework in state.frameworks.values() for client in clients(framework)]
+    if not agents or not wanting:
+        return []
     allocations = allocate(
         [_supply(agent) for agent in agents],
-        [client for framework in state.frameworks.values() for client in clients(framework)],
+        wanting,
         holdings(state),
         add(agent.total for agent in state.agents.values()),
-        state.settings.rules,
+        rules,
         lambda client, agent_id, candidate: state.filters.blocks(client.framework_id, client.role, agent_id, candidate),
     )
     made: dict[str, list[Document]] = {}
@@ -58,15 +62,21 @@ def clients(framework: Framework) -> list[Client]:
 
 def holdings(state: MasterState) -> dict[tuple[str, str], Resources]:
     """Return what each (role, framework id) uses or is offered."""
-    held: dict[tuple[str, str], list[Resources]] = {}
+    held: dict[tuple[str, str], Resources] = {}
     for agent in state.agents.values():
         for framework_id, used in agent.used.items():
-            for role in dict.fromkeys(r.allocation_role or "*" for r in used):
-                part = used.filter(lambda r, role=role: (r.allocation_role or "*") == role)  # type: ignore[misc]
-                held.setdefault((role, framework_id), []).append(part.unallocated())
-        for offer in agent.offers.values():
-            held.setdefault((offer.role, offer.framework_id), []).append(offer.resources.unallocated())
-    return {key: add(parts) for key, parts in held.items()}
+            for role, part in _by_role(used).items():
+                held[(role, framework_id)] = held.get((role, framework_id), NOTHING) + part.unallocated()
+        for key, offered in agent.offered_to.items():
+            held[key] = held.get(key, NOTHING) + offered.unallocated()
+    return held
+
+
+def _by_role(used: Resources) -> dict[str, Resources]:
+    roles = {resource.allocation_role or "*" for resource in used}
+    if len(roles) == 1:
+        return {roles.pop(): used}
+    return {role: Resources(r for r in used if (r.allocation_role or "*") == role) for role in sorted(roles)}
 
 
 def agent_url(agent: Agent) -> Document:

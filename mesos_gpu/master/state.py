@@ -162,12 +162,12 @@ class MasterState:
     def add_offer(self, offer: Offer) -> None:
         """Enter an offer in the books of its framework and agent."""
         self.frameworks[offer.framework_id].offers[offer.id] = offer
-        self.agents[offer.agent_id].offers[offer.id] = offer
+        self.agents[offer.agent_id].add_offer(offer)
 
     def drop_offer(self, offer: Offer) -> None:
         """Take an offer back without a word; its resources are free again."""
         self.frameworks[offer.framework_id].offers.pop(offer.id, None)
-        self.agents[offer.agent_id].offers.pop(offer.id, None)
+        self.agents[offer.agent_id].drop_offer(offer)
         self.allocation_due = True
 
     def rescind(self, offer: Offer) -> list[Action]:

@@ -11,7 +11,7 @@ from mesos_gpu.master import agents, launching, offering, subscriptions
 from mesos_gpu.master.actions import Action, SendEvent
 from mesos_gpu.master.allocator import Rules
 from mesos_gpu.master.flags import min_allocatable
-from mesos_gpu.master.model import Agent, Framework, Now, Offer
+from mesos_gpu.master.model import Agent, Framework, Now, Offer, add
 from mesos_gpu.master.reports import Report
 from mesos_gpu.master.state import MasterState, Settings
 from mesos_gpu.master.views import master_info
@@ -136,6 +136,10 @@ def check_books(state: MasterState) -> None:
         for (framework_id, _), executor in agent.executors.items():
             held[framework_id] = held.get(framework_id, Resources()) + executor.resources
         assert {key: value for key, value in held.items() if value} == agent.used
+        assert agent.used_total == add(agent.used.values())
+        assert (
+            agent.offered == add(offer.resources for offer in agent.offers.values()) == add(agent.offered_to.values())
+        )
         assert agent.free + agent.offered.unallocated() + agent.used_total.unallocated() == agent.total
         assert agent.connected or not agent.offers
         for offer in agent.offers.values():
