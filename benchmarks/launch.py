@@ -128,7 +128,7 @@ async def measure(work_dir: Path, runs: int) -> None:
             await mounts.open()
             # A task that stays lets us copy what the agent wrote for it.
             _, container = await framework.run("sleep 300", until="TASK_RUNNING")
-            (config,) = runtime_dir(work_dir).rglob(f"{container}/config.json")
+            (config,) = runtime_dir(work_dir).glob(f"*/bundles/{container}/config.json")
             document = json.loads(config.read_text())
             document["process"]["args"] = [
                 "true" if word == "sleep 300" else word for word in document["process"]["args"]

@@ -48,6 +48,7 @@ class ServiceProcess:
         self._port = spec.port
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._stopped = False
 
     async def start(self, *extra: str) -> Service:
         """Start it with these further flags and wait until it can be used.
@@ -56,6 +57,8 @@ class ServiceProcess:
         """
         self._extra = extra
         self.service = await self._run()
+        if self._stopped:
+            raise Unavailable(f"{self.spec.name} was stopped while it started")
         # A restart must come back where the others know it, so a port that was picked is kept.
         self._port = int(self.service.url.rpartition(":")[2])
         self._watch = asyncio.get_running_loop().create_task(self._keep())
@@ -63,6 +66,7 @@ class ServiceProcess:
 
     async def stop(self, number: signal.Signals, grace_s: float) -> None:
         """End it with a signal, or with SIGKILL when it has not gone after `grace_s`."""
+        self._stopped = True
         if self._watch is not None:
             self._watch.cancel()
         process = self._process

@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +99,7 @@ class Supervisor:
         at = f"--master={master.url.removeprefix('http://')}"
         agents = [self._service(spec) for spec in plan.agent_specs(self._options, gpus)]
         marathon = self._service(plan.marathon_spec(self._options))
-        await asyncio.gather(marathon.start(at), *(agent.start(at) for agent in agents))
+        await _all(service.start(at) for service in (marathon, *agents))
         box = self._box()
         self._records.write(box)
         self._records.write_ports(box)
@@ -141,11 +141,25 @@ def choose_gpus(options: UpOptions) -> GpuChoice:
     asked = options.gpu_driver
     if asked in ("simulated", "none"):
         return GpuChoice(asked)
+    if asked is None:
+        # That there is no driver is said once, beside the simulated GPUs; a machine without one is an ordinary case.
+        logging.getLogger("mesos_gpu.gpu").setLevel(logging.ERROR)
     driver = open_driver("nvml" if asked == "nvml" else "auto")
     found = tuple(gpu.index for gpu in driver.gpus())
     if driver.kind == "nvml" and (found or asked == "nvml"):
         return GpuChoice("nvml", found)
     return GpuChoice("simulated", chosen_because="no NVIDIA driver answers on this machine")
+
+
+async def _all(starts: Iterable[Coroutine[None, None, Service]]) -> None:
+    """Wait for all; when one fails, give the others up before its error goes on, so that none ends up running."""
+    tasks = [asyncio.ensure_future(start) for start in starts]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _is_free(port: int) -> bool:

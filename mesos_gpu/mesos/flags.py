@@ -77,7 +77,7 @@ def help_text(flags: Sequence[Flag], usage: str, prefix: str) -> str:
     lines = [usage, "", f"Each flag may also be given as {prefix}<NAME> in the environment.", ""]
     for flag in sorted(flags, key=lambda flag: flag.name):
         name = f"--[no-]{flag.name}" if flag.kind == "boolean" else f"--{flag.name}=VALUE"
-        default = "" if flag.default is None else f" (default: {_shown(flag)})"
+        default = "" if flag.default is None else f" (default: {default_text(flag)})"
         lines.append(f"  {name}\n      {flag.help}{default}")
     return "\n".join(lines).lstrip("\n")
 
@@ -186,7 +186,8 @@ def _read(flag: Flag, texts: Mapping[str, str], read_file: Callable[[str], str] 
         raise BadFlag(flag.name, str(error)) from None
 
 
-def _shown(flag: Flag) -> str:
+def default_text(flag: Flag) -> str:
+    """Return a flag's default as it would be written on the command line."""
     if flag.kind == "duration":
         return format_duration(flag.default)
     if flag.kind == "boolean":

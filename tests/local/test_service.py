@@ -82,3 +82,15 @@ async def test_a_service_that_ignores_its_signal_is_killed(started: Started) -> 
     service = await made.start()
     await made.stop(signal.SIGTERM, 0.05)
     assert not is_alive(service.pid, service.started)
+
+
+async def test_a_service_that_is_stopped_while_it_starts_does_not_come_back(started: Started) -> None:
+    made = started.service()
+    starting = asyncio.ensure_future(made.start())
+    while made._process is None:  # noqa: ASYNC110 - nothing tells of a spawned process
+        await asyncio.sleep(0)
+    await made.stop(signal.SIGTERM, 10)
+    with pytest.raises(Unavailable):
+        await starting
+    assert made._process.returncode is not None
+    assert made._watch is None
