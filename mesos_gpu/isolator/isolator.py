@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
@@ -42,6 +43,19 @@ class NvidiaGpuIsolator:
         return self._pool.free
 
     @property
+    def withdrawn(self) -> frozenset[str]:
+        """The uuids of GPUs that `prepare` does not give."""
+        return self._pool.withdrawn
+
+    def withdraw(self, uuids: Iterable[str]) -> None:
+        """Give these GPUs to no container from now on; one that is held stays with its holder."""
+        self._pool = replace(self._pool, withdrawn=self._pool.withdrawn.union(uuids))
+
+    def restore(self, uuids: Iterable[str]) -> None:
+        """Give these GPUs again."""
+        self._pool = replace(self._pool, withdrawn=self._pool.withdrawn.difference(uuids))
+
+    @property
     def held(self) -> Mapping[str, frozenset[Gpu]]:
         """The GPUs of every container that was prepared or recovered and is not cleaned up; empty for one without."""
         return self._pool.held
@@ -53,7 +67,7 @@ class NvidiaGpuIsolator:
         `cleanup` (Mesos calls them available at once, and can so give one GPU to two containers). A GPU that has
         vanished since is dropped with a line in the log. Raises Unavailable when a record cannot be read.
         """
-        pool = GpuPool.of(self.total)
+        pool = replace(GpuPool.of(self.total), withdrawn=self.withdrawn)
         recorded = self._checkpoints.load()
         for container_id, was_held in sorted(recorded.items()):
             gpus = self._still_here(container_id, was_held)

@@ -13,12 +13,14 @@ from mesos_gpu.gpu.device import NVIDIA_MAJOR, Gpu
 class GpuPool:
     """The GPUs of one agent: each is free or held by one container.
 
-    `held` names every container that has been given its share, also one that asked for no GPU.
+    `held` names every container that has been given its share, also one that asked for no GPU. `withdrawn` are the
+    uuids of GPUs that `allocate` does not give, free or held; those that are held stay so.
     Source: Mesos `isolators/gpu/allocator.cpp`, NvidiaGpuAllocatorProcess.
     """
 
     free: frozenset[Gpu]
     held: Mapping[str, frozenset[Gpu]] = field(default_factory=dict)
+    withdrawn: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, gpus: Iterable[Gpu]) -> GpuPool:
@@ -33,6 +35,11 @@ class GpuPool:
         """Every GPU, free or held; the same for the life of a pool and of those that come from it."""
         return self.free.union(*self.held.values())
 
+    @property
+    def available(self) -> frozenset[Gpu]:
+        """The free GPUs that may be given."""
+        return frozenset(gpu for gpu in self.free if gpu.uuid not in self.withdrawn)
+
     def allocate(self, container: str, count: int) -> tuple[GpuPool, frozenset[Gpu]]:
         """Give `count` whole free GPUs to `container`, beside what it holds already; those of lowest minor number.
 
@@ -41,9 +48,10 @@ class GpuPool:
         """
         if count < 0:
             raise BadInput(f"a container cannot be given {count} GPUs")
-        if count > len(self.free):
-            raise NotEnoughGpus(asked=count, free=len(self.free))
-        given = frozenset(sorted(self.free)[:count])
+        available = self.available
+        if count > len(available):
+            raise NotEnoughGpus(asked=count, free=len(available))
+        given = frozenset(sorted(available)[:count])
         return self._give(container, given), given
 
     def take(self, container: str, gpus: Collection[Gpu]) -> GpuPool:
