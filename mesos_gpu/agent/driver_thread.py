@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class DriverThread:
-    """Runs one piece of work after another. A daemon: work that never comes back does not keep the agent from ending."""
+    """Runs one piece of work after another. A daemon: work that never comes back does not keep the agent alive."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()

@@ -36,26 +36,24 @@ FLAGS: Sequence[Flag] = (
     Flag("nvidia_gpu_devices", "list", None, "GPUs to use, by index or UUID; needs gpus in --resources."),
     Flag("gpu_driver", "text", "auto", "nvml, simulated, none, or auto: nvml where it answers."),
     Flag("simulated_gpus", "integer", 4, "How many GPUs the simulated driver has."),
-    Flag(
-        "simulated_gpu_faults", "path", None, "File that says which simulated GPUs are ill; it may change at any time."
-    ),
+    Flag("simulated_gpu_faults", "path", None, "File that says which simulated GPUs are ill."),
     Flag(
         "mig_strategy",
         "text",
         "none",
-        "What becomes of GPUs in MIG mode: none leaves them out, single gives each instance as a GPU.",
+        "GPUs in MIG mode: none leaves them out, single gives each instance.",
     ),
     Flag(
         "gpu_unhealthy_action",
         "text",
         "notify",
-        "What becomes of a task whose GPU is ill: notify tells its owner, kill ends it.",
+        "A task whose GPU is ill: notify tells its owner, kill ends it.",
     ),
     Flag(
         "gpu_retest_interval",
         "duration",
         None,
-        "How often a withdrawn GPU that nobody holds is tested, to come back when it passes; default: never.",
+        "How often withdrawn GPUs that are free are tested; default: never.",
     ),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
     Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),

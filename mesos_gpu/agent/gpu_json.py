@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from mesos_gpu.gpu.device import Gpu, GpuUsage
 from mesos_gpu.gpu.health import WITHDRAWN, Condition, Illness
@@ -11,6 +12,8 @@ from mesos_gpu.mesos.resource import Document
 
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _MIB = 1 << 20
+_Family: TypeAlias = tuple[str, str, list[tuple[dict[str, str], "float | None"]]]
+"""Name, help, and samples of a metric: labels and value, None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def view_shown(view: GpuView) -> Document:
 
 def exposition(views: Sequence[GpuView], *, advertised: int) -> str:
     """Return the GPUs in Prometheus' text format, version 0.0.4; base units, as Prometheus asks for."""
-    families: list[tuple[str, str, Iterable[tuple[Mapping[str, str], float | None]]]] = [
+    families: list[_Family] = [
         ("mesos_gpu_gpus", "GPUs that this agent manages.", [({}, len(views))]),
         ("mesos_gpu_gpus_advertised", "GPUs that the master may offer.", [({}, advertised)]),
         ("mesos_gpu_gpus_held", "GPUs that containers hold.", [({}, sum(1 for v in views if v.container))]),
@@ -79,7 +82,7 @@ def exposition(views: Sequence[GpuView], *, advertised: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _family(views, suffix, help_text, value):  # type: ignore[no-untyped-def]
+def _family(views: Sequence[GpuView], suffix: str, help_text: str, value: Callable[[GpuView], float | None]) -> _Family:
     return f"mesos_gpu_{suffix}", help_text, [(_labels_of(view), value(view)) for view in views]
 
 

@@ -27,11 +27,18 @@ class Holders(Protocol):
     """What is asked of the isolator; `mesos_gpu.isolator.isolator.NvidiaGpuIsolator` is the real one."""
 
     @property
-    def total(self) -> frozenset[Gpu]: ...
+    def total(self) -> frozenset[Gpu]:
+        """Return every GPU it manages."""
+
     @property
-    def held(self) -> Mapping[str, frozenset[Gpu]]: ...
-    def withdraw(self, uuids: Collection[str], /) -> None: ...
-    def restore(self, uuids: Collection[str], /) -> None: ...
+    def held(self) -> Mapping[str, frozenset[Gpu]]:
+        """Return what each container holds."""
+
+    def withdraw(self, uuids: Collection[str], /) -> None:
+        """Give these to no container from now on."""
+
+    def restore(self, uuids: Collection[str], /) -> None:
+        """Give these again."""
 
 
 @dataclass(frozen=True, slots=True)

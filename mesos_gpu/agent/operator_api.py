@@ -43,7 +43,7 @@ BUILD: Mapping[str, object] = {
 
 
 class OperatorApi:
-    """Reads an agent's state and changes nothing (`GpuApi` beside it takes one word). `flags` are shown as they were given, as text."""
+    """Reads an agent's state; changes nothing. `flags` are shown as they were given, as text."""
 
     def __init__(self, agent: Agent, flags: Mapping[str, str]) -> None:
         self._agent, self._flags = agent, flags

@@ -109,9 +109,7 @@ class Framework:
         self._agents["any"] = offer["agent_id"]
         gpus = sum(int(r["scalar"]["value"]) for r in offer["resources"] if r["name"] == "gpus")
         if not self.launches:
-            await self._scheduler.call(
-                "DECLINE", {"offer_ids": [offer["id"]], "filters": {"refuse_seconds": 0.2}}
-            )
+            await self._scheduler.call("DECLINE", {"offer_ids": [offer["id"]], "filters": {"refuse_seconds": 0.2}})
             return
         tasks = [self._new_task(offer) for _ in range(gpus)]
         await self._scheduler.launch(offer, *tasks, refuse_s=0.05)
@@ -136,8 +134,9 @@ class Framework:
 class Victim:
     """The agent program on one work_dir, killed and started again as often as asked."""
 
-    def __init__(self, folder: Path, master: str, gpus: int) -> None:
-        self.folder, self._master, self._gpus = folder, master, gpus
+    def __init__(self, folder: Path, master: str, gpus: int, *flags: str) -> None:
+        folder.mkdir()
+        self.folder, self._master, self._gpus, self._flags = folder, master, gpus, flags
         self.work_dir, self.runtime_dir = folder / "work", folder / "run"
         self.ready, self.log = folder / "ready.json", folder / "agent.log"
         self.cgroups_root = f"mesos-crash-{uuid.uuid4().hex[:12]}"
@@ -152,6 +151,7 @@ class Victim:
             *("--gpu_driver=simulated", f"--simulated_gpus={self._gpus}", "--resources=cpus:16;mem:8192;disk:1024"),
             *(f"--cgroups_root={self.cgroups_root}", "--registration_backoff_factor=10ms"),
             f"--ready_file={self.ready}",
+            *self._flags,
         ]
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
@@ -161,7 +161,8 @@ class Victim:
 
         async def wait() -> None:
             while not self.ready.exists():
-                assert self.process is not None and self.process.returncode is None, self.last_words()
+                assert self.process is not None
+                assert self.process.returncode is None, self.last_words()
                 await asyncio.sleep(0.01)  # a file of another process: nobody tells of it
 
         await asyncio.wait_for(wait(), PATIENCE_S)
@@ -180,9 +181,10 @@ class Victim:
     def cgroups(self) -> list[Path]:
         """Return the cgroups of its containers, in the hierarchy that shows processes."""
         found = []
-        for root in (f"/sys/fs/cgroup/{self.cgroups_root}", f"/sys/fs/cgroup/devices/{self.cgroups_root}"):
-            if os.path.isdir(root):
-                found += [entry for entry in Path(root).iterdir() if entry.is_dir()]
+        for parent in ("/sys/fs/cgroup", "/sys/fs/cgroup/devices"):
+            root = Path(parent, self.cgroups_root)
+            if root.is_dir():
+                found += [entry for entry in root.iterdir() if entry.is_dir()]
         return found
 
     def gpus_seen(self) -> dict[str, set[int]]:

@@ -74,7 +74,6 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
     kinds: Counter[str] = Counter()
     async with live_master(tmp_path / "master") as master:
         victim = Victim(tmp_path / "agent", master.url, GPUS)
-        victim.folder.mkdir()
         framework, watch = Framework(master.url, random.Random(seed + 1)), Watch(victim)
         watching = asyncio.create_task(watch.run())
         try:
@@ -144,7 +143,7 @@ def _lost(stories: list[Story]) -> list[str]:
 
 
 def _untrue(stories: list[Story]) -> list[str]:
-    """Return the ends that are not what the task did: another exit status, a failure that was none, a kill nobody asked."""
+    """Return the ends that are not what the task did: another exit status, or a kill that nobody asked for."""
     untrue = []
     for story in stories:
         (end, *_) = story.ends
