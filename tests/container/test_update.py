@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import Containerizer
-from mesos_gpu.errors import BadInput, NotEnoughGpus, NotFound
+from mesos_gpu.errors import BadInput, ContainerError, NotEnoughGpus, NotFound
+from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
+from mesos_gpu.isolator.device_access import find_device_access
+from mesos_gpu.isolator.walls import Walls
 
 from .conftest import Box
 from .test_opening import IN_PURE_V2
@@ -182,4 +186,44 @@ async def test_release_that_does_not_fit_is_refused(box: Box) -> None:
     for release in ([], sorted(isolator.total)[2:3], sorted(isolator.total)[:2]):
         with pytest.raises(BadInput, match="so 1 of its own must be released"):
             await containerizer.update("c", 1, release)
+    await containerizer.destroy("c")
+
+
+async def test_what_a_process_has_open_is_seen(box: Box) -> None:
+    containerizer = await box.open()
+    pid = await containerizer.launch(box.config("c", shell="exec 7</dev/full; echo up; sleep 600"))
+    box.until_said("c", "up")
+    full, zero = DeviceNode("/dev/full", 1, 7), DeviceNode("/dev/zero", 1, 5)
+    assert Walls(pid).using([full, zero]) == {full}
+    await containerizer.destroy("c")
+
+
+async def test_a_container_with_the_hosts_dev_is_left_alone(box: Box) -> None:
+    """A process in a container's cgroup, but in the host's mounts: its nodes are everybody's."""
+    containerizer = await box.open()
+    pid = await containerizer.launch(box.config("c", shell="echo up; sleep 600"))
+    devices = find_device_access(pid).folder
+    node = DeviceNode("/dev/nvidia77", 195, 77)
+    with subprocess.Popen(["sleep", "600"]) as stranger:  # noqa: ASYNC220 - it returns at once
+        try:
+            (devices / "cgroup.procs").write_text(str(stranger.pid))
+            with pytest.raises(ContainerError, match="has no /dev of its own"):
+                Walls(stranger.pid).change([node], opened=[node], closed=[])
+            assert not Path("/dev/nvidia77").exists()
+        finally:
+            stranger.kill()
+    await containerizer.destroy("c")
+
+
+async def test_a_node_in_a_folder_comes_and_goes(box: Box) -> None:
+    containerizer = await box.open()
+    pid = await containerizer.launch(box.config("c", shell="echo up; sleep 600"))
+    cap = DeviceNode("/dev/nvidia-caps/nvidia-cap12", 240, 12, mode=0o444)
+    inside = Path(f"/proc/{pid}/root/dev/nvidia-caps/nvidia-cap12")
+    Walls(pid).change([cap], opened=[cap], closed=[])
+    status = inside.stat()
+    assert (status.st_rdev, status.st_mode & 0o777) == (os.makedev(240, 12), 0o444)
+    for _ in range(2):
+        Walls(pid).change([], opened=[], closed=[cap])
+        assert not inside.exists()
     await containerizer.destroy("c")
