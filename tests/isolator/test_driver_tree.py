@@ -12,11 +12,14 @@ from tests.isolator.driver_machine import LIB64, VERSION, DriverMachine, usual_m
 def paths(root: Path, capabilities: tuple[str, ...] = CAPABILITIES) -> dict[str, str]:
     """What the volume has: paths, with the target of a link and the source of a file below the root."""
     return {
-        entry.path: entry.target
-        if isinstance(entry, VolumeLink)
-        else f"/{Path(str(entry.source)).resolve().relative_to(root)}"
+        entry.path: entry.target if isinstance(entry, VolumeLink) else below(root, entry.source)
         for entry in driver_tree(root, VERSION, capabilities)
     }
+
+
+def below(root: Path, source: Path | bytes) -> str:
+    assert isinstance(source, Path)
+    return f"/{source.resolve().relative_to(root)}"
 
 
 def test_the_tree_of_a_usual_machine(tmp_path: Path) -> None:
