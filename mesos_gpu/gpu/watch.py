@@ -59,9 +59,10 @@ class HealthWatch:
         self._lost: set[str] = set()
         self._unwatched: set[str] = set()
         self._doubts: set[str] = set()
-        self._ended = threading.Event()
+        self._ended, self._begun = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="nvml-health", daemon=True)
         self._thread.start()
+        self._begun.wait()  # NVML forgets what happens before it is asked.
 
     def end(self) -> None:
         """Listen no more; return when the thread has ended. May be called twice, but not by the listener."""
@@ -69,13 +70,21 @@ class HealthWatch:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        finally:
+            self._begun.set()
+
+    def _watch(self) -> None:
         while not self._ended.is_set():
             try:
                 with self._event_set() as (events, listening):
+                    self._begun.set()
                     self._listen(events, listening)
             except self._nvml.NVMLError as error:
                 if not self._find_lost() or code_of(error) not in _LOST:
                     self._doubt(_WAITING, f"NVML could not wait for events: {error}")
+                self._begun.set()
                 self._ended.wait(self._pace.pause_s)
 
     @contextmanager
