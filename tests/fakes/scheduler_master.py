@@ -22,6 +22,7 @@ class SchedulerMaster:
         self.endpoint = Endpoint("127.0.0.1", 0)
         self.subscriptions: list[dict[str, Any]] = []
         self.attempts = 0
+        self.tried: asyncio.Queue[int] = asyncio.Queue()
         self.refuse_with: int | None = None
         """Answer every subscription with this status instead."""
         self.fail_calls_with: int | None = None
@@ -81,6 +82,7 @@ class SchedulerMaster:
 
     async def _subscribe(self, request: web.Request, call: dict[str, Any]) -> web.StreamResponse:
         self.attempts += 1
+        self.tried.put_nowait(self.attempts)
         if self.refuse_with is not None:
             return web.Response(status=self.refuse_with, text="refused")
         framework_id = call.get("framework_id") or {"value": next(self._ids)}
