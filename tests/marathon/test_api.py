@@ -323,12 +323,15 @@ async def test_apps_are_filtered_and_embedded(marathon: Marathon) -> None:
     assert len(full["tasks"]) == 1
     group = await marathon.get("/v2/apps//prod/*")
     assert [shown["id"] for shown in group["*"]] == ["/prod/web", "/prod/db"]
-    assert len((await marathon.get("/v2/apps/prod/*/tasks"))["tasks"]) == 2
+    assert len((await marathon.get("/v2/apps/prod/*/tasks"))["tasks"]) == 1
 
 
 async def test_tasks_are_listed_and_ended(marathon: Marathon) -> None:
     tasks = await marathon.running(instances=2)
+    await marathon.call("POST", "/v2/apps", app("/comes"))
+    await marathon.launched()
     await marathon.call("POST", "/v2/apps", app("/waits", gpus=8))
+    assert (await marathon.get("/v2/apps/waits/tasks")) == {"tasks": []}
     listed = (await marathon.get("/v2/tasks"))["tasks"]
     assert len(listed) == 3
     assert all(task["servicePorts"] for task in listed if task["appId"] == "/a")
