@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+APP_FILE = os.path.relpath(Path(__file__).resolve().parent / "simple-gpu-test.json")
 MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
 TABLES = 2
 # The first line of every table that nvidia-smi prints, real or simulated.
@@ -56,7 +56,7 @@ def main() -> int:
         try:
             subprocess.run(show("up", "--detach", *ports), check=True)
             try:
-                subprocess.run(show("app", "add", str(HERE / "simple-gpu-test.json"), "--wait"), check=True)
+                subprocess.run(show("app", "add", APP_FILE, "--wait"), check=True)
                 subprocess.run(show("task", "list"), check=True)
                 follow_until_printed("simple-gpu-test", TABLES)
             finally:

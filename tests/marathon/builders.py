@@ -1,0 +1,123 @@
+"""Values for the tests of the scheduler: apps, offers and statuses as short calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from mesos_gpu.marathon.actions import Action
+from mesos_gpu.marathon.app import AppRules, read_app
+from mesos_gpu.marathon.events import Event, Moment, Offered, PutApps, Status, Subscribed
+from mesos_gpu.marathon.orchestrator import handle
+from mesos_gpu.marathon.runspec import RunSpec, versioned
+from mesos_gpu.marathon.settings import Settings
+from mesos_gpu.marathon.state import State
+
+ROLE = "slave_public"
+RULES = AppRules(mesos_role=ROLE)
+SETTINGS = Settings(rules=RULES)
+T0 = 1_700_000_000.0
+V0 = "2023-01-01T00:00:00.000Z"
+
+
+def app(app_id: str = "/a", **changes: Any) -> dict[str, Any]:
+    return {"id": app_id, "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, **changes}
+
+
+def spec(app_id: str = "/a", *, version: str = V0, **changes: Any) -> RunSpec:
+    return versioned(read_app(app(app_id, **changes), RULES), version, None)
+
+
+def scalar(name: str, value: float, role: str = "*") -> dict[str, Any]:
+    resource = {"name": name, "type": "SCALAR", "scalar": {"value": value}, "role": role}
+    return {**resource, "allocation_info": {"role": ROLE}}
+
+
+def ranges(name: str, *pairs: tuple[int, int], role: str = "*") -> dict[str, Any]:
+    listed = [{"begin": begin, "end": end} for begin, end in pairs]
+    return {
+        "name": name,
+        "type": "RANGES",
+        "ranges": {"range": listed},
+        "role": role,
+        "allocation_info": {"role": ROLE},
+    }
+
+
+def offer(
+    offer_id: str = "O1",
+    *,
+    agent: str = "S0",
+    host: str = "h0",
+    cpus: float = 4,
+    mem: float = 4096,
+    disk: float = 1000,
+    gpus: float = 0,
+    ports: Sequence[tuple[int, int]] = ((31000, 32000),),
+    attributes: Mapping[str, str] | None = None,
+    extra: Sequence[Mapping[str, Any]] = (),
+    **changes: Any,
+) -> dict[str, Any]:
+    scalars = {"cpus": cpus, "mem": mem, "disk": disk, "gpus": gpus}
+    resources = [scalar(name, value) for name, value in scalars.items() if value]
+    if ports:
+        resources.append(ranges("ports", *ports))
+    texts = [{"name": n, "type": "TEXT", "text": {"value": v}} for n, v in (attributes or {}).items()]
+    return {
+        "id": {"value": offer_id},
+        "framework_id": {"value": "F"},
+        "agent_id": {"value": agent},
+        "hostname": host,
+        "resources": [*resources, *extra],
+        "attributes": texts,
+        "allocation_info": {"role": ROLE},
+        **changes,
+    }
+
+
+def status(task_id: str, state: str = "TASK_RUNNING", **changes: Any) -> Status:
+    return Status(
+        {"task_id": {"value": task_id}, "state": state, "agent_id": {"value": "S0"}, "uuid": "dQ==", **changes}
+    )
+
+
+class Run:
+    """One scheduler without its edges: events in, actions out, on a clock of its own."""
+
+    def __init__(self, state: State | None = None, settings: Settings = SETTINGS, now_s: float = T0) -> None:
+        self.state, self.settings, self.now_s = state or State(), settings, now_s
+        self._events = 0
+
+    def do(self, event: Event, *, after_s: float = 0.0) -> list[Action]:
+        self.now_s += after_s
+        self._events += 1
+        moment = Moment(self.now_s, str(UUID(int=self._events)))
+        self.state, actions = handle(self.state, event, moment, self.settings)
+        return actions
+
+    def subscribe(self, framework_id: str = "F") -> list[Action]:
+        return self.do(Subscribed(framework_id, "m:5050", again=False))
+
+    def put(self, *documents: Mapping[str, Any], **options: Any) -> list[Action]:
+        return self.do(PutApps(documents, f"d{self._events}", **options), after_s=1.0)
+
+    def offer(self, **changes: Any) -> list[Action]:
+        return self.do(Offered([offer(f"O{self._events}", **changes)]))
+
+    def tasks(self, app_id: str = "/a") -> list[str]:
+        return [i.task.id for i in self.state.instances_of(app_id) if i.task is not None]
+
+    def run_all(self, app_id: str = "/a") -> None:
+        """Give offers until nothing waits, and let every task run."""
+        for _ in range(20):
+            if not self.state.waiting:
+                break
+            self.offer(gpus=0)
+            self.offer(gpus=8)
+        for task_id in self.tasks(app_id):
+            self.do(status(task_id))
+
+
+def only(actions: Sequence[Action], kind: type) -> list[Any]:
+    return [action for action in actions if isinstance(action, kind)]
