@@ -319,3 +319,18 @@ def test_gpu_in_mig_mode_without_instances_counts_none(program: Program) -> None
     done = program(text, {"count": 1, "gpu.0.mig": 1})
     assert shown(done) == [0]
     assert "it is in MIG mode and has no instances" in done.stderr
+
+
+def test_instances_need_a_driver_that_names_them_lastingly(program: Program) -> None:
+    text = "show(len(NvmlDriver(mig_instances=True).gpus()))"
+    done = program(text, {"count": 2, "gpu.0.mig": 1, "gpu.0.slot.0": "7:0", "driver": "460.106.00"})
+    assert shown(done) == [1]
+    assert "MIG instances need driver 470, not 460.106.00" in done.stderr
+
+
+def test_instance_that_is_taken_apart_is_told_alone(program: Program, tmp_path: Path) -> None:
+    mig_files(tmp_path)
+    answers: dict[str, object] = {"count": 2, **EVERY_GPU_REPORTS}
+    answers |= {"gpu.1.minor": 4, "gpu.1.mig": 1, "gpu.1.slot.2": "7:0", "gpu.1.slot.5": "9:1"}
+    done = program(WATCH + "change(gpu__1__slot__5='gone')\nnext_event()\nend()\nshow(events.qsize())", answers)
+    assert shown(done) == [["MIG-stub-1-5", None, "NVML cannot reach it: Not Found"], 0]
