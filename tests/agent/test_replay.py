@@ -51,6 +51,19 @@ def test_time_runs_on_while_the_agent_is_away() -> None:
     assert stood.deadline_s == 5.0
 
 
+def test_a_second_word_about_a_running_task_does_not_wind_its_clock_up_again() -> None:
+    since = at(0.0).wall_s - 25.0
+    records = (record("TASK_RUNNING", "1", since), record("TASK_RUNNING", "2", since + 20.0))
+    stood, _ = replayed(*records, max_completion_time={"nanoseconds": 30_000_000_000})
+    assert stood.deadline_s == 5.0
+
+
+def test_why_a_task_had_to_end_is_remembered() -> None:
+    kill = {"type": "KILL", "fate": "gpu_ill", "reason": None, "why": "GPU 0 is unhealthy"}
+    stood, _ = replayed(record("TASK_RUNNING", "1"), kill)
+    assert (stood.phase, stood.fate, stood.why) == (Phase.ENDING, Fate.GPU_ILL, "GPU 0 is unhealthy")
+
+
 class World:
     """An agent's state with its disk and its containers; `die` kills the agent at that very moment."""
 

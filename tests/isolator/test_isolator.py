@@ -284,3 +284,18 @@ class MemoryCheckpoints(Checkpoints):
 
 
 TestAnyLife = AnyLife.TestCase
+
+
+def test_withdrawn_gpus_stay_withdrawn_over_recovery_until_they_are_restored(tmp_path: Path) -> None:
+    isolator(tmp_path).prepare("a", 1)
+    isolation = isolator(tmp_path)
+    isolation.withdraw([GPUS[0].uuid, GPUS[1].uuid])
+    isolation.recover(["a"])
+    assert isolation.held == {"a": {GPUS[0]}}
+    assert isolation.prepare("b", 2).gpus == tuple(GPUS[2:4])
+    isolation.cleanup("a")
+    with pytest.raises(NotEnoughGpus):
+        isolation.prepare("c", 1)
+    isolation.restore([GPUS[0].uuid])
+    assert isolation.prepare("c", 1).gpus == (GPUS[0],)
+    assert isolation.withdrawn == {GPUS[1].uuid}

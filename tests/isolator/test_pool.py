@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -37,6 +39,18 @@ def test_allocate_more_than_free_is_refused_in_mesos_words() -> None:
 def test_negative_count_is_refused() -> None:
     with pytest.raises(BadInput, match="-1"):
         GpuPool.of(gpus(0)).allocate("a", -1)
+
+
+def test_withdrawn_gpus_are_not_given_and_stay_with_whoever_holds_them() -> None:
+    pool = replace(GpuPool.of(gpus(0, 1, 2)).take("a", gpus(1)), withdrawn=frozenset({"GPU-0", "GPU-1"}))
+    assert pool.available == gpus(2)
+    with pytest.raises(NotEnoughGpus, match="Requested 2 gpus but only 1 available"):
+        pool.allocate("b", 2)
+    pool, given = pool.allocate("b", 1)
+    assert given == gpus(2)
+    assert pool.held["a"] == gpus(1)
+    assert pool.release("a").available == frozenset()
+    assert replace(pool.release("a"), withdrawn=frozenset()).available == gpus(0, 1)
 
 
 def test_container_that_grows_keeps_what_it_had() -> None:
