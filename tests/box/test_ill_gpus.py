@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from mesos_gpu.master.service import RunningMaster
+from tests.box.conftest import LiveBox
 from tests.box.crashing import Victim
 from tests.master.build import check_books, framework_info, task_info
 from tests.master.live import Scheduler, live_master, soon, until
@@ -117,3 +118,22 @@ async def test_a_held_gpu_that_falls_ill_is_not_offered_when_its_task_has_ended(
     assert known.free.gpus <= 1
     await setup.clear()
     await setup.offer_with(2)
+
+
+def test_an_app_whose_gpu_falls_ill_is_moved_to_another(new_box: LiveBox, tmp_path: Path) -> None:
+    faults = tmp_path / "faults"
+    new_box.env |= {"MESOS_SIMULATED_GPU_FAULTS": str(faults), "MESOS_GPU_UNHEALTHY_ACTION": "kill"}
+    new_box.up("--gpu_driver=simulated", "--simulated_gpus=2")
+    cmd = "ls /dev | grep -E '^nvidia[0-9]+$'; exec sleep 1000"
+    new_box.add({"id": "moves", "cmd": cmd, "cpus": 0.1, "mem": 32, "gpus": 1, "instances": 1})
+    (first,) = new_box.tasks("moves")
+    faults.write_text("0 79\n")
+    new_box.until(
+        "another task runs",
+        lambda: [t["state"] for t in new_box.tasks("moves") if t["id"] != first["id"]] == ["TASK_RUNNING"],
+    )
+    failure = new_box.marathon("/v2/apps/moves")["app"]["lastTaskFailure"]
+    assert failure["state"] == "TASK_FAILED"
+    assert "XID 79" in failure["message"]
+    new_box.until("it has the other GPU", lambda: new_box.log_of("moves") == "nvidia1\n")
+    assert new_box.status()["agents"][0]["gpus"] == 1
