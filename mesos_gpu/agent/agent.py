@@ -230,6 +230,7 @@ class Agent:
             case KeepResources():
                 self.resources_kept = incoming.resources
                 self._checkpoints.save_resources(incoming.resources)
+                self._advertise()
             case ev.RunTask():
                 self.post(replace(incoming, tasks=tuple(t for t in incoming.tasks if self._is_ours(t))))
             case _:
