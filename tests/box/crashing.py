@@ -143,6 +143,12 @@ class Victim:
         self.port = 0
         self.process: asyncio.subprocess.Process | None = None
 
+    def faults(self, text: str) -> None:
+        """Say what is wrong with its simulated GPUs from now on: lines of `GPU XID`."""
+        written = self.folder / "faults.new"
+        written.write_text(text)
+        written.replace(self.folder / "faults")
+
     async def spawn(self) -> None:
         self.ready.unlink(missing_ok=True)
         command = [
@@ -150,7 +156,7 @@ class Victim:
             *(f"--port={self.port}", f"--work_dir={self.work_dir}", f"--runtime_dir={self.runtime_dir}"),
             *("--gpu_driver=simulated", f"--simulated_gpus={self._gpus}", "--resources=cpus:16;mem:8192;disk:1024"),
             *(f"--cgroups_root={self.cgroups_root}", "--registration_backoff_factor=10ms"),
-            f"--ready_file={self.ready}",
+            *(f"--ready_file={self.ready}", f"--simulated_gpu_faults={self.folder / 'faults'}"),
             *self._flags,
         ]
         with self.log.open("ab") as log:

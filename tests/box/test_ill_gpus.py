@@ -21,13 +21,8 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
 
 
 class Setup:
-    def __init__(self, master: RunningMaster, agent: Victim, scheduler: Scheduler, faults: Path) -> None:
-        self.master, self.agent, self.scheduler, self._faults = master, agent, scheduler, faults
-
-    def fault(self, text: str) -> None:
-        written = self._faults.with_name("faults.new")
-        written.write_text(text)
-        written.replace(self._faults)
+    def __init__(self, master: RunningMaster, agent: Victim, scheduler: Scheduler) -> None:
+        self.master, self.agent, self.scheduler = master, agent, scheduler
 
     @property
     def total(self) -> int:
@@ -65,14 +60,13 @@ def gpus_in(offer: dict[str, Any]) -> int:
 @pytest.fixture
 async def setup(tmp_path: Path) -> AsyncIterator[Setup]:
     async with live_master(tmp_path / "master") as master:
-        faults = tmp_path / "faults"
-        agent = Victim(tmp_path / "agent", master.url, 2, f"--simulated_gpu_faults={faults}")
+        agent = Victim(tmp_path / "agent", master.url, 2)
         scheduler = Scheduler(master.url)
         try:
             await agent.spawn()
             await agent.until_ready()
             await scheduler.subscribe(framework_info(failover_timeout=600.0))
-            yield Setup(master, agent, scheduler, faults)
+            yield Setup(master, agent, scheduler)
         finally:
             await agent.end(signal.SIGUSR1)
             check_books(master.engine.state)
@@ -82,7 +76,7 @@ async def setup(tmp_path: Path) -> AsyncIterator[Setup]:
 
 async def test_offers_of_a_gpu_that_falls_ill_are_taken_back(setup: Setup) -> None:
     offer = await setup.offer_with(2)
-    setup.fault("1 79\n")
+    setup.agent.faults("1 79\n")
     assert (await setup.scheduler.event("RESCIND"))["offer_id"] == offer["id"]
     await setup.offer_with(1)
     assert setup.total == 1
@@ -106,7 +100,7 @@ async def test_a_held_gpu_that_falls_ill_is_not_offered_when_its_task_has_ended(
                 return status
 
     await hear("TASK_RUNNING")
-    setup.fault("0 48\n")
+    setup.agent.faults("0 48\n")
     assert "is unhealthy" in (await hear("TASK_RUNNING", 2))["message"]
     assert setup.total == 2
     await setup.scheduler.call("KILL", {"task_id": {"value": "t"}, "agent_id": offer["agent_id"]})
