@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 OLDEST_VERSION = (340, 29)
 """The first driver that Mesos' GPU isolator supports (its documentation, and nvidia-docker 1.0)."""
 
+OLDEST_WITH_MIG = 470
+"""The first driver that finds a MIG instance by its UUID, MIG-<uuid>; before, the name held the place it had."""
+
 
 class NvmlDriver:
     """The GPUs that NVML reports and that a container can be given.
@@ -42,6 +45,7 @@ class NvmlDriver:
     NVML is opened once and stays open until `close`: the first open of a GPU that nobody holds takes seconds. One
     dead GPU does not stop the rest: it is left out, with the reason in the log. So is a GPU in MIG mode, which cannot
     be given whole, unless `mig_instances`: then each of its instances is listed as if it were a GPU.
+    That needs driver 470, the first in which instances have lasting names.
     Raises DeviceError when NVML does not answer or the driver is older than 340.29.
     """
 
@@ -162,6 +166,9 @@ class NvmlDriver:
             named = f"GPU {index} ({gpu.uuid})"
             if not self._mig_instances:
                 self._say_once(f"{named} is left out: it is in MIG mode, and its instances are not asked for")
+                return ()
+            if int(str(self.version).partition(".")[0]) < OLDEST_WITH_MIG:
+                self._say_once(f"{named} is left out: MIG instances need driver {OLDEST_WITH_MIG}, not {self.version}")
                 return ()
             parts = tuple(sorted(instances(self._nvml, handle, gpu, self._capabilities)))
         except (self._nvml.NVMLError, DeviceError) as error:
