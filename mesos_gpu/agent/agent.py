@@ -198,7 +198,7 @@ class Agent:
 
     def _advertise(self) -> None:
         """Have the master know how many GPUs may be offered; an agent says so by registering again."""
-        if self.gpus is None or self._closing:
+        if self.gpus is None or self._closing or self._left or self.state.stopping is not None:
             return
         kept = Resources(unreserved_form(document) for document in self.resources_kept)
         resources = with_gpus(self._whole, self.gpus.advertised, kept).to_json()

@@ -19,7 +19,7 @@ from mesos_gpu.mesos.messages import devolve
 from tests.agent.conftest import Start
 from tests.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, framework, task
 from tests.fakes.containerizer import FakeContainerizer
-from tests.fakes.gpus import ScriptedDriver, ScriptedPool
+from tests.fakes.gpus import GPUS, ScriptedDriver, ScriptedPool
 from tests.fakes.master import ScriptedMaster
 
 FRAMEWORK = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES))
@@ -441,4 +441,23 @@ async def test_a_gpu_that_the_master_reserved_is_not_taken_out_of_the_total(
     await wait_for(lambda: running.agent.resources_kept)
     fall_ill(care, 0)
     assert gpus_of({"slave": {"resources": running.agent.info["resources"]}}) == 4
+    assert master.messages("ReregisterSlaveMessage") == []
+
+
+async def test_sent_away_it_does_not_come_back_for_a_gpu_that_is_ill(
+    start: Start, master: ScriptedMaster, care: AgentGpus
+) -> None:
+    running = await start(gpus=care)
+    master.run(FRAMEWORK, internal())
+    await master.reaches("t1", "TASK_RUNNING")
+    (container_id,) = running.containers.running
+    pool = care._isolator
+    assert isinstance(pool, ScriptedPool)
+    pool.held = {container_id: frozenset(GPUS[:1])}
+    fall_ill(care, 0)
+    assert master.messages("ReregisterSlaveMessage") == []
+    pool.held = {}
+    running.agent.leave()
+    await running.agent.stopped.wait()
+    await master.got("UnregisterSlaveMessage")
     assert master.messages("ReregisterSlaveMessage") == []

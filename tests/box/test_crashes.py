@@ -112,6 +112,9 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
             seen = victim.gpus_seen()
             say(f"  {len(run_on)} tasks run on, in {len(seen)} containers with a GPU each")
             assert sorted(len(minors) for minors in seen.values()) == [1] * len(run_on)
+            left = victim.leftovers(agent_gone=False)
+            for what in ("cgroup", "GPU record", "bundle", "mount"):
+                assert any(line.startswith(what) for line in left) is bool(run_on), "what is looked for can be seen"
             for story in run_on:
                 await framework.kill(story)
             await framework.until("what ran on ends", lambda: all(s.over for s in framework.stories.values()))
