@@ -64,6 +64,7 @@ class NvmlDriver:
     ) -> None:
         self._nvml, self._mig_instances, self._capabilities, self._pace = nvml, mig_instances, capabilities, pace
         self._said: set[str] = set()
+        self._known: dict[str, Gpu] = {}
         self._watches: set[HealthWatch] = set()
         self._control = ControlNodes(proc_devices, dev, load_uvm)
         with self._errors("start"):
@@ -80,7 +81,9 @@ class NvmlDriver:
         """Return every usable GPU, by index. Raises DeviceError when NVML cannot even count them."""
         with self._errors("count the GPUs"):
             count = self._nvml.nvmlDeviceGetCount()
-        return tuple(gpu for index in range(count) for gpu in self._usable_gpus(index))
+        found = tuple(gpu for index in range(count) for gpu in self._usable_gpus(index))
+        self._known.update((gpu.uuid, gpu) for gpu in found)
+        return found
 
     def control_nodes(self) -> Sequence[DeviceNode]:
         """Return nvidiactl, nvidia-uvm and, where present, nvidia-uvm-tools.
@@ -120,11 +123,12 @@ class NvmlDriver:
         return read_topology(self._nvml, [board for board in found if board is not None])
 
     def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
-        """Call `on_event` for each error that NVML reports of the GPUs that are usable now, until ended.
+        """Call `on_event` for each error that NVML reports of the GPUs that are usable now or have been, until ended.
 
         Raises DeviceError when NVML cannot even count the GPUs.
         """
-        watch = HealthWatch(self._nvml, self.gpus(), on_event, self._pace)
+        self.gpus()
+        watch = HealthWatch(self._nvml, tuple(self._known.values()), on_event, self._pace)
         self._watches.add(watch)
 
         def end() -> None:

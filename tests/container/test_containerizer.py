@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import Containerizer
+from mesos_gpu.container.runtime import find_init
 from mesos_gpu.container.users import find_user
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotEnoughGpus, NotFound
 from mesos_gpu.gpu.simulated import SimulatedDriver

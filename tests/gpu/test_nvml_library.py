@@ -334,3 +334,31 @@ def test_instance_that_is_taken_apart_is_told_alone(program: Program, tmp_path: 
     answers |= {"gpu.1.minor": 4, "gpu.1.mig": 1, "gpu.1.slot.2": "7:0", "gpu.1.slot.5": "9:1"}
     done = program(WATCH + "change(gpu__1__slot__5='gone')\nnext_event()\nend()\nshow(events.qsize())", answers)
     assert shown(done) == [["MIG-stub-1-5", None, "NVML cannot reach it: Not Found"], 0]
+
+
+def test_gpu_that_was_lost_after_it_was_listed_is_told(program: Program) -> None:
+    text = """
+driver = NvmlDriver()
+show(len(driver.gpus()))
+change(gpu__1__error=15)
+events = queue.Queue()
+end = driver.watch_health(events.put)
+show(events.get(timeout=20).uuid)
+end()
+"""
+    assert shown(program(text, {"count": 2, **EVERY_GPU_REPORTS})) == [2, "GPU-stub-1"]
+
+
+def test_gpu_that_comes_back_is_listened_to_again(program: Program) -> None:
+    done = program(
+        WATCH
+        + f"""
+change(gpu__0__error=15, wait_error=15)
+next_event()
+change(gpu__0__error=0, wait_error=0, event__0='0:8:48:{WHOLE}:{WHOLE}')
+next_event()
+end()
+""",
+        {"count": 1, **EVERY_GPU_REPORTS},
+    )
+    assert [xid for _, xid, _ in shown(done)] == [None, 48]
