@@ -131,3 +131,21 @@ def test_an_app_whose_gpu_falls_ill_is_moved_to_another(new_box: LiveBox, tmp_pa
     assert "XID 79" in failure["message"]
     new_box.until("it has the other GPU", lambda: new_box.log_of("moves") == "nvidia1\n")
     assert new_box.status()["agents"][0]["gpus"] == 1
+
+
+def test_an_app_that_is_told_of_its_gpu_runs_on(new_box: LiveBox, tmp_path: Path) -> None:
+    faults = tmp_path / "faults"
+    new_box.env |= {"MESOS_SIMULATED_GPU_FAULTS": str(faults)}
+    new_box.up("--gpu_driver=simulated", "--simulated_gpus=1")
+    new_box.add({"id": "stays", "cmd": "exec sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1, "instances": 1})
+    before = new_box.tasks("stays")
+    faults.write_text("0 79\n")
+
+    def acknowledged() -> bool:
+        (log,) = (new_box.work_dir / "agent1").glob("meta/**/task.updates")
+        return log.read_text().count('"ACK"') == 3  # STARTING, RUNNING, and RUNNING with the message
+
+    new_box.until("Marathon has heard of it", acknowledged)
+    assert new_box.tasks("stays") == before
+    new_box.ok("app", "remove", "stays")
+    new_box.until("the GPU is offered no more", lambda: new_box.status()["agents"][0]["gpus"] == 0)
