@@ -78,7 +78,7 @@ def exposition(views: Sequence[GpuView], *, advertised: int) -> str:
         known = [(labels, value) for labels, value in samples if value is not None]
         if known:
             lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge"]
-            lines += [f"{name}{_labels(labels)} {float(value):g}" for labels, value in known]
+            lines += [f"{name}{_labels(labels)} {_number(value)}" for labels, value in known]
     return "\n".join(lines) + "\n"
 
 
@@ -94,6 +94,10 @@ def _labels_of(view: GpuView) -> dict[str, str]:
 
 def _labels(labels: Mapping[str, str]) -> str:
     return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}" if labels else ""
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
 
 
 def _escaped(text: str) -> str:

@@ -83,6 +83,7 @@ class AgentGpus:
         self._usage: dict[str, GpuUsage] = {}
         self._read_s = float("-inf")
         self._reading: asyncio.Task[None] | None = None
+        self._silent = False
 
     async def start(self) -> None:
         """Begin to watch. A driver that cannot be watched is an ordinary case; the log says so."""
@@ -117,11 +118,15 @@ class AgentGpus:
     @property
     def advertised(self) -> int:
         """Return how many GPUs may be offered: all but those that are withdrawn and held by nobody."""
+        if not self._health.withdrawn:
+            return len(self._health.gpus)
         held = {gpu.uuid for gpus in self._isolator.held.values() for gpu in gpus}
         return sum(1 for uuid in self._health.gpus if uuid in held or uuid not in self._health.withdrawn)
 
     def trouble(self, container_id: str) -> Trouble | None:
         """Return what is wrong with the GPUs of a container, None when nothing is."""
+        if not self._health.withdrawn:
+            return None
         held = sorted(self._isolator.held.get(container_id, ()))
         ill = [(gpu, self._health.ill[gpu.uuid]) for gpu in held if gpu.uuid in self._health.withdrawn]
         if not ill:
@@ -149,10 +154,9 @@ class AgentGpus:
     async def usage(self) -> Mapping[str, GpuUsage]:
         """Return what the GPUs do, by uuid, read within the last second; one that does not answer is left out."""
         if time.monotonic() - self._read_s > FRESH_S:
-            waiting = self._reading is not None and not self._reading.done()
-            if self._reading is None or not waiting:
+            if self._reading is None or self._reading.done():
                 self._reading = self._begin(self._read())
-            if not waiting or self._usage:  # else it was waited for in vain before
+            if not self._silent:
                 await self._within(asyncio.shield(self._reading))
         return self._usage
 
@@ -219,7 +223,7 @@ class AgentGpus:
             return found
 
         self._usage = await self._thread.ask(read)
-        self._read_s = time.monotonic()
+        self._read_s, self._silent = time.monotonic(), False
 
     async def _within(self, work: Awaitable[None]) -> None:
         """Wait for the driver, but not for ever."""
@@ -227,7 +231,7 @@ class AgentGpus:
             await asyncio.wait_for(work, PATIENCE_S)
         except (TimeoutError, asyncio.TimeoutError):
             log.warning("the GPU driver has not answered for %g s", PATIENCE_S)
-            self._usage = {}
+            self._usage, self._silent = {}, True
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
