@@ -147,7 +147,7 @@ class Puller:
         if blobs and needed + self._layer_limits.reserve_bytes > free:
             raise ImageError(
                 f"no space left on the disk of {self._folders.directory}: {reference} needs {needed >> 20} MiB, "
-                f"more when unpacked; {free >> 20} MiB are free and {self._layer_limits.reserve_bytes >> 20} MiB stay so"
+                f"more when unpacked; {free >> 20} MiB are free, {self._layer_limits.reserve_bytes >> 20} of which stay"
             )
 
     async def _layer(self, reference: ImageReference, diff_id: str, blob: Descriptor, state: LayerState) -> None:

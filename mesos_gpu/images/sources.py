@@ -34,7 +34,7 @@ class Source(Protocol):
 def open_source(
     docker_registry: str, *, config: DockerConfig | None = None, patience: Patience | None = None
 ) -> Source:
-    """Return what the flag names: `http(s)://HOST[:PORT]`, `/...` of `docker save` archives, `file:/...` of OCI layouts.
+    """Return what the flag names: `http(s)://HOST[:PORT]`, `/...` of `docker save` archives, or `file:/...` of layouts.
 
     Nothing is contacted yet. Raises BadFlag. Source: Mesos `provisioner/docker/puller.cpp`; the layouts are ours.
     """

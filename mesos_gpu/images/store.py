@@ -42,7 +42,8 @@ class StoreLimits:
 class Image:
     """An image ready to be mounted.
 
-    `layers` go from the lowest to the topmost; overlayfs' lowerdir names them the other way round. They are all different, and read-only to everyone: they are shared by containers and images.
+    `layers` go from the lowest to the topmost; overlayfs' lowerdir names them the other way round. All differ. Never
+    write to them: containers and images share them.
     """
 
     reference: ImageReference
