@@ -108,5 +108,3 @@ def status(code: int, **headers: str) -> Handler:
         return web.Response(status=code, headers=headers)
 
     return answer
-
-
