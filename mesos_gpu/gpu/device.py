@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import total_ordering
 from typing import Protocol
 
 NVIDIA_MAJOR = 195
 """Character device major of /dev/nvidia<N> and /dev/nvidiactl, fixed by the driver."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Gpu:
-    """One whole GPU. Ordered by minor number, as Mesos orders by (major, minor).
-
-    `index` is NVML's (what `nvidia-smi` prints), which need not equal `minor`. A field that the driver does not
-    report is None.
-    """
-
-    minor: int
-    index: int
-    uuid: str
-    name: str
-    memory_mib: int | None = None
-    bus_id: str | None = None
-    mig_enabled: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +22,110 @@ class DeviceNode:
     mode: int = 0o666
     uid: int = 0
     gid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MigInstance:
+    """A part of a GPU in MIG mode. `nodes` are what opens it, beside the node of the whole GPU: those of the GPU
+    instance and of the compute instance under /dev/nvidia-caps.
+    """
+
+    parent_uuid: str
+    gpu_instance: int
+    compute_instance: int
+    nodes: tuple[DeviceNode, ...]
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One whole GPU, or one MIG instance that is given as if it were one. The uuid names it.
+
+    `index` is NVML's (what `nvidia-smi` prints), which need not equal `minor`. The instances of one GPU have its
+    minor, index and bus id. Ordered by minor number, as Mesos orders by (major, minor), then by instance. A field that
+    the driver does not report is None.
+    """
+
+    minor: int
+    index: int
+    uuid: str
+    name: str
+    memory_mib: int | None = None
+    bus_id: str | None = None
+    mig_enabled: bool | None = None
+    mig: MigInstance | None = None
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Gpu):
+            return NotImplemented
+        if self.minor != other.minor:  # Nearly always; and pools of a thousand GPUs are sorted often.
+            return self.minor < other.minor
+        return self._place() < other._place()
+
+    def _place(self) -> tuple[int, int, int, str, str]:
+        instance = (-1, -1) if self.mig is None else (self.mig.gpu_instance, self.mig.compute_instance)
+        return (self.index, *instance, self.uuid, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUsage:
+    """What a GPU does at one moment; None where the driver does not report it."""
+
+    memory_used_mib: int | None = None
+    memory_total_mib: int | None = None
+    utilization_percent: int | None = None
+    power_w: float | None = None
+    temperature_c: int | None = None
+
+
+class Level(IntEnum):
+    """Where the ways of two GPUs to each other meet; lower is nearer. NVML's numbers (nvmlGpuTopologyLevel_t)."""
+
+    SAME_BOARD = 0
+    SINGLE_SWITCH = 10
+    MULTIPLE_SWITCHES = 20
+    HOST_BRIDGE = 30
+    NUMA_NODE = 40
+    SYSTEM = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How two GPUs are connected: over PCIe, and by how many NVLinks (those through a switch count for every pair)."""
+
+    level: Level = Level.SYSTEM
+    nvlinks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """How each pair of GPUs is connected, by the two uuids. A pair that is not there is as far apart as can be."""
+
+    links: Mapping[frozenset[str], Link] = field(default_factory=dict)
+
+    def between(self, one: Gpu, other: Gpu) -> Link:
+        """Return how two GPUs are connected; two instances of one GPU share a board."""
+        first, second = _board(one), _board(other)
+        if first == second:
+            return Link(Level.SAME_BOARD)
+        return self.links.get(frozenset((first, second)), Link())
+
+
+def _board(gpu: Gpu) -> str:
+    return gpu.uuid if gpu.mig is None else gpu.mig.parent_uuid
+
+
+@dataclass(frozen=True, slots=True)
+class HealthEvent:
+    """A GPU, or with `uuid` None perhaps every GPU, may be ill.
+
+    `uuid` is that of a `Gpu` which the driver lists. `xid` is NVIDIA's error number where the event has one; `what`
+    is a sentence for a person.
+    """
+
+    uuid: str | None
+    xid: int | None
+    what: str
 
 
 class GpuDriver(Protocol):
@@ -55,3 +144,18 @@ class GpuDriver(Protocol):
 
     def control_nodes(self) -> Sequence[DeviceNode]:
         """Return the nodes every GPU container needs: nvidiactl, nvidia-uvm and, where present, nvidia-uvm-tools."""
+
+    def usage(self, gpu: Gpu) -> GpuUsage:
+        """Return what `gpu` does now. Raises DeviceError when the GPU does not answer. It may block: not for a loop."""
+
+    def topology(self) -> Topology:
+        """Return how the GPUs are connected. A GPU that does not answer is left out of it; it never raises."""
+
+    def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
+        """Call `on_event`, from a thread of the driver's, for each event from now on; return what ends that.
+
+        The ending waits for the thread, so no event comes after it; it may be called twice.
+        """
+
+    def retest(self, gpu: Gpu) -> str | None:
+        """Return why `gpu` is not fit for use now; None when it is."""

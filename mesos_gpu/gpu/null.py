@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from mesos_gpu.gpu.device import DeviceNode, Gpu
+from mesos_gpu.errors import DeviceError
+from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuUsage, HealthEvent, Topology
 
 
 class NullDriver:
@@ -20,3 +21,19 @@ class NullDriver:
     def control_nodes(self) -> Sequence[DeviceNode]:
         """Return no node: without a driver there is nothing behind one."""
         return ()
+
+    def usage(self, gpu: Gpu) -> GpuUsage:
+        """Raise DeviceError: no GPU can have been given."""
+        raise DeviceError(f"there is no driver here to ask for GPU {gpu.uuid}")
+
+    def topology(self) -> Topology:
+        """Return the empty topology."""
+        return Topology()
+
+    def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
+        """Watch nothing."""
+        return lambda: None
+
+    def retest(self, gpu: Gpu) -> str | None:
+        """Return that there is no driver."""
+        return "there is no driver"

@@ -7,70 +7,71 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import pynvml
 
 from mesos_gpu.errors import DeviceError
+from mesos_gpu.gpu.binding import (
+    DRIVER_NOT_LOADED,
+    LIBRARY_NOT_FOUND,
+    RECOVERY_ACTION_FIELD,
+    RECOVERY_ACTIONS,
+    TEMPERATURE_OF_GPU,
+    Binding,
+    code_of,
+    optional,
+    text_of,
+)
 from mesos_gpu.gpu.control import DEV, ControlNodes, load_uvm
-from mesos_gpu.gpu.device import DeviceNode, Gpu
+from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuUsage, HealthEvent, Topology
+from mesos_gpu.gpu.links import Board, read_topology
+from mesos_gpu.gpu.mig import REAL_CAPABILITIES, Capabilities, instances
 from mesos_gpu.gpu.numbers import PROC_DEVICES
+from mesos_gpu.gpu.watch import USUAL_PACE, HealthWatch, Pace
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 OLDEST_VERSION = (340, 29)
 """The first driver that Mesos' GPU isolator supports (its documentation, and nvidia-docker 1.0)."""
 
-DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 9, 12
-_UNUSABLE = frozenset({8, 11, 15, 16, 17})
-"""NVML's word that the device itself is lost: power, interrupts, off the bus, needs a reset, blocked by the system."""
-
-
-class _Binding(Protocol):
-    """The part of pynvml that is used; names and meaning are NVML's own."""
-
-    @property
-    def NVMLError(self) -> type[Exception]: ...
-    def nvmlInit(self) -> None: ...
-    def nvmlShutdown(self) -> None: ...
-    def nvmlSystemGetDriverVersion(self) -> str | bytes: ...
-    def nvmlDeviceGetCount(self) -> int: ...
-    def nvmlDeviceGetHandleByIndex(self, index: int, /) -> Any: ...
-    def nvmlDeviceGetMinorNumber(self, handle: Any, /) -> int: ...
-    def nvmlDeviceGetUUID(self, handle: Any, /) -> str | bytes: ...
-    def nvmlDeviceGetName(self, handle: Any, /) -> str | bytes: ...
-    def nvmlDeviceGetMemoryInfo(self, handle: Any, /) -> Any: ...
-    def nvmlDeviceGetPciInfo(self, handle: Any, /) -> Any: ...
-    def nvmlDeviceGetMigMode(self, handle: Any, /) -> Sequence[int]: ...
+OLDEST_WITH_MIG = 470
+"""The first driver that finds a MIG instance by its UUID, MIG-<uuid>; before, the name held the place it had."""
 
 
 class NvmlDriver:
-    """The GPUs that NVML reports and that a container can be given whole.
+    """The GPUs that NVML reports and that a container can be given.
 
     NVML is opened once and stays open until `close`: the first open of a GPU that nobody holds takes seconds. One
     dead GPU does not stop the rest: it is left out, with the reason in the log. So is a GPU in MIG mode, which cannot
-    be given whole. Raises DeviceError when NVML does not answer or the driver is older than 340.29.
+    be given whole, unless `mig_instances`: then each of its instances is listed as if it were a GPU.
+    That needs driver 470, the first in which instances have lasting names.
+    Raises DeviceError when NVML does not answer or the driver is older than 340.29.
     """
 
     kind = "nvml"
 
     def __init__(
         self,
-        nvml: _Binding = pynvml,
+        nvml: Binding = pynvml,
         *,
+        mig_instances: bool = False,
         proc_devices: Path = PROC_DEVICES,
         dev: Path = DEV,
         load_uvm: Callable[[], str | None] = load_uvm,
+        capabilities: Capabilities = REAL_CAPABILITIES,
+        pace: Pace = USUAL_PACE,
     ) -> None:
-        self._nvml = nvml
+        self._nvml, self._mig_instances, self._capabilities, self._pace = nvml, mig_instances, capabilities, pace
         self._said: set[str] = set()
+        self._known: dict[str, Gpu] = {}
+        self._watches: set[HealthWatch] = set()
         self._control = ControlNodes(proc_devices, dev, load_uvm)
         with self._errors("start"):
             nvml.nvmlInit()
         try:
             with self._errors("tell the driver's version"):
-                self.version: str | None = _text(nvml.nvmlSystemGetDriverVersion())
+                self.version: str | None = text_of(nvml.nvmlSystemGetDriverVersion())
             _refuse_old(self.version)
         except DeviceError:
             self.close()
@@ -80,8 +81,9 @@ class NvmlDriver:
         """Return every usable GPU, by index. Raises DeviceError when NVML cannot even count them."""
         with self._errors("count the GPUs"):
             count = self._nvml.nvmlDeviceGetCount()
-        found = (self._usable_gpu(index) for index in range(count))
-        return tuple(gpu for gpu in found if gpu is not None)
+        found = tuple(gpu for index in range(count) for gpu in self._usable_gpus(index))
+        self._known.update((gpu.uuid, gpu) for gpu in found)
+        return found
 
     def control_nodes(self) -> Sequence[DeviceNode]:
         """Return nvidiactl, nvidia-uvm and, where present, nvidia-uvm-tools.
@@ -90,47 +92,123 @@ class NvmlDriver:
         """
         return self._control.find()
 
+    def usage(self, gpu: Gpu) -> GpuUsage:
+        """Return what NVML reports; of a MIG instance that is little more than its memory.
+
+        Raises DeviceError when the GPU does not answer.
+        """
+        nvml = self._nvml
+        with self._errors(f"ask GPU {gpu.uuid} for its usage"):
+            handle = nvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
+            memory = optional(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+            rates = optional(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
+            milliwatts = optional(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
+            temperature = optional(nvml, nvml.nvmlDeviceGetTemperature, handle, TEMPERATURE_OF_GPU)
+        return GpuUsage(
+            memory_used_mib=None if memory is None else int(memory.used) >> 20,
+            memory_total_mib=None if memory is None else int(memory.total) >> 20,
+            utilization_percent=None if rates is None else int(rates.gpu),
+            power_w=None if milliwatts is None else milliwatts / 1000,
+            temperature_c=temperature,
+        )
+
+    def topology(self) -> Topology:
+        """Return how the GPUs that answer are connected; one that is in MIG mode is there by its own uuid."""
+        try:
+            count = self._nvml.nvmlDeviceGetCount()
+        except self._nvml.NVMLError as error:
+            self._say_once(f"NVML could not tell how GPUs are connected: {error}")
+            return Topology()
+        found = (self._board(index) for index in range(count))
+        return read_topology(self._nvml, [board for board in found if board is not None])
+
+    def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
+        """Call `on_event` for each error that NVML reports of the GPUs that are usable now or have been, until ended.
+
+        Raises DeviceError when NVML cannot even count the GPUs.
+        """
+        self.gpus()
+        watch = HealthWatch(self._nvml, tuple(self._known.values()), on_event, self._pace)
+        self._watches.add(watch)
+
+        def end() -> None:
+            watch.end()
+            self._watches.discard(watch)
+
+        return end
+
+    def retest(self, gpu: Gpu) -> str | None:
+        """Return why the GPU is not fit: it does not answer, or the driver asks for a reset or more."""
+        nvml = self._nvml
+        board = gpu.uuid if gpu.mig is None else gpu.mig.parent_uuid
+        try:
+            nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByUUID(gpu.uuid))
+            handle = nvml.nvmlDeviceGetHandleByUUID(board)
+            optional(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
+            fields = optional(nvml, nvml.nvmlDeviceGetFieldValues, handle, (RECOVERY_ACTION_FIELD,))
+        except nvml.NVMLError as error:
+            return f"NVML: {error}"
+        # Drivers that do not know the field say so in the value; then that the GPU answers has to do.
+        if fields is None or fields[0].nvmlReturn != 0 or fields[0].value.uiVal == 0:
+            return None
+        action = int(fields[0].value.uiVal)
+        return f"the driver says: {RECOVERY_ACTIONS.get(action, f'recovery action {action}')}"
+
     def close(self) -> None:
-        """Let go of NVML; while it is held open, GPUs can neither be reset nor change their MIG mode."""
+        """Stop listening and let go of NVML; while it is held, GPUs can neither be reset nor change their MIG mode."""
+        while self._watches:
+            self._watches.pop().end()
         with self._errors("shut down"):
             self._nvml.nvmlShutdown()
 
-    def _usable_gpu(self, index: int) -> Gpu | None:
+    def _usable_gpus(self, index: int) -> Sequence[Gpu]:
         try:
-            gpu = self._gpu(index)
-        except self._nvml.NVMLError as error:
+            handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
+            gpu = self._gpu(index, handle)
+            if not gpu.mig_enabled:
+                return (gpu,)
+            named = f"GPU {index} ({gpu.uuid})"
+            if not self._mig_instances:
+                self._say_once(f"{named} is left out: it is in MIG mode, and its instances are not asked for")
+                return ()
+            if int(str(self.version).partition(".")[0]) < OLDEST_WITH_MIG:
+                self._say_once(f"{named} is left out: MIG instances need driver {OLDEST_WITH_MIG}, not {self.version}")
+                return ()
+            parts = tuple(sorted(instances(self._nvml, handle, gpu, self._capabilities)))
+        except (self._nvml.NVMLError, DeviceError) as error:
             self._say_once(f"GPU {index} is left out: {error}")
-            return None
-        if gpu.mig_enabled:
-            self._say_once(f"GPU {index} ({gpu.uuid}) is left out: it is in MIG mode, and only whole GPUs are given")
-            return None
-        return gpu
+            return ()
+        if not parts:
+            self._say_once(f"{named} is left out: it is in MIG mode and has no instances")
+        if len({part.memory_mib for part in parts}) > 1:
+            self._say_once(f"{named} has instances of different sizes; each is given as one GPU all the same")
+        return parts
 
-    def _gpu(self, index: int) -> Gpu:
+    def _gpu(self, index: int, handle: Any) -> Gpu:
         nvml = self._nvml
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        memory = self._optional(nvml.nvmlDeviceGetMemoryInfo, handle)
-        pci = self._optional(nvml.nvmlDeviceGetPciInfo, handle)
-        mig = self._optional(nvml.nvmlDeviceGetMigMode, handle)
-        name = self._optional(nvml.nvmlDeviceGetName, handle)
+        memory = optional(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+        pci = optional(nvml, nvml.nvmlDeviceGetPciInfo, handle)
+        mig = optional(nvml, nvml.nvmlDeviceGetMigMode, handle)
+        name = optional(nvml, nvml.nvmlDeviceGetName, handle)
         return Gpu(
             minor=nvml.nvmlDeviceGetMinorNumber(handle),
             index=index,
-            uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
-            name="NVIDIA GPU" if name is None else _text(name),
+            uuid=text_of(nvml.nvmlDeviceGetUUID(handle)),
+            name="NVIDIA GPU" if name is None else text_of(name),
             memory_mib=None if memory is None else int(memory.total) >> 20,
-            bus_id=None if pci is None else _text(pci.busId),
+            bus_id=None if pci is None else text_of(pci.busId),
             mig_enabled=None if mig is None else bool(mig[0]),
         )
 
-    def _optional(self, ask: Callable[[Any], _T], handle: Any) -> _T | None:
-        """Return the answer, or None where this driver or this GPU does not report it."""
+    def _board(self, index: int) -> Board | None:
+        nvml = self._nvml
         try:
-            return ask(handle)
-        except self._nvml.NVMLError as error:
-            if _code(error) in _UNUSABLE:
-                raise
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            pci = optional(nvml, nvml.nvmlDeviceGetPciInfo, handle)
+            uuid = text_of(nvml.nvmlDeviceGetUUID(handle))
+        except nvml.NVMLError:
             return None
+        return Board(uuid, handle, None if pci is None else text_of(pci.busId))
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:
@@ -146,13 +224,13 @@ class NvmlDriver:
             raise DeviceError(f"NVML could not {doing}: {error}") from error
 
 
-def find_nvml(nvml: _Binding = pynvml) -> NvmlDriver | None:
+def find_nvml(nvml: Binding = pynvml, *, mig_instances: bool = False) -> NvmlDriver | None:
     """Return the driver where NVML answers, else None with the reason in the log."""
     try:
-        return NvmlDriver(nvml)
+        return NvmlDriver(nvml, mig_instances=mig_instances)
     except DeviceError as error:
         # Not having NVIDIA's library or driver is an ordinary machine; anything else somebody will want to repair.
-        ordinary = error.__cause__ is not None and _code(error.__cause__) in (DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND)
+        ordinary = error.__cause__ is not None and code_of(error.__cause__) in (DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND)
         _log.log(logging.INFO if ordinary else logging.WARNING, "no GPUs are used: %s", error)
         return None
 
@@ -164,13 +242,3 @@ def _refuse_old(version: str) -> None:
     if (int(match[1]), int(match[2])) < OLDEST_VERSION:
         oldest = ".".join(str(part) for part in OLDEST_VERSION)
         raise DeviceError(f"the NVIDIA driver is version {version}; at least {oldest} is needed")
-
-
-def _code(error: BaseException) -> int | None:
-    code = getattr(error, "value", None)
-    return code if isinstance(code, int) else None
-
-
-def _text(value: str | bytes) -> str:
-    """Return text from any version of the binding; older ones answer bytes."""
-    return value.decode() if isinstance(value, bytes) else value

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 
 from mesos_gpu.errors import BadFlag, DeviceError
-from mesos_gpu.gpu.device import NVIDIA_MAJOR, DeviceNode, Gpu
+from mesos_gpu.gpu.device import NVIDIA_MAJOR, DeviceNode, Gpu, GpuUsage, HealthEvent, Level, Link, Topology
+from mesos_gpu.gpu.faults import Faults
 from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
 
 _log = logging.getLogger(__name__)
@@ -24,6 +26,9 @@ UVM_MAJORS = (*range(120, 128), *range(60, 64))
 devices.txt), so the choice is the same after every restart and whatever module is loaded in between."""
 
 _MEMORY_MIB = 16384
+_IDLE = GpuUsage(memory_used_mib=0, memory_total_mib=_MEMORY_MIB, utilization_percent=0, power_w=25.0, temperature_c=30)
+_ON_A_SWITCH, _IN_A_NODE, _NVLINKS = 2, 4, 4
+"""GPUs in pairs, each on a PCIe switch and bridged with NVLink; two pairs to a NUMA node."""
 _NAMESPACE = uuid.UUID("b5c65e2f-31f0-5b5b-9d0e-6f2a7c1d4e80")
 
 
@@ -31,13 +36,14 @@ class SimulatedDriver:
     """`count` GPUs with the device numbers real ones would have; the same GPUs after every restart.
 
     Opening their nodes gives ENXIO where the device cgroup lets it through, and EPERM where it does not.
+    `faults` names a file that says which of them are ill (see `Faults`), so that a whole box can be tested.
     Raises BadFlag when `count` is not 0..254, DeviceError when no major number is left for nvidia-uvm.
     """
 
     kind = "simulated"
     version: str | None = SIMULATED_VERSION
 
-    def __init__(self, count: int, *, proc_devices: Path = PROC_DEVICES) -> None:
+    def __init__(self, count: int, *, proc_devices: Path = PROC_DEVICES, faults: Path | None = None) -> None:
         if not 0 <= count <= MAX_GPUS:
             raise BadFlag("simulated_gpus", f"must be 0 to {MAX_GPUS}, not {count}")
         taken = set(read_character_majors(proc_devices).values())
@@ -52,6 +58,7 @@ class SimulatedDriver:
             raise DeviceError(f"no major number is free for a simulated nvidia-uvm in {proc_devices}")
         self._uvm_major = free[0]
         self._gpus = tuple(_gpu(index) for index in range(count))
+        self._faults = Faults(faults, self._gpus)
 
     def gpus(self) -> Sequence[Gpu]:
         """Return the simulated GPUs; minor and index are equal."""
@@ -64,6 +71,35 @@ class SimulatedDriver:
             DeviceNode("/dev/nvidia-uvm", self._uvm_major, 0),
             DeviceNode("/dev/nvidia-uvm-tools", self._uvm_major, 1),
         )
+
+    def usage(self, gpu: Gpu) -> GpuUsage:
+        """Return that the GPU is idle. Raises DeviceError when it is said to be lost or is not here."""
+        if gpu not in self._gpus:
+            raise DeviceError(f"there is no GPU {gpu.uuid}")
+        if self._faults.of(gpu).lost:
+            raise DeviceError(f"GPU {gpu.uuid} is lost")
+        return _IDLE
+
+    def topology(self) -> Topology:
+        """Return pairs bridged with NVLink, each on a switch of its own; two pairs to a NUMA node."""
+        return Topology(
+            {frozenset((one.uuid, other.uuid)): _link(one, other) for one, other in combinations(self._gpus, 2)}
+        )
+
+    def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
+        """Call `on_event` for what stands in the file of faults, now and whenever it changes."""
+        return self._faults.watch(on_event)
+
+    def retest(self, gpu: Gpu) -> str | None:
+        """Return why the GPU is not fit: what the file of faults says of it now."""
+        return self._faults.of(gpu).why_not_fit() if gpu in self._gpus else "there is no such GPU"
+
+
+def _link(one: Gpu, other: Gpu) -> Link:
+    if one.index // _ON_A_SWITCH == other.index // _ON_A_SWITCH:
+        return Link(Level.SINGLE_SWITCH, _NVLINKS)
+    same_node = one.index // _IN_A_NODE == other.index // _IN_A_NODE
+    return Link(Level.HOST_BRIDGE if same_node else Level.SYSTEM)
 
 
 def _gpu(index: int) -> Gpu:
