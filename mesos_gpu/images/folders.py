@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from mesos_gpu.errors import Conflict
+from mesos_gpu.errors import Conflict, ImageError
 from mesos_gpu.images.layers import Extracted
 from mesos_gpu.images.records import LayerRecord, write_record
 
@@ -35,9 +35,11 @@ class Folders:
     def open(self) -> None:
         """Make the store ours, and remove what an earlier run left unfinished; downloads of the last day are kept.
 
-        Raises Conflict when another process has it, OSError.
+        Raises Conflict when another process has it, ImageError when it belongs to another user, OSError.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.directory.stat().st_uid != os.geteuid():
+            raise ImageError(f"{self.directory} belongs to another user; choose another --docker_store_dir")
         self.directory.chmod(0o700)
         lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -486,6 +486,13 @@ async def test_two_processes_cannot_have_one_store(store: ImageStore, archives: 
         await ImageStore(tmp_path / "store", archives).recover()
 
 
+async def test_a_folder_of_another_user_is_no_store(archives: Watched, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    os.chown(tmp_path / "store", 65534, 65534)
+    with pytest.raises(ImageError, match="belongs to another user"):
+        await ImageStore(tmp_path / "store", archives).recover()
+
+
 def test_other_users_cannot_reach_set_user_id_files(tmp_path: Path, archives: Watched) -> None:
     async def pull() -> None:
         async with opened(tmp_path / "store", archives) as store:
