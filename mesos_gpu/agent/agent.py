@@ -16,16 +16,20 @@ from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.containers import Containers, Runner
 from mesos_gpu.agent.events import Action, Moment
+from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.master_link import Incoming, KeepResources, LinkBroke, MasterLink, Ping, Welcome
 from mesos_gpu.agent.paths import sandbox_path
 from mesos_gpu.agent.recovery import Recovered
 from mesos_gpu.agent.registration import Cause, Registration, Standing, Todo, answered_with, step
 from mesos_gpu.agent.replay import replay
+from mesos_gpu.agent.resources import with_gpus
 from mesos_gpu.agent.state import AgentState
+from mesos_gpu.agent.state_json import unreserved_form
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
 from mesos_gpu.agent.updates import Forward
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -50,7 +54,8 @@ class Agent:
     """Ties the state, the master, the containers and the checkpoints together. Lives in one event loop.
 
     `info` is the AgentInfo (v1) without an id; `registered` is set while the master knows us, `stopped` once the
-    master or the operator sent the agent away and everything is killed.
+    master or the operator sent the agent away and everything is killed. `gpus` are watched for it, None when GPUs are
+    not isolated; `kill_for_gpus`: a task whose GPU cannot be trusted is ended, else its owner is told.
     """
 
     def __init__(
@@ -63,8 +68,13 @@ class Agent:
         checkpoints: Checkpoints,
         registration: Registration | None = None,
         clock: Clock | None = None,
+        gpus: AgentGpus | None = None,
+        kill_for_gpus: bool = False,
     ) -> None:
         self.info, self.state = info, state
+        self.gpus, self._kill_for_gpus = gpus, kill_for_gpus
+        self._whole = Resources.from_json(info.get("resources", []))
+        self._registering_with: list[Document] | None = None
         self.resources_kept: tuple[Document, ...] = ()
         self.registration = registration or Registration()
         self.registered, self.stopped = asyncio.Event(), asyncio.Event()
@@ -74,11 +84,11 @@ class Agent:
         self.containers = containers
         self._checkpoints = checkpoints
         self._link = MasterLink(endpoint, self._incoming)
-        self._runner = Runner(containers, self.post)
+        self._runner = Runner(containers, self._from_containers)
         self._inbox: deque[ev.Event] = deque()
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
-        self._left = False
+        self._left = self._closing = False
         self._saved: Document | None = None
 
     @property
@@ -102,6 +112,7 @@ class Agent:
         self.started_wall_s = self.clock.wall()
         if found.agent is None:
             await self.containers.recover(())
+            self._look_after_gpus()
             return
         self._become(found.agent["id"]["value"])
         self._saved = found.agent
@@ -115,6 +126,7 @@ class Agent:
         self.state.adopted()
         if found.drain is not None:
             self.post(ev.Drain(found.drain.get("max_grace_s"), bool(found.drain.get("gone"))))
+        self._look_after_gpus()
         log.info("recovered agent %s with %d tasks", self.agent_id, len(self.state.tasks()))
 
     def follow(self, master: Pid | None) -> None:
@@ -148,15 +160,62 @@ class Agent:
 
     async def close(self) -> None:
         """Stop; tasks run on, but for those of frameworks that do not checkpoint, which nobody could find again."""
+        self._closing = True
         if self._timer is not None:
             self._timer.cancel()
         self._link.close()
+        if self.gpus is not None:
+            await self.gpus.close()
         await self._runner.stop()
         for task in self.state.tasks():
             framework = self.state.frameworks[task.key.framework]
             if not framework.checkpoint and task.container_id is not None:
                 await self.containers.destroy(task.container_id)
         await self.containers.close()
+
+    # --- GPUs ---------------------------------------------------------------------------------------------------
+
+    async def watch_gpus(self) -> None:
+        """Begin to watch the health of the GPUs; call it after `recover`."""
+        if self.gpus is not None:
+            self.gpus.on_change = self._look_after_gpus
+            await self.gpus.start()
+
+    def _look_after_gpus(self) -> None:
+        """Offer no GPU that is ill and free, and tell whoever holds one."""
+        if self.gpus is None:
+            return
+        self._advertise()
+        for task in self.state.tasks():
+            self._tell_holder(task)
+
+    def _tell_holder(self, task: Task) -> None:
+        if self.gpus is None or task.container_id is None or task.phase is Phase.OVER:
+            return
+        trouble = self.gpus.trouble(task.container_id)
+        if trouble is not None:
+            self.post(ev.GpuIll(task.key, trouble.message, kill=self._kill_for_gpus and trouble.broken))
+
+    def _advertise(self) -> None:
+        """Have the master know how many GPUs may be offered; an agent says so by registering again."""
+        if self.gpus is None or self._closing or self._left or self.state.stopping is not None:
+            return
+        kept = Resources(unreserved_form(document) for document in self.resources_kept)
+        resources = with_gpus(self._whole, self.gpus.advertised, kept).to_json()
+        if resources != self.info.get("resources"):
+            self.info = {**self.info, "resources": resources}
+            self._registration(Cause.CHANGED)
+
+    def _from_containers(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Launched):
+            self.post(event)
+            task = self.state.task(event.key)
+            if task is not None:
+                self._tell_holder(task)
+            return
+        # A GPU that was held and is ill is offered no more, before anyone hears that it is free.
+        self._advertise()
+        self.post(event)
 
     # --- from the master ----------------------------------------------------------------------------------------
 
@@ -172,6 +231,7 @@ class Agent:
             case KeepResources():
                 self.resources_kept = incoming.resources
                 self._checkpoints.save_resources(incoming.resources)
+                self._advertise()
             case ev.RunTask():
                 self.post(replace(incoming, tasks=tuple(t for t in incoming.tasks if self._is_ours(t))))
             case _:
@@ -186,8 +246,10 @@ class Agent:
     def _welcomed(self, welcome: Welcome) -> None:
         if self._left or self.state.stopping is not None:
             return
+        with_resources = self.info.get("resources")
         if self.agent_id is None:
             self._become(welcome.agent_id)
+            with_resources, self._registering_with = self._registering_with, None
         elif self.agent_id != welcome.agent_id:
             self._stop(f"the master calls this agent {welcome.agent_id}, but it is {self.agent_id}")
             return
@@ -199,6 +261,8 @@ class Agent:
             log.info("registered with %s as %s", self.master, welcome.agent_id)
         self.registration = answered_with(self.registration, welcome.ping_timeout_s)
         self._registration(Cause.ANSWERED)
+        if with_resources != self.info.get("resources"):
+            self._registration(Cause.CHANGED)  # the master took the first of our registrations, and it was an older one
         for reconcile in welcome.reconcile:
             self.post(reconcile)
 
@@ -211,7 +275,8 @@ class Agent:
         now_s = self.clock.mono()
         self.registration, todos = step(self.registration, cause, now_s, self.clock.dice())
         if before is Standing.REGISTERED and self.registration.standing is not Standing.REGISTERED:
-            log.warning("no longer registered: %s", cause.value)
+            level = logging.INFO if cause is Cause.CHANGED else logging.WARNING
+            log.log(level, "no longer registered: %s", cause.value)
             self.registered.clear()
         for todo in todos:
             match todo:
@@ -241,6 +306,7 @@ class Agent:
             )
         version = self.state.resource_version
         if self.agent_id is None:
+            self._registering_with = self._registering_with or self.info.get("resources")
             self._link.register(self.info, version, self.resources_kept)
             return
         self._link.reregister(

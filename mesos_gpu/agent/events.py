@@ -145,6 +145,15 @@ class Vanished:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuIll:
+    """GPUs that a task holds are ill; `message` says which and why. `kill`: the task has to end for it."""
+
+    key: TaskKey
+    message: str
+    kill: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Registered:
     """The master knows us (again): outstanding updates may go."""
 
@@ -172,6 +181,7 @@ Event: TypeAlias = (
     | LaunchFailed
     | Ended
     | Vanished
+    | GpuIll
     | Registered
     | Disconnected
     | Tick

@@ -18,6 +18,7 @@ DEFAULT_ISOLATION = (
     "gpu/nvidia",
 )
 POLICIES = ("equal", "additive")
+GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
 FLAGS: Sequence[Flag] = (
     Flag("master", "text", None, "Where the master listens: HOST:PORT."),
@@ -35,6 +36,25 @@ FLAGS: Sequence[Flag] = (
     Flag("nvidia_gpu_devices", "list", None, "GPUs to use, by index or UUID; needs gpus in --resources."),
     Flag("gpu_driver", "text", "auto", "nvml, simulated, none, or auto: nvml where it answers."),
     Flag("simulated_gpus", "integer", 4, "How many GPUs the simulated driver has."),
+    Flag("simulated_gpu_faults", "path", None, "File that says which simulated GPUs are ill."),
+    Flag(
+        "mig_strategy",
+        "text",
+        "none",
+        "GPUs in MIG mode: none leaves them out, single gives each instance.",
+    ),
+    Flag(
+        "gpu_unhealthy_action",
+        "text",
+        "notify",
+        "A task whose GPU is ill: notify tells its owner, kill ends it.",
+    ),
+    Flag(
+        "gpu_retest_interval",
+        "duration",
+        None,
+        "How often withdrawn GPUs that are free are tested; default: never.",
+    ),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
     Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),
     Flag("registration_backoff_factor", "duration", 1.0, "Scale of the waits between tries to register."),
@@ -51,6 +71,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     if not 0 <= flags["port"] <= 65535:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
     _check_isolation(flags["isolation"])
+    _check_gpu_care(flags)
     for name in ("ip", "advertise_ip"):
         if flags[name] is not None:
             _check_address(name, flags[name])
@@ -61,6 +82,14 @@ def check_flags(flags: Mapping[str, Any]) -> None:
             f"{flags['ip']} is reachable from elsewhere and no credentials are asked for; --insecure says it is meant"
         )
         raise BadFlag("ip", words)
+
+
+def _check_gpu_care(flags: Mapping[str, Any]) -> None:
+    if flags["gpu_unhealthy_action"] not in GPU_UNHEALTHY_ACTIONS:
+        raise BadFlag("gpu_unhealthy_action", f"must be one of {', '.join(GPU_UNHEALTHY_ACTIONS)}")
+    interval_s = flags["gpu_retest_interval"]
+    if interval_s is not None and interval_s <= 0:
+        raise BadFlag("gpu_retest_interval", "must be longer than nothing; leave it out for never")
 
 
 def flags_as_text(flags: Mapping[str, Any]) -> dict[str, str]:

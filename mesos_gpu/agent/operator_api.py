@@ -12,6 +12,7 @@ from aiohttp import web
 
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.files import SandboxFiles, as_text
+from mesos_gpu.agent.gpu_api import GpuApi
 from mesos_gpu.agent.master_link import CAPABILITIES, MESOS_VERSION, PROCESS_ID
 from mesos_gpu.agent.metrics import agent_metrics
 from mesos_gpu.agent.paths import latest_path, virtual_latest_path
@@ -47,6 +48,7 @@ class OperatorApi:
     def __init__(self, agent: Agent, flags: Mapping[str, str]) -> None:
         self._agent, self._flags = agent, flags
         self._files = SandboxFiles(self._sandbox_of)
+        self._gpus = GpuApi(agent)
 
     def make_app(self) -> web.Application:
         """Return the application with every route."""
@@ -69,6 +71,7 @@ class OperatorApi:
         for path, handler in {**routes, **everywhere}.items():
             app.router.add_get(path, handler)
             app.router.add_get(f"/{PROCESS_ID}{path}", handler)
+        self._gpus.add_to(app)
         return app
 
     # --- state --------------------------------------------------------------------------------------------------
@@ -130,7 +133,8 @@ class OperatorApi:
             statistics = await self._usage(task)
             if statistics is not None:
                 line = {"container_id": task.container_id, **executor_line(task)}
-                shown.append({**line, "statistics": statistics, "status": status})
+                gpus = await self._gpus.usage_of(str(task.container_id))
+                shown.append({**line, "statistics": statistics, "status": status, "gpus": gpus})
         return json_response(shown, request=request)
 
     async def _statistics(self, request: web.Request) -> web.Response:
@@ -138,7 +142,8 @@ class OperatorApi:
         for task in self._running():
             statistics = await self._usage(task)
             if statistics is not None:
-                shown.append({**executor_line(task), "statistics": statistics})
+                gpus = await self._gpus.usage_of(str(task.container_id))
+                shown.append({**executor_line(task), "statistics": statistics, "gpus": gpus})
         return json_response(shown, request=request)
 
     def _running(self) -> list[Task]:

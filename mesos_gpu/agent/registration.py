@@ -37,6 +37,7 @@ class Cause(Enum):
     PINGED_AS_STRANGER = "a ping came that calls us disconnected"
     PING_MISSED = "no ping came in time"
     LINK_BROKE = "the link to the master broke"
+    CHANGED = "what the agent has to offer changed"
 
 
 @unique
@@ -113,6 +114,12 @@ def _hurry(registration: Registration, now_s: float, dice: float) -> Step:
     return replace(registration, tries=0, try_due_s=now_s), ()
 
 
+def _again(registration: Registration, now_s: float, dice: float) -> Step:
+    """Introduce ourselves anew, at once; what is said in between waits for the answer, so it comes after the change."""
+    after = replace(registration, standing=Standing.TRYING, tries=0, try_due_s=now_s, ping_due_s=None)
+    return after, (Todo.PAUSE_UPDATES,)
+
+
 def _registered(registration: Registration, now_s: float, dice: float) -> Step:
     due_s = now_s + registration.ping_timeout_s
     after = replace(registration, standing=Standing.REGISTERED, tries=0, try_due_s=None, ping_due_s=due_s)
@@ -136,6 +143,7 @@ TABLE: Mapping[tuple[Standing, Cause], Callable[[Registration, float, float], St
     (Standing.ALONE, Cause.PINGED_AS_STRANGER): _nothing,
     (Standing.ALONE, Cause.PING_MISSED): _nothing,
     (Standing.ALONE, Cause.LINK_BROKE): _nothing,
+    (Standing.ALONE, Cause.CHANGED): _nothing,
     (Standing.TRYING, Cause.DETECTED): _seek,
     (Standing.TRYING, Cause.NONE_LEADS): _alone,
     (Standing.TRYING, Cause.TRY_DUE): _try,
@@ -144,6 +152,7 @@ TABLE: Mapping[tuple[Standing, Cause], Callable[[Registration, float, float], St
     (Standing.TRYING, Cause.PINGED_AS_STRANGER): _hurry,
     (Standing.TRYING, Cause.PING_MISSED): _nothing,
     (Standing.TRYING, Cause.LINK_BROKE): _nothing,
+    (Standing.TRYING, Cause.CHANGED): _hurry,
     (Standing.REGISTERED, Cause.DETECTED): _seek,
     (Standing.REGISTERED, Cause.NONE_LEADS): _alone,
     (Standing.REGISTERED, Cause.TRY_DUE): _nothing,
@@ -152,4 +161,5 @@ TABLE: Mapping[tuple[Standing, Cause], Callable[[Registration, float, float], St
     (Standing.REGISTERED, Cause.PINGED_AS_STRANGER): _seek,
     (Standing.REGISTERED, Cause.PING_MISSED): _seek,
     (Standing.REGISTERED, Cause.LINK_BROKE): _seek,
+    (Standing.REGISTERED, Cause.CHANGED): _again,
 }

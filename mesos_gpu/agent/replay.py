@@ -39,30 +39,32 @@ def replay(run: Run, sandbox: str, at: Moment) -> tuple[Task, list[Document]]:
                 acknowledged = pending.pop(0)
                 task.forwarded_state, task.forwarded_uuid = acknowledged["state"], acknowledged["uuid"]
         elif record["type"] == "KILL":
-            task.fate, task.reason = Fate(record["fate"]), record.get("reason")
+            task.fate, task.reason, task.why = Fate(record["fate"]), record.get("reason"), record.get("why")
     if pending:
         task.forwarded_state, task.forwarded_uuid = pending[0]["state"], pending[0]["uuid"]
-    task.phase = _phase(task)
-    _clocks(task, at)
+    since_s = _running_since(run.records)
+    task.phase = _phase(task, ran=since_s is not None)
+    _clocks(task, since_s, at)
     return task, pending
 
 
-def _phase(task: Task) -> Phase:
+def _phase(task: Task, *, ran: bool) -> Phase:
     if is_terminal(task.state):
         return Phase.OVER
-    ran = _running_since(task.statuses) is not None
     if task.fate is None:
         return Phase.RUNNING if ran else Phase.LAUNCHING
     return Phase.ENDING if ran else Phase.CANCELLED
 
 
-def _clocks(task: Task, at: Moment) -> None:
+def _clocks(task: Task, since_s: float | None, at: Moment) -> None:
     if task.statuses:
         task.pid = (task.statuses[-1].get("container_status") or {}).get("executor_pid")
-    limit_s, since_s = launch.max_completion_s(task.info), _running_since(task.statuses)
+    limit_s = launch.max_completion_s(task.info)
     if limit_s is not None and since_s is not None and task.phase is Phase.RUNNING:
         task.deadline_s = at.mono_s + max(0.0, since_s + limit_s - at.wall_s)
 
 
-def _running_since(statuses: Sequence[Document]) -> float | None:
-    return next((float(s["timestamp"]) for s in statuses if s["state"] == "TASK_RUNNING"), None)
+def _running_since(records: Sequence[Document]) -> float | None:
+    """Return when it was first said to run; later words about a running task do not wind its clock up again."""
+    said = (record["status"] for record in records if record["type"] == "UPDATE")
+    return next((float(status["timestamp"]) for status in said if status["state"] == "TASK_RUNNING"), None)

@@ -66,11 +66,22 @@ def agent_resources(text: str | None, default_role: str, machine: Machine, gpus:
     given = _parse(text or "", default_role)
     missing = ";".join(f"{name}:{amount}" for name, amount in detected.items() if name not in named)
     total = given + Resources.parse(missing, default_role)
-    if gpus is not None and total.gpus > gpus:
-        roles = [resource.role for resource in total if resource.name == "gpus"]
-        left = total.find("gpus", gpus * WHOLE, roles) or Resources()
-        total = total.filter(lambda r: r.name != "gpus") + left
-    return _in_mesos_order(total)
+    return _in_mesos_order(total if gpus is None else with_gpus(total, gpus, Resources()))
+
+
+def with_gpus(total: Resources, gpus: int, kept: Resources) -> Resources:
+    """Return `total` with no more than this many GPUs; those of the first roles stay, before them roles of `kept`.
+
+    `kept` is what the master reserved here, as it was before; GPUs that it has stay, for a master shuts an agent down
+    that no longer has what is reserved on it.
+    """
+    gpus = max(gpus, kept.gpus)
+    if total.gpus <= gpus:
+        return total
+    roles = [resource.role for resource in total if resource.name == "gpus"]
+    reserved = {resource.role for resource in kept if resource.name == "gpus"}
+    left = total.find("gpus", gpus * WHOLE, sorted(roles, key=lambda role: role not in reserved)) or Resources()
+    return _in_mesos_order(total.filter(lambda r: r.name != "gpus") + left)
 
 
 def parse_attributes(text: str | None) -> list[dict[str, Any]]:

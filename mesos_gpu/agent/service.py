@@ -11,6 +11,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,19 @@ from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
+from mesos_gpu.agent.gpu_record import HealthRecord
+from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.machine import find_master, measure
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
 from mesos_gpu.agent.registration import Registration
 from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, parse_attributes
 from mesos_gpu.agent.state import AgentState
-from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
+from mesos_gpu.container import enter_private_mounts, open_containerizer
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver
+from mesos_gpu.gpu.topology import best
 from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
@@ -60,11 +64,19 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     lock = _lock(work_dir)
     try:
         found = recover(checkpoints, read_boot_id())
-        driver = open_driver(flags["gpu_driver"], simulated_gpus=flags["simulated_gpus"])
+        driver = _open_driver(flags)
         isolating = GPU_ISOLATOR in flags["isolation"]
         gpus = _discover(flags, driver, isolating, restarting=found.agent is not None)
         info = _info(flags, work_dir, len(gpus) if isolating else None)
-        containers = await _open_containers(flags, runtime_dir, driver, gpus)
+        isolator = _isolator(runtime_dir, driver, gpus)
+        containers = await open_containerizer(
+            runtime_dir=runtime_dir,
+            isolator=isolator,
+            cgroups_root=flags["cgroups_root"],
+            cfs_quota=flags["cgroups_enable_cfs"],
+        )
+        record = HealthRecord(checkpoints.meta / "gpu_health.json")
+        care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
         endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
         agent = Agent(
             info,
@@ -78,6 +90,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             containers=containers,
             checkpoints=checkpoints,
             registration=Registration(flags["registration_backoff_factor"]),
+            gpus=care if isolating else None,
+            kill_for_gpus=flags["gpu_unhealthy_action"] == "kill",
         )
         shown = flags_as_text(flags)
         await endpoint.start(OperatorApi(agent, shown).make_app())
@@ -86,6 +100,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             agent.locate(flags["advertise_ip"] or endpoint.ip)
             await agent.recover(_compatible(found, agent.info, flags["reconfiguration_policy"]))
             checkpoints.save_boot_id(read_boot_id())
+            await agent.watch_gpus()
             agent.follow(master)
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, agent.leave)
             ready = {
@@ -141,17 +156,19 @@ def _info(flags: Mapping[str, Any], work_dir: Path, gpus: int | None) -> Documen
     }
 
 
-async def _open_containers(
-    flags: Mapping[str, Any], runtime_dir: Path, driver: GpuDriver, gpus: Sequence[Gpu]
-) -> Containerizer:
-    volume = NvidiaVolume.create(runtime_dir / "volumes", driver) if gpus else None
-    isolator = NvidiaGpuIsolator(gpus, driver, volume, GpuCheckpoints(runtime_dir / "gpus"))
-    return await open_containerizer(
-        runtime_dir=runtime_dir,
-        isolator=isolator,
-        cgroups_root=flags["cgroups_root"],
-        cfs_quota=flags["cgroups_enable_cfs"],
+def _open_driver(flags: Mapping[str, Any]) -> GpuDriver:
+    return open_driver(
+        flags["gpu_driver"],
+        simulated_gpus=flags["simulated_gpus"],
+        mig_strategy=flags["mig_strategy"],
+        simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
     )
+
+
+def _isolator(runtime_dir: Path, driver: GpuDriver, gpus: Sequence[Gpu]) -> NvidiaGpuIsolator:
+    volume = NvidiaVolume.create(runtime_dir / "volumes", driver) if gpus else None
+    choice = partial(best, topology=driver.topology())
+    return NvidiaGpuIsolator(gpus, driver, volume, GpuCheckpoints(runtime_dir / "gpus"), choice=choice)
 
 
 def _compatible(found: Recovered, info: Document, policy: str) -> Recovered:

@@ -92,6 +92,8 @@ class AgentState(Roster):
                 return self._ended(event, at)
             case ev.Vanished():
                 return self._vanished(event, at)
+            case ev.GpuIll():
+                return self._gpu_ill(event, at)
             case ev.Registered():
                 return self._sending(self.streams.resume(at.mono_s))
             case ev.Disconnected():
@@ -188,7 +190,8 @@ class AgentState(Roster):
             return []
         if task.fate is None or fate is Fate.SILENCED:
             task.fate = fate
-        actions = self._log(framework, task, {"type": "KILL", "fate": task.fate.value, "reason": task.reason})
+        record = {"type": "KILL", "fate": task.fate.value, "reason": task.reason, "why": task.why}
+        actions = self._log(framework, task, record)
         if task.phase is Phase.CANCELLED:
             return actions  # its container is killed when the launch has come to an end
         if was is Phase.RUNNING and fate is Fate.KILLED and framework.can("TASK_KILLING_STATE"):
@@ -301,6 +304,19 @@ class AgentState(Roster):
         task.phase = next_phase(was, Cause.VANISHED)
         verdict = verdicts.vanished(framework, task, was, rebooted=event.rebooted)
         return self._conclude(framework, task, verdict, at)
+
+    def _gpu_ill(self, event: ev.GpuIll, at: Moment) -> list[Action]:
+        """Tell a task's owner that its GPU is ill, once, or end the task for it."""
+        framework, task = self.frameworks.get(event.key.framework), self.task(event.key)
+        if framework is None or task is None or framework.silenced or task.fate is not None:
+            return []
+        if event.kill:
+            task.why = event.message
+            return self._end(framework, task, Fate.GPU_ILL, None, at)
+        told = any(status.get("message") == event.message for status in task.statuses)
+        if told or task.phase is not Phase.RUNNING:
+            return []
+        return self._say(framework, task, Verdict("TASK_RUNNING", message=event.message), at)
 
     def _tick(self, at: Moment) -> list[Action]:
         actions = self._sending(self.streams.retry(at.mono_s))

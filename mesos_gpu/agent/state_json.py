@@ -20,10 +20,14 @@ def total_resources(info: Document, kept: Sequence[Document]) -> Resources:
     """Return the agent's resources with the reservations that the master made on them."""
     total = Resources.from_json(info.get("resources", []))
     for document in kept:
-        resource = Resource.from_json(document)
-        base = replace(resource, reservations=tuple(r for r in resource.reservations if r.type == "STATIC"), other="")
-        total = total - Resources([base]) + Resources([resource])
+        total = total - Resources([unreserved_form(document)]) + Resources([Resource.from_json(document)])
     return total
+
+
+def unreserved_form(kept: Document) -> Resource:
+    """Return a resource that the master reserved as it is in the agent's own total."""
+    resource = Resource.from_json(kept)
+    return replace(resource, reservations=tuple(r for r in resource.reservations if r.type == "STATIC"), other="")
 
 
 def used_resources(state: AgentState) -> Resources:

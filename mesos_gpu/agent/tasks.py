@@ -78,6 +78,7 @@ class Fate(Enum):
     KILLED = "killed"
     TIMED_OUT = "timed_out"
     SILENCED = "silenced"
+    GPU_ILL = "gpu_ill"
 
 
 @dataclass(slots=True)
@@ -97,6 +98,8 @@ class Task:
     pid: int | None = None
     fate: Fate | None = None
     reason: str | None = None
+    why: str | None = None
+    """What is to be said of an end that the agent itself asked for."""
     gone: bool = False
     grace_ends_s: float | None = None
     deadline_s: float | None = None

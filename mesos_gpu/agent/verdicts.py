@@ -41,8 +41,15 @@ def launch_failed(cause: str) -> Verdict:
     return Verdict("TASK_FAILED", AGENT, "REASON_CONTAINER_LAUNCH_FAILED", f"Failed to launch container: {cause}")
 
 
+def gpu_ill(task: Task) -> Verdict:
+    """Return what is said of a task that had to end for its GPU; the reason is that of Mesos' ContainerLimitation."""
+    return Verdict("TASK_FAILED", AGENT, "REASON_CONTAINER_LIMITATION", task.why)
+
+
 def killed_during_launch(task: Task) -> Verdict:
     """Return what is said when the kill came before the container ran."""
+    if task.fate is Fate.GPU_ILL:
+        return gpu_ill(task)
     words = "Killed before its container ran"
     return Verdict("TASK_KILLED", AGENT, task.reason or "REASON_TASK_KILLED_DURING_LAUNCH", words)
 
@@ -52,6 +59,8 @@ def ended(framework: Framework, task: Task, ending: Ending) -> Verdict:
     message = how_it_ended(ending)
     if task.fate is Fate.TIMED_OUT:
         return Verdict("TASK_FAILED", reason="REASON_MAX_COMPLETION_TIME_REACHED", message=message)
+    if task.fate is Fate.GPU_ILL:
+        return gpu_ill(task)
     if task.fate is None:
         return verdict_of(ending)
     gone = task.gone and framework.can("PARTITION_AWARE")
@@ -63,6 +72,8 @@ def vanished(framework: Framework, task: Task, was: Phase, *, rebooted: bool) ->
     why = "the machine was restarted" if rebooted else "its container is not there after an agent restart"
     if was is Phase.CANCELLED:
         return killed_during_launch(task)
+    if task.fate is Fate.GPU_ILL:
+        return gpu_ill(task)
     if task.fate is Fate.KILLED:
         return Verdict("TASK_KILLED", AGENT, task.reason or "REASON_AGENT_RESTARTED", f"Killed, and {why}")
     if was is Phase.LAUNCHING:

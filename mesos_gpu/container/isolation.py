@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.plan import Change, LaunchPlan
 
 
 class Isolator(Protocol):
@@ -16,6 +17,12 @@ class Isolator(Protocol):
 
     def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
         """Take `gpus` GPUs for the container. Raises NotEnoughGpus, Conflict when it is already prepared."""
+
+    def isolate(self, container_id: str, pid: int) -> None:
+        """Tell that `pid` is a process of the container, whose walls `update` may change from now on."""
+
+    def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+        """Make `gpus` the number of GPUs that the running container holds and can open."""
 
     def cleanup(self, container_id: str) -> None:
         """Give back what the container holds; nothing happens when it holds nothing."""

@@ -20,9 +20,10 @@ from mesos_gpu.container.isolation import Isolator
 from mesos_gpu.container.namespace import MountNamespace
 from mesos_gpu.container.runtime import RUNTIMES, Runtime, find_init, find_runtime
 from mesos_gpu.container.supervisor.conmon import Conmon, find_conmon
-from mesos_gpu.errors import ContainerError, Unavailable
+from mesos_gpu.errors import ContainerError, NotEnoughGpus, Unavailable
+from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import BASE_RULES
-from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.isolator.plan import Change, LaunchPlan
 
 PROBE_MEM_BYTES = 64 << 20
 
@@ -113,6 +114,12 @@ class _NoIsolator:
 
     def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
         return LaunchPlan()
+
+    def isolate(self, container_id: str, pid: int) -> None:
+        pass
+
+    def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+        raise NotEnoughGpus(asked=gpus, free=0)
 
     def cleanup(self, container_id: str) -> None:
         pass

@@ -29,6 +29,8 @@ class NvidiaVolume:
     def __init__(self, host_path: Path) -> None:
         self.host_path = host_path
 
+    is_nowhere_else = True
+
     @classmethod
     def create(cls, directory: Path, driver: GpuDriver) -> NvidiaVolume | None:
         """Return the volume `directory/nvidia_<version>`, written as far as it is not there yet.

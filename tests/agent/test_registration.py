@@ -29,6 +29,7 @@ EXPECTED = {
         Cause.PINGED_AS_STRANGER: (TRYING, (PAUSE,)),
         Cause.PING_MISSED: (TRYING, (PAUSE,)),
         Cause.LINK_BROKE: (TRYING, (PAUSE,)),
+        Cause.CHANGED: (TRYING, (PAUSE,)),
     },
 }
 

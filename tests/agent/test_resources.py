@@ -11,8 +11,10 @@ from mesos_gpu.agent.resources import (
     changes,
     gpus_asked,
     parse_attributes,
+    with_gpus,
 )
 from mesos_gpu.errors import BadFlag
+from mesos_gpu.mesos.resources import Resources
 
 BIG = Machine(cpus=8, mem_mib=32768, disk_mib=100_000)
 SMALL = Machine(cpus=1, mem_mib=1500, disk_mib=8000)
@@ -95,6 +97,22 @@ def test_unusable_attributes_are_refused(text: str) -> None:
 def info(resources: str, **more: object) -> dict[str, object]:
     total = agent_resources(resources, "*", BIG, None)
     return {"hostname": "h", "port": 5051, "resources": total.to_json(), **more}
+
+
+def test_gpus_that_are_not_to_be_offered_leave_the_other_resources_alone() -> None:
+    total = Resources.parse("cpus:2;gpus(a):2;gpus(b):2;mem:10")
+    less = with_gpus(total, 3, Resources())
+    assert str(less) == str(Resources.parse("cpus:2;gpus(a):2;gpus(b):1;mem:10"))
+    assert with_gpus(total, 4, Resources()) is total
+    assert with_gpus(total, 0, Resources()).gpus == 0
+
+
+def test_gpus_that_the_master_reserved_are_kept_for_a_master_ends_an_agent_without_them() -> None:
+    total = Resources.parse("cpus:2;gpus(a):2;gpus(b):2")
+    kept = Resources.parse("gpus(b):1")
+    assert with_gpus(total, 0, kept).gpus == 1
+    assert with_gpus(total, 0, kept).contains(kept)
+    assert with_gpus(total, 2, kept).contains(kept)
 
 
 def test_a_changed_agent_is_told_what_changed() -> None:

@@ -180,6 +180,34 @@ def test_offers_made_before_its_restart_are_taken_back(state: MasterState) -> No
     check_books(state)
 
 
+def test_an_agent_that_is_connected_may_come_back_with_fewer_gpus_and_later_with_all(state: MasterState) -> None:
+    agent = add_agent(state)
+    add_framework(state)
+    [before] = offers(state)
+    assert before.resources.gpus == 4
+    actions = back(state, resources="cpus:2;gpus:3;mem:2048;disk:1000;ports:[31000-32000]")
+    assert len(events(actions, "RESCIND")) == 1
+    assert AgentReregistered(ID, []) in actions
+    assert agent.total.gpus == 3
+    [after] = offers(state)
+    assert after.resources.gpus == 3
+    check_books(state)
+    back(state)
+    assert [offer.resources.gpus for offer in offers(state)] == [4]
+
+
+def test_fewer_gpus_than_its_tasks_hold_are_none_to_offer(state: MasterState) -> None:
+    agent, framework = with_task(state)
+    state_updates = task_document(framework.id)
+    back(state, state_updates, resources="cpus:2;mem:2048;disk:1000")
+    assert (agent.total.gpus, agent.used_total.gpus, agent.free.gpus) == (0, 1, 0)
+    assert all(offer.resources.gpus == 0 for offer in offers(state))
+    back(state, task_document(framework.id, state="TASK_FINISHED"), resources="cpus:2;mem:2048;disk:1000")
+    assert (agent.used_total.gpus, agent.free.gpus) == (0, 0)
+    back(state)
+    assert agent.free.gpus == 4
+
+
 def test_another_machine_may_not_take_its_id(state: MasterState) -> None:
     add_agent(state)
     [refused] = back(state, hostname="elsewhere")

@@ -1,0 +1,116 @@
+"""GPUs as the agent's endpoints show them, as values: JSON beside Mesos' statistics, and Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from mesos_gpu.gpu.device import Gpu, GpuUsage
+from mesos_gpu.gpu.health import WITHDRAWN, Condition, Illness
+from mesos_gpu.mesos.resource import Document
+
+PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_MIB = 1 << 20
+_Family: TypeAlias = tuple[str, str, list[tuple[dict[str, str], "float | None"]]]
+"""Name, help, and samples of a metric: labels and value, None where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """One GPU as it is now. `container`, `framework` and `task` name its holder; empty when nobody holds it."""
+
+    gpu: Gpu
+    usage: GpuUsage | None = None
+    illness: Illness | None = None
+    container: str = ""
+    framework: str = ""
+    task: str = ""
+
+    @property
+    def condition(self) -> Condition:
+        """Return how it is."""
+        return Condition.HEALTHY if self.illness is None else self.illness.condition
+
+
+def gpu_shown(gpu: Gpu, usage: GpuUsage | None) -> Document:
+    """Return a GPU as /containers and /monitor/statistics show it; what the driver does not report is left out."""
+    shown: Document = {"uuid": gpu.uuid, "minor": gpu.minor, "index": gpu.index, "name": gpu.name}
+    numbers = usage or GpuUsage()
+    shown |= {
+        "memory_used_mib": numbers.memory_used_mib,
+        "memory_total_mib": numbers.memory_total_mib if numbers.memory_total_mib is not None else gpu.memory_mib,
+        "utilization_percent": numbers.utilization_percent,
+        "power_w": numbers.power_w,
+        "temperature_c": numbers.temperature_c,
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def view_shown(view: GpuView) -> Document:
+    """Return a GPU as /gpus shows it."""
+    shown = gpu_shown(view.gpu, view.usage)
+    shown["condition"] = view.condition.value
+    if view.illness is not None:
+        shown |= {"reason": view.illness.reason, "since": view.illness.since}
+        if view.illness.xid is not None:
+            shown["xid"] = view.illness.xid
+    if view.container:
+        shown |= {"container_id": view.container, "framework_id": view.framework, "task_id": view.task}
+    return shown
+
+
+def exposition(views: Sequence[GpuView], *, advertised: int) -> str:
+    """Return the GPUs in Prometheus' text format, version 0.0.4; base units, as Prometheus asks for."""
+    families: list[_Family] = [
+        ("mesos_gpu_gpus", "GPUs that this agent manages.", [({}, len(views))]),
+        ("mesos_gpu_gpus_advertised", "GPUs that the master may offer.", [({}, advertised)]),
+        ("mesos_gpu_gpus_held", "GPUs that containers hold.", [({}, sum(1 for v in views if v.container))]),
+        _family(views, "healthy", "1 unless the GPU is withdrawn from use.", lambda v: v.condition not in WITHDRAWN),
+        _family(views, "memory_used_bytes", "GPU memory in use.", lambda v: _bytes(_usage(v).memory_used_mib)),
+        _family(views, "memory_total_bytes", "GPU memory.", lambda v: _bytes(_usage(v).memory_total_mib)),
+        _family(views, "utilization_ratio", "How busy the GPU is, 0 to 1.", lambda v: _ratio(_usage(v))),
+        _family(views, "power_watts", "Power drawn by the GPU.", lambda v: _usage(v).power_w),
+        _family(views, "temperature_celsius", "Temperature of the GPU.", lambda v: _usage(v).temperature_c),
+    ]
+    lines: list[str] = []
+    for name, help_text, samples in families:
+        known = [(labels, value) for labels, value in samples if value is not None]
+        if known:
+            lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge"]
+            lines += [f"{name}{_labels(labels)} {_number(value)}" for labels, value in known]
+    return "\n".join(lines) + "\n"
+
+
+def _family(views: Sequence[GpuView], suffix: str, help_text: str, value: Callable[[GpuView], float | None]) -> _Family:
+    return f"mesos_gpu_{suffix}", help_text, [(_labels_of(view), value(view)) for view in views]
+
+
+def _labels_of(view: GpuView) -> dict[str, str]:
+    gpu = view.gpu
+    labels = {"uuid": gpu.uuid, "minor": str(gpu.minor), "index": str(gpu.index), "name": gpu.name}
+    return {**labels, "framework": view.framework, "task": view.task, "container": view.container}
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}" if labels else ""
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def _usage(view: GpuView) -> GpuUsage:
+    return view.usage or GpuUsage()
+
+
+def _bytes(mib: int | None) -> int | None:
+    return None if mib is None else mib * _MIB
+
+
+def _ratio(usage: GpuUsage) -> float | None:
+    return None if usage.utilization_percent is None else usage.utilization_percent / 100

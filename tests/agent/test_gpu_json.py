@@ -1,0 +1,64 @@
+"""GPUs as JSON and as Prometheus' text."""
+
+from __future__ import annotations
+
+from mesos_gpu.agent.gpu_json import GpuView, exposition, gpu_shown, view_shown
+from mesos_gpu.gpu.device import Gpu, GpuUsage
+from mesos_gpu.gpu.health import Condition, Illness
+
+GPU = Gpu(minor=1, index=0, uuid="GPU-a", name='Some "big"\\GPU', memory_mib=16)
+BUSY = GpuUsage(memory_used_mib=3, memory_total_mib=16, utilization_percent=75, power_w=250.5, temperature_c=61)
+ILL = Illness(Condition.UNHEALTHY, "XID 48", 12.0, 48)
+
+
+def test_what_the_driver_does_not_report_is_left_out() -> None:
+    assert gpu_shown(GPU, None) == {
+        "uuid": "GPU-a",
+        "minor": 1,
+        "index": 0,
+        "name": 'Some "big"\\GPU',
+        "memory_total_mib": 16,
+    }
+    assert gpu_shown(GPU, BUSY)["power_w"] == 250.5
+    assert gpu_shown(GPU, GpuUsage(utilization_percent=0))["utilization_percent"] == 0
+
+
+def test_an_ill_and_held_gpu_says_why_and_by_whom() -> None:
+    shown = view_shown(GpuView(GPU, None, ILL, "c", "f", "t"))
+    assert (shown["condition"], shown["reason"], shown["xid"], shown["since"]) == ("unhealthy", "XID 48", 48, 12.0)
+    assert (shown["container_id"], shown["framework_id"], shown["task_id"]) == ("c", "f", "t")
+    assert "container_id" not in view_shown(GpuView(GPU))
+
+
+def test_the_text_has_base_units_labels_and_escapes() -> None:
+    other = Gpu(minor=2, index=1, uuid="GPU-b", name="Plain")
+    text = exposition([GpuView(GPU, BUSY, ILL, "c", "f", "t"), GpuView(other)], advertised=1)
+    held = r'{uuid="GPU-a",minor="1",index="0",name="Some \"big\"\\GPU",framework="f",task="t",container="c"}'
+    lines = text.splitlines()
+    assert f"mesos_gpu_memory_used_bytes{held} 3145728" in lines
+    assert f"mesos_gpu_utilization_ratio{held} 0.75" in lines
+    assert f"mesos_gpu_power_watts{held} 250.5" in lines
+    assert f"mesos_gpu_temperature_celsius{held} 61" in lines
+    assert f"mesos_gpu_healthy{held} 0" in lines
+    assert "mesos_gpu_gpus 2" in lines
+    assert "mesos_gpu_gpus_advertised 1" in lines
+    assert "mesos_gpu_gpus_held 1" in lines
+    assert [line for line in lines if line.startswith("mesos_gpu_memory_used_bytes{") and "GPU-b" in line] == []
+    for name in {line.partition("{")[0].partition(" ")[0] for line in lines if not line.startswith("#")}:
+        assert lines.count(f"# TYPE {name} gauge") == 1
+    assert text.endswith("\n")
+
+
+def test_large_amounts_are_written_whole() -> None:
+    usage = GpuUsage(memory_total_mib=81559)
+    text = exposition([GpuView(GPU, usage)], advertised=1)
+    (line,) = [line for line in text.splitlines() if line.startswith("mesos_gpu_memory_total_bytes{")]
+    assert float(line.rpartition(" ")[2]) == 81559 * (1 << 20)
+
+
+def test_no_gpus_are_three_zeros() -> None:
+    assert [line for line in exposition([], advertised=0).splitlines() if line[0] != "#"] == [
+        "mesos_gpu_gpus 0",
+        "mesos_gpu_gpus_advertised 0",
+        "mesos_gpu_gpus_held 0",
+    ]
