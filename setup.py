@@ -22,6 +22,7 @@ REQUIRES = [
     "requests>=2.31",
     "rich>=13.0",
     "typing-extensions>=4.8",
+    "zstandard>=0.22",
 ]
 DEV = [
     "hypothesis>=6.90",

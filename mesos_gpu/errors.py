@@ -13,7 +13,8 @@
     ├── ProtocolError       the peer sent what the protocol does not allow
     ├── Unavailable         a service, tool or permission that is needed is not there; says what to do
     │   ├── DeviceError     a GPU, its driver or NVML does not answer as it should
-    │   └── ContainerError  the OCI runtime, conmon or a cgroup refused
+    │   ├── ContainerError  the OCI runtime, conmon or a cgroup refused
+    │   └── ImageError      an image cannot be had: unknown, damaged, hostile, registry down, disk full, too slow
     └── Refused             a peer understood the request and said no; carries its status and words
 
 Programming mistakes stay TypeError and ValueError and are not caught.
@@ -114,6 +115,10 @@ class DeviceError(Unavailable):
 
 class ContainerError(Unavailable):
     """The OCI runtime, its supervisor or a cgroup refused."""
+
+
+class ImageError(Unavailable):
+    """An image cannot be had; the message says why, and nothing of it is left half done."""
 
 
 class Refused(MesosGpuError):

@@ -1,0 +1,106 @@
+"""Where things lie in the store, and how they come and go so that a kill at any moment leaves nothing half there."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from mesos_gpu.errors import Conflict
+from mesos_gpu.images.layers import Extracted
+from mesos_gpu.images.records import LayerRecord, write_record
+
+DOWNLOADS_KEPT_S = 24 * 3600.0
+
+
+class Folders:
+    """The files of a store, below a folder that only its owner enters: layers keep set-user-ID bits."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        self.images, self.uses = self.directory / "images", self.directory / "uses"
+        self._layers, self._downloads = self.directory / "layers", self.directory / "downloads"
+        self._unpacking, self._trash = self.directory / "unpacking", self.directory / "trash"
+        self._numbers = itertools.count()
+        self._lock: int | None = None
+
+    def open(self) -> None:
+        """Make the store ours, and remove what an earlier run left unfinished; downloads of the last day are kept.
+
+        Raises Conflict when another process has it, OSError.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o700)
+        lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise Conflict(f"another process uses the image store {self.directory}; see --docker_store_dir") from None
+        self._lock = lock
+        for folder in (self._layers, self._downloads, self._unpacking, self._trash):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        for path in [*self._unpacking.iterdir(), *self._trash.iterdir()]:
+            shutil.rmtree(path)
+        self.clean_downloads()
+
+    def close(self) -> None:
+        """Let others have the store."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def clean_downloads(self) -> None:
+        """Remove downloads that no one went on with for a day."""
+        for path in self._downloads.iterdir():
+            if time.time() - path.stat().st_mtime > DOWNLOADS_KEPT_S:
+                path.unlink()
+
+    def root(self, diff_id: str) -> Path:
+        """Return the lowerdir of a layer, whether it is there or not."""
+        return self._layers / _name(diff_id) / "root"
+
+    def has(self, diff_id: str) -> bool:
+        """Say whether a layer is there; then it is whole."""
+        return (self._layers / _name(diff_id)).is_dir()
+
+    def layers(self) -> Iterator[LayerRecord]:
+        """Yield all layers; what is none is removed."""
+        for path in self._layers.iterdir():
+            try:
+                yield msgspec.json.decode((path / "layer.json").read_bytes(), type=LayerRecord)
+            except (OSError, msgspec.DecodeError):
+                shutil.rmtree(path)
+
+    def download(self, digest: str) -> Path:
+        """Return where a blob is downloaded to."""
+        return self._downloads / _name(digest)
+
+    def new_layer(self) -> Path:
+        """Return a new folder in which a layer is made."""
+        path = self._unpacking / str(next(self._numbers))
+        path.mkdir(mode=0o700)
+        return path
+
+    def commit_layer(self, made: Path, diff_id: str, extracted: Extracted) -> LayerRecord:
+        """Put a finished layer, unpacked to `made`/root, in its place."""
+        record = LayerRecord(diff_id=diff_id, bytes=extracted.bytes, entries=extracted.entries)
+        write_record(made / "layer.json", record)
+        made.rename(self._layers / _name(diff_id))
+        return record
+
+    def discard_layer(self, diff_id: str) -> Path:
+        """Take a layer out of its place at once; return the folder that is left to be removed."""
+        path = self._trash / str(next(self._numbers))
+        (self._layers / _name(diff_id)).rename(path)
+        return path
+
+
+def _name(digest: str) -> str:
+    return digest.replace(":", "-")

@@ -1,0 +1,79 @@
+"""What the store writes down of images, layers and who uses them: one JSON file each, replaced whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from mesos_gpu.images.manifest import ImageConfig
+
+
+class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that is whole. Times are Unix time; `used_at_s` is when it was last pulled, used or released."""
+
+    reference: str
+    digest: str
+    config: ImageConfig
+    pulled_at_s: float
+    used_at_s: float
+
+
+class LayerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A layer that is whole."""
+
+    diff_id: str
+    bytes: int
+    entries: int
+
+
+class UseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A container uses an image, so its layers must stay."""
+
+    container_id: str
+    reference: str
+    digest: str
+    diff_ids: tuple[str, ...]
+
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+class Records(Generic[Record]):
+    """The records of one kind in a folder, by a name of any characters."""
+
+    def __init__(self, folder: Path, kind: type[Record]) -> None:
+        self._folder, self._decoder = folder, msgspec.json.Decoder(kind)
+
+    def save(self, name: str, record: Record) -> None:
+        """Replace a record; after a kill at any moment the old or the new one is there, whole. Raises OSError."""
+        write_record(self._path(name), record)
+
+    def forget(self, name: str) -> None:
+        """Remove a record; nothing happens without one. Raises OSError."""
+        self._path(name).unlink(missing_ok=True)
+
+    def load(self) -> Iterator[Record]:
+        """Yield all that can be read; what cannot is removed. Makes the folder if need be. Raises OSError."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        for path in sorted(self._folder.iterdir()):
+            try:
+                if path.suffix != ".json":
+                    raise msgspec.DecodeError
+                yield self._decoder.decode(path.read_bytes())
+            except msgspec.DecodeError:
+                path.unlink()
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()}.json"
+
+
+def write_record(path: Path, record: msgspec.Struct) -> None:
+    """Write a record whole. Raises OSError."""
+    new = path.with_suffix(".new")
+    new.write_bytes(msgspec.json.encode(record))
+    os.replace(new, path)  # noqa: PTH105 - as in every other atomic write

@@ -1,0 +1,58 @@
+"""The process that unpacks layers: one job a line on stdin, one answer a line on stdout.
+
+A process rather than a thread: it does not hold the event loop up, it can be ended in the middle, what it may take is
+limited by the kernel, and a parser that a hostile layer brings down is not the agent's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from mesos_gpu.errors import ImageError
+from mesos_gpu.images.layers import Extracted, LayerLimits, extract_layer
+
+MAX_MEMORY = 1 << 30
+_PR_SET_PDEATHSIG = 1
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One layer to unpack."""
+
+    blob: str
+    into: str
+    diff_id: str
+    limits: LayerLimits
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of a job: one of the two."""
+
+    extracted: Extracted | None = None
+    error: str | None = None
+
+
+def main(parent: int) -> None:
+    """Work until stdin ends, or until the process `parent` is gone."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the agent, which ends us
+    os.umask(0)
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    decoder, encoder = msgspec.json.Decoder(Job), msgspec.json.Encoder()
+    for line in sys.stdin.buffer:
+        job = decoder.decode(line)
+        try:
+            answer = Answer(extracted=extract_layer(Path(job.blob), Path(job.into), job.diff_id, job.limits))
+        except ImageError as error:
+            answer = Answer(error=str(error))
+        sys.stdout.buffer.write(encoder.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
