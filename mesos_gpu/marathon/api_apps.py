@@ -16,7 +16,7 @@ from mesos_gpu.marathon.label_selector import parse_selector, selects
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.timestamps import seconds_of
-from mesos_gpu.marathon.views import app_view, embeds, task_view
+from mesos_gpu.marathon.views import app_view, embeds, task_views
 from mesos_gpu.process.http import json_response
 
 _ALWAYS = ("counts", "deployments")
@@ -122,7 +122,7 @@ class AppsApi:
         whole_group = request.match_info["app_id"].endswith("*")
         specs = self._group(request) if whole_group else [self._spec(request)]
         state = self._scheduler.state
-        return json_response({"tasks": [task_view(i, spec) for spec in specs for i in state.instances_of(spec.id)]})
+        return json_response({"tasks": [t for spec in specs for t in task_views(state.instances_of(spec.id), spec)]})
 
     async def kill_all(self, request: web.Request) -> web.Response:
         """End the tasks of an app, or those on one host."""
@@ -135,7 +135,7 @@ class AppsApi:
         answer = await self._kill(request, chosen)
         if flag(request, "scale") and chosen:
             return changed(answer)
-        return json_response({"tasks": [task_view(i, spec) for i in chosen]})
+        return json_response({"tasks": task_views(chosen, spec)})
 
     async def kill_one(self, request: web.Request) -> web.Response:
         """End one task of an app."""
@@ -143,7 +143,8 @@ class AppsApi:
         for instance in self._scheduler.state.instances_of(spec.id):
             if instance.task is not None and task_id in (instance.task.id, instance.id):
                 answer = await self._kill(request, [instance])
-                return changed(answer) if flag(request, "scale") else json_response({"task": task_view(instance, spec)})
+                (task,) = task_views([instance], spec)
+                return changed(answer) if flag(request, "scale") else json_response({"task": task})
         raise NotFound(f"Task '{task_id}' does not exist")
 
     async def list_versions(self, request: web.Request) -> web.Response:

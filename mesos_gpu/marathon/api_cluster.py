@@ -13,7 +13,7 @@ from mesos_gpu.marathon.event_bus import Listener
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, ResetDelay
 from mesos_gpu.marathon.instances import instance_of
 from mesos_gpu.marathon.scheduler import Scheduler
-from mesos_gpu.marathon.views import deployment_view, queue_view, task_view
+from mesos_gpu.marathon.views import deployment_view, queue_view, task_views
 from mesos_gpu.process.http import EventStream, json_response
 
 _SHOWN_AS = {"running": ("TASK_RUNNING",), "staging": ("TASK_STAGING",)}
@@ -45,7 +45,7 @@ class ClusterApi:
         state = self._scheduler.state
         asked = [*request.query.getall("status", []), *request.query.getall("status[]", [])]
         wanted = [name for status in asked for name in _SHOWN_AS.get(status, ())]
-        tasks = [task_view(i, state.app(i.app_id)) for i in state.lasting.instances.values()]
+        tasks = [task for i in state.lasting.instances.values() for task in task_views([i], state.app(i.app_id))]
         return json_response({"tasks": [task for task in tasks if not wanted or task["state"] in wanted]})
 
     async def kill_tasks(self, request: web.Request) -> web.Response:
@@ -67,7 +67,7 @@ class ClusterApi:
             return changed(answer)
         ended = answer.task_ids if answer is not None else ()
         found = [i for i in state.lasting.instances.values() if i.task is not None and i.task.id in ended]
-        return json_response({"tasks": [task_view(i, state.app(i.app_id)) for i in found]})
+        return json_response({"tasks": [task for i in found for task in task_views([i], state.app(i.app_id))]})
 
     async def list_deployments(self, _: web.Request) -> web.Response:
         """Answer with the deployments under way."""

@@ -66,7 +66,9 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
                 draft.actions.append(Publish("scheduler_disconnected_event", {}))
             draft.subscribed = False
         case Offered(offers=offers):
-            take_offers(draft, offers)
+            # Without a subscription these are left over from one that has ended, and void.
+            if draft.subscribed:
+                take_offers(draft, offers)
         case Status(status=status):
             take_status(draft, status)
         case FrameworkError(message=message):

@@ -47,6 +47,8 @@ class Store:
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            # The environment of apps is in there, and with it often a password.
+            path.touch(mode=0o600, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.5)
         except (OSError, sqlite3.Error) as error:
             raise Unavailable(f"cannot use {path} as --store_path: {error}") from None

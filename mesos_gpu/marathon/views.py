@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from mesos_gpu.marathon.backoff import ready_at
 from mesos_gpu.marathon.deployment import Deployment
-from mesos_gpu.marathon.instances import Instance
+from mesos_gpu.marathon.instances import Instance, Task
 from mesos_gpu.marathon.matching import Reason
 from mesos_gpu.marathon.queue_entry import QueueEntry, funnel
 from mesos_gpu.marathon.runspec import RunSpec
@@ -34,7 +34,7 @@ def app_view(state: State, spec: RunSpec, embed: Collection[str] = ("counts", "d
     shown: Document = dict(spec.document)
     instances = state.instances_of(spec.id)
     if "counts" in embed:
-        states = [i.task.state if i.task else "TASK_STAGING" for i in instances]
+        states = [i.task.state for i in instances if i.task is not None]
         shown |= {
             "tasksStaged": states.count("TASK_STAGING"),
             "tasksRunning": states.count("TASK_RUNNING"),
@@ -44,7 +44,7 @@ def app_view(state: State, spec: RunSpec, embed: Collection[str] = ("counts", "d
     if "deployments" in embed:
         shown["deployments"] = [{"id": deployment.id} for deployment in state.deployments_of(spec.id)]
     if "tasks" in embed:
-        shown["tasks"] = [task_view(instance) for instance in instances]
+        shown["tasks"] = task_views(instances)
     if "readiness" in embed:
         shown["readinessCheckResults"] = []
     failure = state.lasting.failures.get(spec.id)
@@ -53,14 +53,16 @@ def app_view(state: State, spec: RunSpec, embed: Collection[str] = ("counts", "d
     return shown
 
 
-def task_view(instance: Instance, spec: RunSpec | None = None) -> Document:
-    """Return an instance as a Task; with `spec` also its service ports."""
-    task = instance.task
-    shown: Document
-    if task is None:
-        shown = {"appId": instance.app_id, "id": instance.next_task_id, "host": "unknown", "state": "TASK_STAGING"}
-        return {**shown, "role": instance.role, "version": instance.version}
-    shown = {
+def task_views(instances: Iterable[Instance], spec: RunSpec | None = None) -> list[Document]:
+    """Return the tasks of instances; one that waits for an offer has none (it shows in /v2/queue).
+
+    With `spec` they carry their app's service ports.
+    """
+    return [_task_view(i, i.task, spec) for i in instances if i.task is not None]
+
+
+def _task_view(instance: Instance, task: Task, spec: RunSpec | None) -> Document:
+    shown: Document = {
         "appId": instance.app_id,
         "id": task.id,
         "host": task.host,
@@ -69,11 +71,12 @@ def task_view(instance: Instance, spec: RunSpec | None = None) -> Document:
         "slaveId": task.agent_id,
         "localVolumes": [],
         "ipAddresses": [{"ipAddress": ip, "protocol": protocol} for ip, protocol in task.ip_addresses],
+        "ports": list(task.ports),
+        "stagedAt": timestamp(task.staged_at_s),
+        "version": task.version,
     }
-    if instance.active:
-        shown |= {"ports": list(task.ports), "stagedAt": timestamp(task.staged_at_s), "version": task.version}
-        if task.started_at_s is not None:
-            shown["startedAt"] = timestamp(task.started_at_s)
+    if task.started_at_s is not None:
+        shown["startedAt"] = timestamp(task.started_at_s)
     if spec is not None:
         shown["servicePorts"] = [d["port"] for d in spec.document.get("portDefinitions", [])]
     for key, value in (("region", task.region), ("zone", task.zone)):

@@ -140,7 +140,10 @@ class Box:
         ]
         below = f"{self.cgroups_root}/*/" if root_cgroup else self.cgroups_root
         found += [
-            f"cgroup {path}" for pattern in (below, f"*/{below}") for path in Path("/sys/fs/cgroup").glob(pattern)
+            f"cgroup {path}"
+            for pattern in (below, f"*/{below}")
+            for path in Path("/sys/fs/cgroup").glob(pattern)
+            if path.is_dir()  # before Python 3.11, a pattern that ends in / matches files too
         ]
         found += [f"bundle {path}" for path in (self.folder / "run").glob("bundles/*")]
         return found

@@ -113,6 +113,7 @@ class Run:
         for _ in range(20):
             if not self.state.waiting:
                 break
+            self.offer(gpus=0)
             self.offer(gpus=8)
         for task_id in self.tasks(app_id):
             self.do(status(task_id))

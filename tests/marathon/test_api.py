@@ -1,0 +1,393 @@
+"""The API over HTTP; numbers are those of the acceptance cases in marathon.md 10."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from mesos_gpu.marathon.actions import Decline, Kill
+from tests.marathon.builders import SETTINGS, app, offer
+from tests.marathon.conftest import Marathon
+
+
+async def test_01_an_app_is_created(marathon: Marathon) -> None:
+    answer = await marathon.call("POST", "/v2/apps", {"id": "a", "cmd": "sleep 9"})
+    assert answer.status == 201
+    body = answer.body
+    assert (body["id"], body["cpus"], body["mem"], body["disk"], body["gpus"], body["instances"]) == (
+        "/a",
+        1,
+        128,
+        0,
+        0,
+        1,
+    )
+    assert body["networks"] == [{"mode": "host"}]
+    assert body["portDefinitions"] == [{"port": 10000, "name": "default", "protocol": "tcp", "labels": {}}]
+    assert [d["id"] for d in body["deployments"]] == [answer.headers["Marathon-Deployment-Id"]]
+    assert (body["tasksStaged"], body["tasksRunning"], body["tasksHealthy"], body["tasksUnhealthy"]) == (0, 0, 0, 0)
+    assert body["version"] == body["versionInfo"]["lastConfigChangeAt"]
+    assert "tasks" not in body
+    assert answer.headers["Location"] == "/a"
+
+
+async def test_02_an_app_that_exists_is_a_conflict_without_deployments(marathon: Marathon) -> None:
+    await marathon.call("POST", "/v2/apps", app())
+    answer = await marathon.call("POST", "/v2/apps", app())
+    assert answer.status == 409
+    assert answer.body == {"message": "An app with id [/a] already exists."}
+
+
+@pytest.mark.parametrize("body", ["{", "nonsense", '{"id": "a", }', "\x00"])
+async def test_03_what_is_not_json(marathon: Marathon, body: str) -> None:
+    answer = await marathon.call("POST", "/v2/apps", data=body)
+    assert answer.status == 400
+    assert answer.body["message"] == "Invalid JSON"
+    assert isinstance(answer.body["details"], str)
+
+
+@pytest.mark.parametrize("body", ["", "  ", "[]", "5", '"x"', "null"])
+async def test_04_what_is_not_an_object(marathon: Marathon, body: str) -> None:
+    answer = await marathon.call("POST", "/v2/apps", data=body)
+    assert answer.status == 400
+    assert answer.body["message"] == "Please specify data in JSON format"
+
+
+@pytest.mark.parametrize(
+    ("document", "message", "details"),
+    [
+        ({"cmd": "sleep 9"}, "Invalid JSON", [{"path": "/id", "errors": ["error.path.missing"]}]),
+        (app(gpus=0.5), "Invalid JSON", [{"path": "/gpus", "errors": ["error.expected.int"]}]),
+        (app(gpus=-1), "Invalid JSON", [{"path": "/gpus", "errors": ["error.min"]}]),
+        (
+            app(gpus=1, container={"docker": {"image": "x"}}),
+            "Object is not valid",
+            [{"path": "/", "errors": ["GPU resources only work with the Mesos containerizer"]}],
+        ),
+    ],
+)
+async def test_05_38_40_invalid_apps(marathon: Marathon, document: Any, message: str, details: Any) -> None:
+    answer = await marathon.call("POST", "/v2/apps", document)
+    assert (answer.status, answer.body) == (422, {"message": message, "details": details})
+    assert (await marathon.get("/v2/apps")) == {"apps": []}
+
+
+async def test_what_is_not_supported_yet_is_refused_in_words(marathon: Marathon) -> None:
+    answer = await marathon.call("POST", "/v2/apps", app(healthChecks=[{"protocol": "HTTP"}]))
+    assert answer.status == 422
+    assert answer.body["details"] == [
+        {"path": "/healthChecks", "errors": ["health checks are not supported by this Marathon yet"]}
+    ]
+
+
+async def test_36_41_a_gpu_app_runs(marathon: Marathon) -> None:
+    (task,) = await marathon.running(gpus=1)
+    shown = (await marathon.get("/v2/apps/a"))["app"]
+    assert (shown["gpus"], shown["tasksRunning"], shown["deployments"]) == (1, 1, [])
+    (seen,) = shown["tasks"]
+    assert (seen["id"], seen["state"], seen["host"], seen["slaveId"]) == (task, "TASK_RUNNING", "h0", "S0")
+    assert len(seen["ports"]) == 1
+    assert seen["stagedAt"].endswith("Z")
+    assert seen["startedAt"]
+
+
+async def test_45_a_gpu_app_that_fits_nowhere_says_why(marathon: Marathon) -> None:
+    await marathon.call("POST", "/v2/apps", app(gpus=4))
+    marathon.link.offer(offer(gpus=2))
+    await marathon.link.next(Decline)
+    (queued,) = (await marathon.get("/v2/queue?embed=lastUnusedOffers"))["queue"]
+    assert queued["app"]["id"] == "/a"
+    assert queued["count"] == 1
+    declined = [r for r in queued["processedOffersSummary"]["rejectSummaryLastOffers"] if r["declined"]]
+    assert [r["reason"] for r in declined] == ["InsufficientGpus"]
+    (unused,) = queued["lastUnusedOffers"]
+    assert unused["offer"]["agentId"] == "S0"
+
+
+async def test_47_of_two_gpu_apps_and_one_gpu_the_second_starts_when_the_first_is_removed(marathon: Marathon) -> None:
+    (first,) = await marathon.running("/one", gpus=1)
+    await marathon.call("POST", "/v2/apps", app("/two", gpus=1))
+    marathon.link.offer(offer(gpus=0))
+    await marathon.link.next(Decline)
+    await marathon.call("DELETE", "/v2/apps/one")
+    assert (await marathon.link.next(Kill)).task_id == first
+    await marathon.say(first, "TASK_KILLED")
+    (second,) = await marathon.launched(gpus=1)
+    assert second.startswith("two.")
+
+
+async def test_50_put_creates_and_then_scales(marathon: Marathon) -> None:
+    answer = await marathon.call("PUT", "/v2/apps/new", app("/ignored"))
+    assert answer.status == 201
+    assert set(answer.body) == {"version", "deploymentId"}
+    for task in await marathon.launched():
+        await marathon.say(task)
+    answer = await marathon.call("PUT", "/v2/apps/new", {"instances": 3})
+    assert answer.status == 200
+    (deployment,) = await marathon.get("/v2/deployments")
+    assert deployment["id"] == answer.body["deploymentId"] == answer.headers["Marathon-Deployment-Id"]
+    assert deployment["steps"] == [{"actions": [{"action": "ScaleApplication", "app": "/new"}]}]
+    assert deployment["affectedApps"] == ["/new"]
+    assert (deployment["currentStep"], deployment["totalSteps"]) == (1, 1)
+    assert [a["action"] for a in deployment["currentActions"]] == ["ScaleApplication"]
+
+
+async def test_51_a_label_change_restarts(marathon: Marathon) -> None:
+    await marathon.running()
+    await marathon.call("PUT", "/v2/apps/a", {"labels": {"x": "y"}})
+    (deployment,) = await marathon.get("/v2/deployments")
+    assert deployment["steps"][0]["actions"][0]["action"] == "RestartApplication"
+
+
+async def test_52_a_locked_app_names_its_deployment(marathon: Marathon) -> None:
+    running = (await marathon.call("POST", "/v2/apps", app())).headers["Marathon-Deployment-Id"]
+    answer = await marathon.call("PUT", "/v2/apps/a", {"mem": 64})
+    assert answer.status == 409
+    assert answer.body["deployments"] == [{"id": running}]
+    assert "force=true" in answer.body["message"]
+    assert (await marathon.call("PUT", "/v2/apps/a?force=true", {"mem": 64})).status == 200
+    assert running not in [d["id"] for d in await marathon.get("/v2/deployments")]
+
+
+async def test_53_a_deployment_is_rolled_back_or_left(marathon: Marathon) -> None:
+    await marathon.running(mem=64)
+    changed = (await marathon.call("PUT", "/v2/apps/a", {"mem": 128})).body["deploymentId"]
+    answer = await marathon.call("DELETE", f"/v2/deployments/{changed}")
+    assert answer.status == 200
+    assert (await marathon.get("/v2/apps/a"))["app"]["mem"] == 64
+    left = await marathon.call("DELETE", f"/v2/deployments/{answer.body['deploymentId']}?force=true")
+    assert (left.status, left.body) == (202, "")
+    assert (await marathon.call("DELETE", "/v2/deployments/nothing")).status == 404
+
+
+async def test_54_versions(marathon: Marathon) -> None:
+    first = (await marathon.call("POST", "/v2/apps", app(mem=64))).body["version"]
+    marathon.clock.now_s += 1
+    await marathon.call("PUT", "/v2/apps/a?force=true", {"mem": 128})
+    listed = (await marathon.get("/v2/apps/a/versions"))["versions"]
+    assert listed[1:] == [first]
+    assert (await marathon.get(f"/v2/apps//a/versions/{first}"))["mem"] == 64
+    assert (await marathon.call("GET", "/v2/apps/a/versions/2001-01-01T00:00:00.000Z")).status == 404
+    assert (await marathon.call("GET", "/v2/apps/a/versions/yesterday")).status == 422
+    assert (await marathon.call("PUT", "/v2/apps/a?force=true", {"version": first})).status == 200
+    assert (await marathon.get("/v2/apps/a"))["app"]["mem"] == 64
+    answer = await marathon.call("PUT", "/v2/apps/a?force=true", {"version": first, "cpus": 1})
+    assert answer.status == 422
+
+
+async def test_55_scale_and_wipe_exclude_each_other(marathon: Marathon) -> None:
+    (task,) = await marathon.running()
+    answer = await marathon.call("DELETE", "/v2/apps/a/tasks?scale=true&wipe=true")
+    assert answer.status == 400
+    assert (await marathon.call("DELETE", f"/v2/apps/a/tasks/{task}?scale=true&wipe=true")).status == 400
+
+
+async def test_56_a_delay_can_be_taken_away(marathon: Marathon) -> None:
+    (task,) = await marathon.running(backoffSeconds=100)
+    assert (await marathon.call("DELETE", "/v2/queue//a/delay")).status == 404
+    await marathon.say(task, "TASK_FINISHED")
+    assert (await marathon.call("DELETE", "/v2/queue//a/delay")).status == 204
+    assert await marathon.launched() == [task.replace("_app.1", "_app.2")]
+
+
+async def test_57_an_unknown_path_is_not_found(marathon: Marathon) -> None:
+    answer = await marathon.call("GET", "/v2/nosuch")
+    assert (answer.status, answer.body) == (404, {"message": "URI not found"})
+    assert (await marathon.call("POST", "/v2/info")).status == 405
+
+
+async def test_58_too_many_deployments(make_marathon: Callable[..., Any]) -> None:
+    marathon = await make_marathon(settings=replace(SETTINGS, max_running_deployments=1))
+    await marathon.call("POST", "/v2/apps", app("/a"))
+    answer = await marathon.call("POST", "/v2/apps", app("/b"))
+    assert answer.status == 403
+    assert "running deployments" in answer.body["message"]
+
+
+async def test_60_events(marathon: Marathon) -> None:
+    assert (await marathon.call("GET", "/v2/events")).status == 405
+    headers = {"Accept": "text/event-stream"}
+    path = "/v2/events?event_type=deployment_success&event_type=event_stream_attached"
+    async with marathon.http.get(marathon.url + path, headers=headers) as stream:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+        lines = _lines(stream)
+        assert await anext(lines) == "event: event_stream_attached"
+        await anext(lines)
+        answer = await marathon.call("POST", "/v2/apps", app(instances=0))
+        assert await anext(lines) == "event: deployment_success"
+        event = json.loads((await anext(lines)).removeprefix("data: "))
+    assert event["eventType"] == "deployment_success"
+    assert event["id"] == answer.headers["Marathon-Deployment-Id"]
+    assert event["timestamp"].endswith("Z")
+
+
+async def _lines(stream: aiohttp.ClientResponse) -> Any:
+    while True:
+        line = (await asyncio.wait_for(stream.content.readline(), 10)).decode().strip()
+        if line:
+            yield line
+
+
+async def test_67_kill_with_scale_lowers_the_count_by_as_many(marathon: Marathon) -> None:
+    tasks = await marathon.running(instances=3)
+    answer = await marathon.call("DELETE", f"/v2/apps/a/tasks/{tasks[0]}?scale=true")
+    assert set(answer.body) == {"version", "deploymentId"}
+    assert (await marathon.get("/v2/apps/a"))["app"]["instances"] == 2
+    await marathon.say(tasks[0], "TASK_KILLED")
+    assert await marathon.get("/v2/deployments") == []
+
+
+async def test_a_removed_app_is_gone_and_its_deployment_ends_with_its_tasks(marathon: Marathon) -> None:
+    (task,) = await marathon.running("/group/web")
+    answer = await marathon.call("DELETE", "/v2/apps//group/web")
+    assert answer.status == 200
+    assert (await marathon.call("GET", "/v2/apps/group/web")).status == 404
+    (deployment,) = await marathon.get("/v2/deployments")
+    assert deployment["id"] == answer.body["deploymentId"]
+    assert deployment["currentActions"][0]["action"] == "StopApplication"
+    await marathon.say(task, "TASK_KILLED")
+    assert await marathon.get("/v2/deployments") == []
+    assert (await marathon.call("DELETE", "/v2/apps//group/web")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v2/apps/x"),
+        ("GET", "/v2/apps/Not_An_Id"),
+        ("GET", "/v2/apps/x/tasks"),
+        ("GET", "/v2/apps/x/versions"),
+        ("GET", "/v2/apps/x/*"),
+        ("DELETE", "/v2/apps/x"),
+        ("POST", "/v2/apps/x/restart"),
+        ("DELETE", "/v2/apps/x/tasks"),
+        ("DELETE", "/v2/apps/x/tasks/t"),
+    ],
+)
+async def test_what_does_not_exist_is_not_found(marathon: Marathon, method: str, path: str) -> None:
+    answer = await marathon.call(method, path)
+    assert answer.status == 404
+    assert "does not exist" in answer.body["message"]
+
+
+async def test_patch_never_creates(marathon: Marathon) -> None:
+    answer = await marathon.call("PATCH", "/v2/apps/x", {"mem": 64})
+    assert (answer.status, answer.body) == (404, {"message": "App '/x' does not exist"})
+    await marathon.call("POST", "/v2/apps", app())
+    assert (await marathon.call("PATCH", "/v2/apps/a?force=true", {"mem": 64})).status == 200
+    assert (await marathon.call("PATCH", "/v2/apps", [{"id": "/x", "mem": 64}])).status == 404
+
+
+async def test_several_apps_in_one_call(marathon: Marathon) -> None:
+    answer = await marathon.call("PUT", "/v2/apps", [app("/a"), app("/b")])
+    assert answer.status == 200
+    (deployment,) = await marathon.get("/v2/deployments")
+    assert deployment["affectedApps"] == ["/a", "/b"]
+    assert (await marathon.call("PUT", "/v2/apps", {"id": "/a"})).status == 400
+
+
+async def test_an_app_as_shown_can_be_sent_back(marathon: Marathon) -> None:
+    await marathon.running()
+    shown = (await marathon.get("/v2/apps/a"))["app"]
+    shown.pop("version")
+    answer = await marathon.call("PUT", "/v2/apps/a", shown)
+    assert answer.status == 200
+    assert await marathon.get("/v2/deployments") == []
+    assert (await marathon.call("PUT", "/v2/apps/b?partialUpdate=false", {**shown, "version": "x"})).status == 201
+
+
+async def test_apps_are_filtered_and_embedded(marathon: Marathon) -> None:
+    await marathon.running("/prod/web", labels={"tier": "web"}, cmd="Serve it")
+    await marathon.call("POST", "/v2/apps", app("/prod/db", labels={"tier": "db"}))
+
+    async def ids(query: str) -> list[str]:
+        return [shown["id"] for shown in (await marathon.get(f"/v2/apps?{query}"))["apps"]]
+
+    assert await ids("") == ["/prod/web", "/prod/db"]
+    assert await ids("id=web") == ["/prod/web"]
+    assert await ids("cmd=serve") == ["/prod/web"]
+    assert await ids("label=tier==db") == ["/prod/db"]
+    assert await ids("label=tier%20in%20(web,db),nope") == []
+    assert (await marathon.call("GET", "/v2/apps?label=((")).status == 422
+    (plain, _) = (await marathon.get("/v2/apps"))["apps"]
+    assert "tasks" not in plain
+    assert plain["tasksRunning"] == 1
+    (full, _) = (await marathon.get("/v2/apps?embed=apps.tasks&embed=apps.nonsense"))["apps"]
+    assert len(full["tasks"]) == 1
+    group = await marathon.get("/v2/apps//prod/*")
+    assert [shown["id"] for shown in group["*"]] == ["/prod/web", "/prod/db"]
+    assert len((await marathon.get("/v2/apps/prod/*/tasks"))["tasks"]) == 1
+
+
+async def test_tasks_are_listed_and_ended(marathon: Marathon) -> None:
+    tasks = await marathon.running(instances=2)
+    await marathon.call("POST", "/v2/apps", app("/comes"))
+    await marathon.launched()
+    await marathon.call("POST", "/v2/apps", app("/waits", gpus=8))
+    assert (await marathon.get("/v2/apps/waits/tasks")) == {"tasks": []}
+    listed = (await marathon.get("/v2/tasks"))["tasks"]
+    assert len(listed) == 3
+    assert all(task["servicePorts"] for task in listed if task["appId"] == "/a")
+    running = (await marathon.get("/v2/tasks?status=running"))["tasks"]
+    assert sorted(task["id"] for task in running) == sorted(tasks)
+    assert len((await marathon.get("/v2/tasks?status[]=staging"))["tasks"]) == 1
+    answer = await marathon.call("POST", "/v2/tasks/delete", {"ids": [tasks[0]]})
+    assert [task["id"] for task in answer.body["tasks"]] == [tasks[0]]
+    assert (await marathon.link.next(Kill)).task_id == tasks[0]
+    assert (await marathon.call("POST", "/v2/tasks/delete", {"ids": ["nonsense"]})).status == 400
+    answer = await marathon.call("DELETE", f"/v2/apps/a/tasks/{tasks[1]}")
+    assert answer.body["task"]["id"] == tasks[1]
+    answer = await marathon.call("DELETE", "/v2/apps/a/tasks?host=elsewhere")
+    assert answer.body == {"tasks": []}
+
+
+async def test_a_restart_makes_a_deployment(marathon: Marathon) -> None:
+    await marathon.running()
+    answer = await marathon.call("POST", "/v2/apps//a/restart")
+    assert answer.status == 200
+    (deployment,) = await marathon.get("/v2/deployments")
+    assert deployment["id"] == answer.body["deploymentId"]
+
+
+async def test_what_this_marathon_says_of_itself(marathon: Marathon) -> None:
+    await marathon.settled()
+    answer = await marathon.call("GET", "/v2/info")
+    assert answer.body["frameworkId"] == "F1"
+    leader = f"127.0.0.1:{marathon.endpoint.port}"
+    assert await marathon.get("/v2/leader") == {"leader": leader}
+    assert answer.headers["X-Marathon-Leader"] == f"http://{leader}"
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    assert answer.headers["Cache-Control"] == "no-cache, no-store, must-revalidate"
+    assert await marathon.get("/ping") == "pong"
+    assert (await marathon.call("GET", "/ping", headers={"Accept": "application/json"})).body == "pong"
+
+
+async def test_credentials(make_marathon: Callable[..., Any]) -> None:
+    marathon = await make_marathon(credentials="user:pass")
+    answer = await marathon.call("GET", "/v2/apps")
+    assert answer.status == 401
+    assert answer.headers["WWW-Authenticate"].startswith("Basic")
+    for given, status in (("user:pass", 200), ("user:no", 401), ("", 401)):
+        token = base64.b64encode(given.encode()).decode()
+        answer = await marathon.call("GET", "/v2/apps", headers={"Authorization": f"Basic {token}"})
+        assert answer.status == status
+    assert (await marathon.call("GET", "/v2/apps", headers={"Authorization": "Basic ///"})).status == 401
+
+
+async def test_our_own_mistakes_are_500_and_in_the_log(
+    marathon: Marathon, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("mesos_gpu.marathon.api_apps.parse_selector", broken)
+    answer = await marathon.call("GET", "/v2/apps")
+    assert answer.status == 500
+    assert "ZeroDivisionError" in caplog.text

@@ -1,0 +1,103 @@
+"""Flags, environment and what follows from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.errors import BadFlag
+from mesos_gpu.marathon import configuration
+from mesos_gpu.marathon.matching import GpuBehaviour
+from mesos_gpu.mesos.flags import parse_flags
+
+
+def read(*argv: str, **environ: str) -> dict[str, Any]:
+    flags = parse_flags(configuration.FLAGS, ["--master=m:5050", *argv], environ, prefix=configuration.PREFIX)
+    configuration.checked(flags)
+    return flags
+
+
+def test_defaults_are_marathons() -> None:
+    settings = configuration.settings(read())
+    assert settings.role == "*"
+    assert settings.rules.features == {"gpu_resources"}
+    assert settings.gpu_behaviour is GpuBehaviour.RESTRICTED
+    assert (settings.decline_offer_s, settings.min_revive_interval_s) == (120, 5)
+    assert (settings.reconcile_initial_s, settings.reconcile_interval_s) == (15, 600)
+    assert settings.max_instances_per_offer == 5
+
+
+def test_the_environment_sets_flags_too() -> None:
+    flags = read(MARATHON_MESOS_ROLE="slave_public", MARATHON_INSECURE="", MARATHON_HTTP_ADDRESS="0.0.0.0")
+    assert flags["mesos_role"] == "slave_public"
+    assert flags["insecure"] is True
+
+
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [
+        (["--master="], "--master: is needed"),
+        (["--http_port=70000"], "--http_port: ports run from"),
+        (["--enable_features=gpus"], "--enable_features: gpus is none of"),
+        (["--gpu_scheduling_behavior=undefined"], "must be restricted or unrestricted"),
+        (["--http_credentials=user"], "must be user:password"),
+        (["--http_address=0.0.0.0"], "--insecure if that is meant"),
+        (["--http_address=marathon.example"], "--insecure if that is meant"),
+        (["--max_instances_per_offer=0"], "must be 1 or more"),
+        (["--mesos_rol=x"], "did you mean --mesos_role"),
+    ],
+)
+def test_bad_flags(argv: list[str], problem: str) -> None:
+    with pytest.raises(BadFlag, match=problem):
+        read(*argv)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_this_machine_needs_no_credentials(address: str) -> None:
+    read(f"--http_address={address}")
+
+
+def test_with_credentials_others_may_call() -> None:
+    read("--http_address=0.0.0.0", "--http_credentials=u:p")
+
+
+def test_the_framework_has_the_gpu_capability_with_the_feature_only() -> None:
+    def capabilities(*argv: str) -> list[str]:
+        document = configuration.framework_info(read(*argv), user="root", hostname="h", port=8080)
+        return [c["type"] for c in document["capabilities"]]
+
+    assert capabilities() == ["PARTITION_AWARE", "MULTI_ROLE", "TASK_KILLING_STATE", "GPU_RESOURCES"]
+    assert "GPU_RESOURCES" not in capabilities("--enable_features=vips")
+
+
+def test_the_framework_is_ours() -> None:
+    document = configuration.framework_info(read("--mesos_role=r"), user="root", hostname="h", port=18080)
+    assert (document["name"], document["user"], document["roles"]) == ("marathon", "root", ["r"])
+    assert (document["checkpoint"], document["failover_timeout"]) == (True, 604800.0)
+    assert document["webui_url"] == "http://h:18080"
+    assert "role" not in document
+
+
+@pytest.mark.parametrize(
+    ("master", "url"),
+    [
+        ("m:5050", "http://m:5050/"),
+        ("m", "http://m:5050/"),
+        ("http://m:1/", "http://m:1/"),
+        ("zk://z:2181/mesos", None),
+    ],
+)
+def test_info_says_where_mesos_is(master: str, url: str | None) -> None:
+    flags = {**read(), "master": master}
+    shown = configuration.info(flags, hostname="h", port=1, build="b")
+    assert shown["marathon_config"]["mesos_leader_ui_url"] == url
+    assert shown["marathon_config"]["features"] == ["gpu_resources"]
+    assert shown["leader"] == "h:1"
+
+
+def test_the_store_is_in_the_users_state_folder_unless_told_otherwise() -> None:
+    assert configuration.store_path(read(), None, "/home/u") == Path("/home/u/.local/state/mesos-gpu/marathon.db")
+    assert configuration.store_path(read(), "/s", "/home/u") == Path("/s/mesos-gpu/marathon.db")
+    assert configuration.store_path(read("--store_path=/x/y.db"), "/s", "/h") == Path("/x/y.db")

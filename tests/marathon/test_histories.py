@@ -1,0 +1,338 @@
+"""Any history of calls, offers, statuses, broken connections and crashes: nothing starts twice, and all comes right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.marathon.actions import (
+    Acknowledge,
+    Action,
+    Call,
+    Decline,
+    Kill,
+    Launch,
+    Reconcile,
+    Revive,
+    Save,
+    Suppress,
+)
+from mesos_gpu.marathon.events import (
+    CallFailed,
+    CancelDeployment,
+    Disconnected,
+    Event,
+    KillTasks,
+    Moment,
+    Offered,
+    PutApps,
+    RemoveApp,
+    RestartApp,
+    Status,
+    Subscribed,
+    Tick,
+)
+from mesos_gpu.marathon.instances import Instance, instance_of
+from mesos_gpu.marathon.orchestrator import handle, next_tick_s
+from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.marathon.state import MAX_VERSIONS, Lasting, State, restored
+from tests.marathon.builders import SETTINGS, T0, app, offer, status
+
+APPS = ("/a", "/b")
+GPUS = 6
+ENDS = ("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_LOST", "TASK_GONE")
+
+
+class Disk:
+    """What a store would hold: the saves, applied."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, tuple[RunSpec, ...]] = {}
+        self.instances: dict[str, Instance] = {}
+        self.deployments: dict[str, Any] = {}
+        self.failures: dict[str, Any] = {}
+        self.framework_id: str | None = None
+
+    def save(self, change: Save) -> None:
+        for app_id, spec in change.apps.items():
+            if spec is None:
+                self.versions.pop(app_id, None)
+            else:
+                self.versions[app_id] = (spec, *self.versions.get(app_id, ()))[:MAX_VERSIONS]
+        for table, rows in (
+            (self.instances, change.instances),
+            (self.deployments, change.deployments),
+            (self.failures, change.failures),
+        ):
+            for key, value in rows.items():
+                if value is None:
+                    table.pop(key, None)  # type: ignore[attr-defined]
+                else:
+                    table[key] = value  # type: ignore[index]
+        if change.framework_id is not None:
+            (self.framework_id,) = change.framework_id
+
+    def load(self) -> Lasting:
+        return Lasting(
+            self.framework_id, dict(self.versions), dict(self.instances), dict(self.deployments), dict(self.failures)
+        )
+
+
+class World:
+    """A master and an agent with some GPUs: what runs there, and what it has to say."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, tuple[str, int]] = {}
+        """State and GPUs by task id."""
+        self.ever: set[str] = set()
+        self.outbox: list[Status] = []
+        self.connected = False
+        self.offered: set[str] = set()
+        self.offers = 0
+
+    @property
+    def free(self) -> int:
+        return GPUS - sum(gpus for _, gpus in self.tasks.values())
+
+    def make_offer(self) -> Offered:
+        self.offers += 1
+        self.offered = {f"O{self.offers}"}
+        return Offered([offer(f"O{self.offers}", gpus=self.free, cpus=100)])
+
+    def report(self, task_id: str, state: str) -> None:
+        """Change a task, and send its status until it is acknowledged."""
+        if state in ENDS:
+            del self.tasks[task_id]
+        else:
+            self.tasks[task_id] = (state, self.tasks[task_id][1])
+        uuid = f"{task_id}/{state}/{len(self.outbox)}"
+        self.outbox.append(status(task_id, state, uuid=uuid))
+
+    def call(self, call: Call, disk: Disk) -> list[Event]:
+        if not self.connected:
+            return [CallFailed(call, "not connected")]
+        if isinstance(call, Launch):
+            return self._launch(call, disk)
+        if isinstance(call, Kill):
+            if call.task_id in self.tasks:
+                self.report(call.task_id, "TASK_KILLED")
+                return []
+            return [_answer(call.task_id, "TASK_UNKNOWN")]
+        if isinstance(call, Acknowledge):
+            self.outbox = [sent for sent in self.outbox if sent.status["uuid"] != call.status["uuid"]]
+        if isinstance(call, Reconcile):
+            asked = call.task_ids or sorted(self.tasks)
+            return [_answer(t, self.tasks[t][0] if t in self.tasks else "TASK_UNKNOWN") for t in asked]
+        assert isinstance(call, (Acknowledge, Decline, Revive, Suppress))
+        return []
+
+    def _launch(self, call: Launch, disk: Disk) -> list[Event]:
+        for task_id in call.task_ids:
+            saved = disk.instances[instance_of(task_id) or ""]
+            assert saved.task is not None, "launched without a record"
+            assert saved.task.id == task_id, "launched without a record"
+            assert task_id not in self.ever, "launched twice"
+        if call.offer_id not in self.offered:
+            return [_answer(task_id, "TASK_DROPPED") for task_id in call.task_ids]
+        self.offered = set()
+        for info in call.task_infos:
+            gpus = sum(int(r["scalar"]["value"]) for r in info["resources"] if r["name"] == "gpus")
+            self.ever.add(info["task_id"]["value"])
+            self.tasks[info["task_id"]["value"]] = ("TASK_STAGING", gpus)
+        assert self.free >= 0, "more GPUs given than there are"
+        return []
+
+
+def _answer(task_id: str, state: str) -> Status:
+    return Status({"task_id": {"value": task_id}, "state": state, "reason": "REASON_RECONCILIATION"})
+
+
+class Histories(RuleBasedStateMachine):
+    """Random histories."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk, self.world, self.state = Disk(), World(), State()
+        self.now_s, self.count = T0, 0
+
+    # One event, with or without a crash in the middle of what it leads to
+
+    def feed(self, event: Event, *, crash_after: int | None = None) -> None:
+        waiting = [event]
+        while waiting:
+            self.count += 1
+            moment = Moment(self.now_s, str(UUID(int=self.count)))
+            try:
+                self.state, actions = handle(self.state, waiting.pop(0), moment, SETTINGS)
+            except MesosGpuError:
+                continue
+            waiting += self.perform(actions, crash_after)
+            if crash_after is not None:
+                self.crash()
+                return
+
+    def perform(self, actions: Sequence[Action], crash_after: int | None) -> list[Event]:
+        answers: list[Event] = []
+        for n, action in enumerate(actions):
+            if crash_after is not None and n > crash_after:
+                break
+            if isinstance(action, Save):
+                assert n == 0, "something was done before it was saved"
+                self.disk.save(action)
+            elif isinstance(action, (Launch, Decline, Revive, Suppress, Kill, Acknowledge, Reconcile)):
+                answers += self.world.call(action, self.disk)
+        return answers
+
+    def crash(self) -> None:
+        self.state = restored(self.disk.load())
+        self.world.connected = False
+
+    def subscribe(self) -> None:
+        self.world.connected = True
+        self.feed(Subscribed("F", "m", again=True))
+
+    @initialize()
+    def begin(self) -> None:
+        self.subscribe()
+
+    # What people do
+
+    @rule(
+        app_id=st.sampled_from(APPS),
+        instances=st.integers(0, 3),
+        gpus=st.integers(0, 2),
+        over=st.sampled_from([0, 1]),
+        force=st.booleans(),
+        crash_after=st.none() | st.integers(0, 3),
+    )
+    def put(self, app_id: str, instances: int, gpus: int, over: int, force: bool, crash_after: int | None) -> None:
+        strategy = {"minimumHealthCapacity": 1 - over if gpus == 0 else 0, "maximumOverCapacity": over}
+        labels = {"GPU_SCHEDULING_BEHAVIOR": "unrestricted"}
+        document = app(app_id, instances=instances, gpus=gpus, upgradeStrategy=strategy, labels=labels)
+        self.feed(PutApps([document], f"d{self.count}", force=force), crash_after=crash_after)
+
+    @rule(app_id=st.sampled_from(APPS), crash_after=st.none() | st.integers(0, 3))
+    def remove(self, app_id: str, crash_after: int | None) -> None:
+        self.feed(RemoveApp(app_id, f"d{self.count}"), crash_after=crash_after)
+
+    @rule(app_id=st.sampled_from(APPS), force=st.booleans())
+    def restart(self, app_id: str, force: bool) -> None:
+        self.feed(RestartApp(app_id, f"d{self.count}", force))
+
+    @rule(data=st.data(), scale=st.booleans(), wipe=st.booleans())
+    @precondition(lambda self: self.state.lasting.instances)
+    def kill(self, data: st.DataObject, scale: bool, wipe: bool) -> None:
+        instance = data.draw(st.sampled_from(sorted(self.state.lasting.instances)))
+        self.feed(KillTasks([instance], f"d{self.count}", scale=scale, wipe=wipe, force=True))
+
+    @rule(data=st.data(), force=st.booleans())
+    @precondition(lambda self: self.state.lasting.deployments)
+    def cancel(self, data: st.DataObject, force: bool) -> None:
+        deployment = data.draw(st.sampled_from(sorted(self.state.lasting.deployments)))
+        self.feed(CancelDeployment(deployment, f"d{self.count}", force))
+
+    # What the world does
+
+    @rule(crash_after=st.none() | st.integers(0, 2))
+    @precondition(lambda self: self.world.connected)
+    def offers(self, crash_after: int | None) -> None:
+        self.feed(self.world.make_offer(), crash_after=crash_after)
+
+    @rule()
+    @precondition(lambda self: self.world.connected)
+    def stale_offer(self) -> None:
+        made = self.world.make_offer()
+        self.world.offered = set()
+        self.feed(made)
+
+    @rule(data=st.data(), state=st.sampled_from(["TASK_STARTING", "TASK_RUNNING", "TASK_UNREACHABLE", *ENDS]))
+    @precondition(lambda self: self.world.tasks)
+    def task_changes(self, data: st.DataObject, state: str) -> None:
+        self.world.report(data.draw(st.sampled_from(sorted(self.world.tasks))), state)
+
+    @rule(repeat=st.booleans(), crash_after=st.none() | st.integers(0, 2))
+    @precondition(lambda self: self.world.connected and self.world.outbox)
+    def status_arrives(self, repeat: bool, crash_after: int | None) -> None:
+        first = self.world.outbox[0]
+        if repeat:
+            self.feed(first)
+        self.feed(first, crash_after=crash_after)
+
+    @rule()
+    def connection_breaks(self) -> None:
+        self.world.connected = False
+        self.feed(Disconnected())
+
+    @rule()
+    def crashes(self) -> None:
+        self.crash()
+
+    @rule()
+    @precondition(lambda self: not self.world.connected)
+    def connects(self) -> None:
+        self.subscribe()
+
+    @rule(seconds=st.sampled_from([0.5, 2.0, 20.0, 400.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.feed(Tick())
+
+    # What must always hold
+
+    @invariant()
+    def the_disk_has_what_was_decided(self) -> None:
+        lasting = self.state.lasting
+        assert self.disk.load() == lasting
+        again = restored(lasting)
+        assert (again.members, dict(again.waiting)) == (dict(self.state.members), dict(self.state.waiting))
+
+    @invariant()
+    def no_instance_has_two_living_tasks(self) -> None:
+        living = [instance_of(task_id) for task_id in self.world.tasks]
+        ours = [key for key in living if key in self.state.lasting.instances]
+        known = {i.task.id for i in self.state.lasting.instances.values() if i.task is not None}
+        # More than one only while an earlier one, which we were told had ended, is still to be found out and ended.
+        assert all(
+            ours.count(key) == 1 for key in ours if not {t for t in self.world.tasks if instance_of(t) == key} - known
+        )
+
+    def let_all_run(self) -> None:
+        for task_id, (state, _) in sorted(self.world.tasks.items()):
+            if state != "TASK_RUNNING":
+                self.world.report(task_id, "TASK_RUNNING")
+        while self.world.outbox:
+            self.feed(self.world.outbox[0])
+
+    def teardown(self) -> None:
+        """Let the world behave for a while: everything must come to what was asked."""
+        if not self.world.connected:
+            self.subscribe()
+        for _ in range(60):
+            self.let_all_run()
+            self.feed(self.world.make_offer())
+            self.let_all_run()
+            if not (self.state.waiting or self.state.lasting.deployments or self.state.kills):
+                break
+            at_s = next_tick_s(self.state, SETTINGS, self.now_s)
+            self.now_s = min(max(at_s or 0.0, self.now_s + 1), self.now_s + 300)
+            self.feed(Tick())
+        state, running = self.state, self.world.tasks
+        wanted = {spec.id: spec for spec in state.apps()}
+        fits = sum(spec.instances * spec.gpus for spec in wanted.values()) <= GPUS
+        for app_id in APPS:
+            mine = [t for t in running if t.startswith(f"{app_id[1:]}.")]
+            asked = wanted[app_id].instances if app_id in wanted else 0
+            assert len(mine) == asked if fits else len(mine) <= asked
+        if fits:
+            assert not state.lasting.deployments
+            assert {i.task.id for i in state.lasting.instances.values() if i.task} == set(running)
+
+
+Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestHistories = Histories.TestCase

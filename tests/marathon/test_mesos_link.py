@@ -1,0 +1,293 @@
+"""What every MesosLink does: the real one against a master over HTTP, and the fake that other tests use."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mesos_gpu.marathon.actions import Acknowledge, Decline, Kill, Launch, Reconcile, Resubscribe, Revive, Suppress
+from mesos_gpu.marathon.driver import PymesosLink
+from mesos_gpu.marathon.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
+from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
+from tests.fakes.mesos_link import FakeMesosLink
+from tests.fakes.scheduler_master import SchedulerMaster
+from tests.marathon.builders import offer, status
+
+FRAMEWORK = {"user": "root", "name": "marathon", "roles": ["slave_public"], "failover_timeout": 604800.0}
+
+
+class Bench:
+    """A link with the master behind it; what it tells comes out of `next`."""
+
+    def __init__(self, link: MesosLink, master: SchedulerMaster | FakeMesosLink) -> None:
+        self.link, self.master = link, master
+        self._news: asyncio.Queue[LinkEvent] = asyncio.Queue()
+
+    def start(self, framework_id: str | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        self.link.start(framework_id, lambda event: loop.call_soon_threadsafe(self._news.put_nowait, event))
+
+    async def next(self, kind: type[Any]) -> Any:
+        while True:
+            event = await asyncio.wait_for(self._news.get(), 10)
+            if isinstance(event, kind):
+                return event
+
+
+@pytest.fixture(params=["real", "fake"])
+async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    if request.param == "fake":
+        fake = FakeMesosLink()
+        yield Bench(fake, fake)
+        fake.stop()
+        return
+    master = SchedulerMaster()
+    await master.start()
+    made = Bench(PymesosLink(master.address, lambda: FRAMEWORK), master)
+    yield made
+    await asyncio.to_thread(made.link.stop)
+    await master.stop()
+
+
+@pytest.fixture
+async def real() -> AsyncIterator[Callable[[], Awaitable[tuple[Bench, SchedulerMaster]]]]:
+    """A factory of benches with the real link; each has a master of its own."""
+    made: list[Bench] = []
+
+    async def make() -> tuple[Bench, SchedulerMaster]:
+        master = SchedulerMaster()
+        await master.start()
+        made.append(Bench(PymesosLink(master.address, lambda: FRAMEWORK), master))
+        return made[-1], master
+
+    yield make
+    for each in made:
+        await asyncio.to_thread(each.link.stop)
+        await each.master.stop()  # type: ignore[misc]
+
+
+async def test_a_new_framework_is_told_its_id(bench: Bench) -> None:
+    bench.start()
+    subscribed = await bench.next(Subscribed)
+    assert subscribed.framework_id
+    assert not subscribed.again
+
+
+async def test_a_known_framework_keeps_its_id(bench: Bench) -> None:
+    bench.start("F7")
+    assert await bench.next(Subscribed) == Subscribed("F7", subscribed_at(bench), again=True)
+
+
+async def test_offers_and_statuses_come_as_mesos_sent_them(bench: Bench) -> None:
+    bench.start()
+    await bench.next(Subscribed)
+    news = dict(status("t").status)
+    bench.master.offer(offer("O1"))
+    bench.master.status(news)
+    assert list((await bench.next(Offered)).offers) == [offer("O1")]
+    assert (await bench.next(Status)).status == news
+
+
+async def test_a_broken_connection_is_told_and_made_anew_with_the_same_id(bench: Bench) -> None:
+    bench.start()
+    first = await bench.next(Subscribed)
+    bench.master.break_connection()
+    await bench.next(Disconnected)
+    second = await bench.next(Subscribed)
+    assert second.framework_id == first.framework_id
+
+
+async def test_a_framework_can_start_over(bench: Bench) -> None:
+    bench.start()
+    first = await bench.next(Subscribed)
+    bench.link.call(Resubscribe())
+    second = await bench.next(Subscribed)
+    assert second.framework_id != first.framework_id
+    assert not second.again
+
+
+async def test_a_call_without_a_master_comes_back(bench: Bench) -> None:
+    if isinstance(bench.master, FakeMesosLink):
+        bench.master._master_up = False
+    else:
+        await bench.master.endpoint.stop()
+    bench.start()
+    bench.link.call(Revive())
+    failed = await bench.next(CallFailed)
+    assert failed.call == Revive()
+    assert failed.problem
+
+
+def subscribed_at(bench: Bench) -> str:
+    return bench.master.address if isinstance(bench.master, SchedulerMaster) else "127.0.0.1:5050"
+
+
+# Only the real one: what goes over the wire, and pymesos' traps
+
+
+async def test_every_call_is_sent_as_mesos_wants_it(real: Any) -> None:
+    bench, master = await real()
+    bench.start()
+    framework_id = {"value": (await bench.next(Subscribed)).framework_id}
+    news = dict(status("t", agent_id={"value": "S0"}).status)
+    for call in (
+        Launch("O1", [{"name": "x", "task_id": {"value": "t"}}], 5.0),
+        Decline(["O2", "O3"], 120.0),
+        Revive(),
+        Suppress(),
+        Kill("t"),
+        Acknowledge(news),
+        Reconcile(["t"]),
+        Reconcile([]),
+    ):
+        bench.link.call(call)
+    sent = [await asyncio.wait_for(master.calls.get(), 10) for _ in range(8)]
+    assert all(call.pop("framework_id") == framework_id for call in sent)
+    launch = {"type": "LAUNCH", "launch": {"task_infos": [{"name": "x", "task_id": {"value": "t"}}]}}
+    assert sent == [
+        {
+            "type": "ACCEPT",
+            "accept": {
+                "offer_ids": [{"value": "O1"}],
+                "operations": [launch],
+                "filters": {"refuse_seconds": 5.0},
+            },
+        },
+        {
+            "type": "DECLINE",
+            "decline": {"offer_ids": [{"value": "O2"}, {"value": "O3"}], "filters": {"refuse_seconds": 120.0}},
+        },
+        {"type": "REVIVE"},
+        {"type": "SUPPRESS"},
+        {"type": "KILL", "kill": {"task_id": {"value": "t"}}},
+        {
+            "type": "ACKNOWLEDGE",
+            "acknowledge": {"agent_id": {"value": "S0"}, "task_id": {"value": "t"}, "uuid": news["uuid"]},
+        },
+        {"type": "RECONCILE", "reconcile": {"tasks": [{"task_id": {"value": "t"}}]}},
+        {"type": "RECONCILE", "reconcile": {"tasks": []}},
+    ]
+
+
+async def test_a_status_is_not_acknowledged_before_it_is_asked_for(real: Any) -> None:
+    bench, master = await real()
+    bench.start()
+    await bench.next(Subscribed)
+    master.status(dict(status("t").status))
+    await bench.next(Status)
+    bench.link.call(Revive())
+    assert (await asyncio.wait_for(master.calls.get(), 10))["type"] == "REVIVE"
+
+
+async def test_the_framework_is_described_as_given(real: Any) -> None:
+    bench, master = await real()
+    bench.start()
+    await bench.next(Subscribed)
+    assert (await master.next_subscription())["subscribe"]["framework_info"] == FRAMEWORK
+
+
+async def test_two_links_in_one_process_do_not_share_headers(real: Any) -> None:
+    benches = [await real() for _ in range(2)]
+    for bench, _ in benches:
+        bench.start()
+        await bench.next(Subscribed)
+    # Both streams are named stream-0 by their masters; make them differ.
+    benches[0][1].break_connection()
+    await benches[0][0].next(Disconnected)
+    await benches[0][0].next(Subscribed)
+    for bench, master in (*benches, benches[0]):
+        bench.link.call(Revive())
+        assert (await master.next_call("REVIVE"))["type"] == "REVIVE"
+
+
+async def test_a_stop_does_not_tear_the_framework_down(real: Any) -> None:
+    bench, master = await real()
+    bench.start()
+    await bench.next(Subscribed)
+    bench.link.call(Revive())
+    await asyncio.to_thread(bench.link.stop)
+    assert (await asyncio.wait_for(master.calls.get(), 10))["type"] == "REVIVE"
+    assert master.calls.empty()
+
+
+async def test_a_refused_call_comes_back_and_the_next_one_goes_through(real: Any) -> None:
+    bench, master = await real()
+    bench.start()
+    await bench.next(Subscribed)
+    master.fail_calls_with = 400
+    bench.link.call(Kill("t"))
+    assert (await bench.next(CallFailed)).call == Kill("t")
+    master.fail_calls_with = None
+    bench.link.call(Kill("u"))
+    assert (await master.next_call("KILL"))["kill"]["task_id"] == {"value": "u"}
+
+
+async def test_errors_of_the_master_are_told(real: Any) -> None:
+    bench, master = await real()
+    bench.start()
+    await bench.next(Subscribed)
+    master.send({"type": "ERROR", "error": {"message": "Framework has been removed"}})
+    assert await bench.next(FrameworkError) == FrameworkError("Framework has been removed")
+
+
+async def test_a_master_that_is_not_ready_is_not_stormed(real: Any) -> None:
+    """pymesos alone makes more than a thousand attempts a second (mesos.md 10.3)."""
+    bench, master = await real()
+    master.refuse_with = 503
+    bench.start()
+    for _ in range(4):
+        await bench.next(Disconnected)
+    attempts = master.attempts
+    master.refuse_with = None
+    await bench.next(Subscribed)
+    # Pauses of 50, 100, 200 and 400 ms: a handful of attempts, however slow this machine is.
+    assert attempts <= 6
+
+
+@pytest.fixture
+def interrupts() -> Any:
+    """An aborting driver raises SIGINT in the main thread: take it as the program does."""
+    taken: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: taken.append(number))
+    yield taken
+    signal.signal(signal.SIGINT, before)
+
+
+async def test_an_aborted_driver_is_replaced_and_its_interrupt_known(real: Any, interrupts: list[int]) -> None:
+    bench, master = await real()
+    master.refuse_with = 403
+    bench.start()
+    await bench.next(Disconnected)
+    master.refuse_with = None
+    await bench.next(Subscribed)
+    link = bench.link
+    assert isinstance(link, PymesosLink)
+    bench.link.call(Revive())
+    await master.next_call("REVIVE")
+    assert interrupts
+    assert link.consume_interrupt()
+    assert not link.consume_interrupt()
+
+
+async def test_an_event_that_pymesos_chokes_on_does_not_end_the_link(real: Any, interrupts: list[int]) -> None:
+    bench, master = await real()
+    bench.start()
+    first = await bench.next(Subscribed)
+    failure = {"agent_id": {"value": "S0"}, "executor_id": {"value": "e"}}
+    master.send({"type": "FAILURE", "failure": failure})
+    assert (await bench.next(Subscribed)).framework_id == first.framework_id
+
+
+async def test_importing_pymesos_leaves_the_interrupt_handler_alone() -> None:
+    code = (
+        "import signal; before = signal.getsignal(signal.SIGINT)\n"
+        "import mesos_gpu.marathon.driver\n"
+        "assert signal.getsignal(signal.SIGINT) is before"
+    )
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=True)

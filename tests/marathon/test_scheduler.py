@@ -1,0 +1,167 @@
+"""The owner of the state, between a real store and a link that is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.errors import NotFound, Unavailable
+from mesos_gpu.marathon.actions import Acknowledge, Kill, Launch, Reconcile, Revive, Suppress
+from mesos_gpu.marathon.events import FrameworkError, RemoveApp, Tick
+from mesos_gpu.marathon.scheduler import Scheduler
+from mesos_gpu.marathon.store import Store
+from tests.fakes.mesos_link import FakeMesosLink
+from tests.marathon.builders import SETTINGS, app, offer, status
+from tests.marathon.conftest import Marathon
+
+
+async def test_apps_and_tasks_survive_a_restart(marathon: Marathon) -> None:
+    tasks = await marathon.running(instances=2)
+    await marathon.restart()
+    reconciled: Reconcile = await marathon.link.next(Reconcile)
+    assert list(reconciled.task_ids) == sorted(tasks)
+    shown = (await marathon.get("/v2/apps//a"))["app"]
+    assert sorted(t["id"] for t in shown["tasks"]) == sorted(tasks)
+    assert shown["tasksRunning"] == 2
+    await marathon.link.next(Suppress)
+    marathon.link.offer(offer())
+    await marathon.settled()
+    assert not [call for call in marathon.link.calls if isinstance(call, Launch)]
+
+
+async def test_a_deployment_goes_on_after_a_restart(marathon: Marathon) -> None:
+    answer = await marathon.call("POST", "/v2/apps", app(instances=2))
+    first, second = await marathon.launched()
+    await marathon.say(first)
+    await marathon.restart()
+    deployments = await marathon.get("/v2/deployments")
+    assert [d["id"] for d in deployments] == [answer.headers["Marathon-Deployment-Id"]]
+    await marathon.say(second)
+    assert await marathon.get("/v2/deployments") == []
+
+
+async def test_a_status_is_acknowledged_once_it_is_on_disk(marathon: Marathon, tmp_path: Path) -> None:
+    await marathon.call("POST", "/v2/apps", app())
+    (task,) = await marathon.launched()
+    await marathon.say(task, "TASK_RUNNING")
+    await marathon.link.next(Acknowledge)
+    await marathon.stop()
+    store = Store(marathon.path)
+    (instance,) = store.load().instances.values()
+    store.close()
+    assert instance.task is not None
+    assert instance.task.state == "TASK_RUNNING"
+    await marathon.start()
+
+
+async def test_the_framework_id_is_kept(marathon: Marathon) -> None:
+    await marathon.settled()
+    assert (await marathon.get("/v2/info"))["frameworkId"] == "F1"
+    await marathon.restart()
+    assert marathon.link.framework_id == "F1"
+
+
+async def test_time_brings_a_failed_task_back(marathon: Marathon) -> None:
+    (task,) = await marathon.running(backoffSeconds=3)
+    await marathon.say(task, "TASK_FAILED", message="Command exited with status 7")
+    shown = (await marathon.get("/v2/apps//a"))["app"]
+    assert shown["lastTaskFailure"]["message"] == "Command exited with status 7"
+    assert (await marathon.get("/v2/queue"))["queue"][0]["delay"] == {"timeLeftSeconds": 3, "overdue": False}
+    marathon.clock.now_s += 3
+    (again,) = await marathon.launched()
+    assert again == task.replace("_app.1", "_app.2")
+
+
+async def test_a_timer_of_the_loop_sends_what_is_due(make_marathon: Callable[..., Any]) -> None:
+    settings = replace(SETTINGS, reconcile_initial_s=0.02, reconcile_interval_s=0.02)
+    marathon = await make_marathon(settings=settings, clock=time.time)
+    for _ in range(3):
+        await marathon.link.next(Reconcile)
+
+
+async def test_calls_of_the_api_wait_for_no_master(make_marathon: Callable[..., Any]) -> None:
+    marathon = await make_marathon(link=FakeMesosLink(master_up=False))
+    assert (await marathon.call("POST", "/v2/apps", app())).status == 201
+    assert (await marathon.get("/v2/info"))["frameworkId"] is None
+    marathon.link.come_up()
+    await marathon.link.next(Revive)
+    assert await marathon.launched()
+
+
+async def test_a_broken_connection_loses_nothing(marathon: Marathon) -> None:
+    (task,) = await marathon.running()
+    await marathon.call("DELETE", "/v2/apps//a")
+    await marathon.link.next(Kill)
+    marathon.link.break_connection()
+    assert (await marathon.link.next(Kill)).task_id == task
+    await marathon.say(task, "TASK_KILLED")
+    assert await marathon.get("/v2/deployments") == []
+
+
+async def test_news_that_cannot_be_handled_is_passed_over(marathon: Marathon, caplog: pytest.LogCaptureFixture) -> None:
+    marathon.link.status({"state": "TASK_RUNNING"})
+    marathon.link.status(dict(status("x", "TASK_DANCING").status))
+    await marathon.running()
+    assert caplog.text.count("cannot handle") == 2
+
+
+async def test_a_disk_that_refuses_ends_the_scheduler_before_anything_is_done(
+    marathon: Marathon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await marathon.settled()
+    before = len(marathon.link.calls)
+
+    def full(self: Store, changes: object) -> None:
+        raise Unavailable("cannot write marathon.db: database or disk is full")
+
+    monkeypatch.setattr(Store, "save", full)
+    answer = await marathon.call("POST", "/v2/apps", app())
+    assert answer.status == 503
+    with pytest.raises(Unavailable, match="disk is full"):
+        await marathon.work
+    assert len(marathon.link.calls) == before
+    assert marathon.link.stopped
+
+
+async def test_being_taken_over_ends_the_scheduler(marathon: Marathon) -> None:
+    await marathon.settled()
+    marathon.link.tell(FrameworkError("Framework failed over"))
+    with pytest.raises(Unavailable, match="another scheduler has taken over framework F1"):
+        await marathon.work
+
+
+async def test_who_waits_when_it_ends_is_told(tmp_path: Path) -> None:
+    store = Store(tmp_path / "m.db")
+    scheduler = Scheduler(store, FakeMesosLink(), SETTINGS)
+    work = asyncio.ensure_future(scheduler.run())
+    await scheduler.ask(Tick())
+    asked = asyncio.ensure_future(scheduler.ask(RemoveApp("/a", "d")))
+    work.cancel()
+    with pytest.raises((NotFound, Unavailable)):
+        await asked
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    store.close()
+
+
+async def test_a_removed_framework_starts_over(marathon: Marathon) -> None:
+    (task,) = await marathon.running()
+    marathon.link.tell(FrameworkError("Framework has been removed"))
+    await marathon.settled()
+    (again,) = await marathon.launched()
+    assert again == task.replace("_app.1", "_app.2")
+    assert (await marathon.get("/v2/info"))["frameworkId"] == "F2"
+
+
+async def test_many_calls_at_once_are_all_answered(marathon: Marathon) -> None:
+    answers = await asyncio.gather(*(marathon.call("POST", "/v2/apps", app(f"/a{n}")) for n in range(40)))
+    assert {answer.status for answer in answers} == {201}
+    assert len((await marathon.get("/v2/apps"))["apps"]) == 40
+    await marathon.restart()
+    assert len((await marathon.get("/v2/apps"))["apps"]) == 40

@@ -1,0 +1,183 @@
+"""The program: started as a process, with a master over HTTP behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.fakes.scheduler_master import SchedulerMaster
+from tests.marathon.builders import app, offer, status
+
+
+class Program:
+    """mesos-gpu-marathon over one folder."""
+
+    def __init__(self, folder: Path, master: str) -> None:
+        self._folder, self._master = folder, master
+        self.process: asyncio.subprocess.Process | None = None
+        self.url = ""
+
+    async def spawn(self, *flags: str, **environ: str) -> asyncio.subprocess.Process:
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "mesos_gpu.marathon.service",
+            f"--master={self._master}",
+            "--mesos_role=slave_public",
+            "--http_port=0",
+            f"--store_path={self._folder / 'marathon.db'}",
+            f"--ready_file={self._folder / 'ready.json'}",
+            *flags,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **environ},
+        )
+        return self.process
+
+    async def start(self, *flags: str) -> None:
+        ready = self._folder / "ready.json"
+        ready.unlink(missing_ok=True)
+        process = await self.spawn(*flags)
+        while not ready.exists():
+            assert process.returncode is None, await self.words()
+            await asyncio.sleep(0.01)
+        document = json.loads(ready.read_text())
+        assert document["pid"] == process.pid
+        self.url = document["url"]
+
+    async def end(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        await asyncio.wait_for(self.process.communicate(), 20)
+        return int(self.process.returncode or 0)
+
+    async def words(self) -> str:
+        assert self.process is not None
+        _, errors = await asyncio.wait_for(self.process.communicate(), 20)
+        return errors.decode()
+
+    async def call(self, method: str, path: str, document: Any = None) -> Any:
+        async with aiohttp.request(method, self.url + path, json=document) as answer:
+            return await answer.json()
+
+
+@pytest.fixture
+async def master() -> AsyncIterator[SchedulerMaster]:
+    made = SchedulerMaster()
+    await made.start()
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+async def program(tmp_path: Path, master: SchedulerMaster) -> AsyncIterator[Program]:
+    made = Program(tmp_path, master.address)
+    yield made
+    if made.process is not None and made.process.returncode is None:
+        made.process.kill()
+        await made.process.communicate()
+
+
+async def test_a_gpu_app_goes_all_the_way(program: Program, master: SchedulerMaster) -> None:
+    await program.start()
+    subscribed = await master.next_subscription()
+    assert subscribed["subscribe"]["framework_info"]["roles"] == ["slave_public"]
+    await program.call("POST", "/v2/apps", app(gpus=1))
+    await master.next_call("REVIVE")
+    master.offer(offer(gpus=2))
+    (operation,) = (await master.next_call("ACCEPT"))["accept"]["operations"]
+    (info,) = operation["launch"]["task_infos"]
+    task_id = info["task_id"]["value"]
+    master.status(status(task_id).status)
+    assert (await master.next_call("ACKNOWLEDGE"))["acknowledge"]["task_id"] == {"value": task_id}
+    (task,) = (await program.call("GET", "/v2/apps/a/tasks"))["tasks"]
+    assert (task["id"], task["state"]) == (task_id, "TASK_RUNNING")
+    assert await program.end(signal.SIGTERM) == 0
+    assert master.calls.empty() or (await master.calls.get())["type"] != "TEARDOWN"
+
+
+async def test_after_a_kill_it_comes_back_with_its_framework_and_tasks(
+    program: Program, master: SchedulerMaster
+) -> None:
+    await program.start()
+    await master.next_subscription()
+    await program.call("POST", "/v2/apps", app())
+    master.offer(offer())
+    (operation,) = (await master.next_call("ACCEPT"))["accept"]["operations"]
+    task_id = operation["launch"]["task_infos"][0]["task_id"]
+    framework_id = (await program.call("GET", "/v2/info"))["frameworkId"]
+    assert await program.end(signal.SIGKILL) == -signal.SIGKILL
+    await program.start()
+    assert (await master.next_subscription())["framework_id"] == {"value": framework_id}
+    assert (await master.next_call("RECONCILE"))["reconcile"]["tasks"] == [{"task_id": task_id}]
+    assert (await master.next_call("RECONCILE"))["reconcile"]["tasks"] == []
+
+
+async def test_the_api_answers_without_a_master(program: Program, master: SchedulerMaster) -> None:
+    await master.stop()
+    await program.start()
+    assert (await program.call("POST", "/v2/apps", app()))["id"] == "/a"
+    assert (await program.call("GET", "/v2/info"))["frameworkId"] is None
+    assert await program.end(signal.SIGINT) == 0
+
+
+async def test_an_abort_of_pymesos_is_no_interrupt(program: Program, master: SchedulerMaster) -> None:
+    master.refuse_with = 403
+    await program.start()
+    for _ in range(2):
+        await asyncio.wait_for(master.tried.get(), 10)
+    master.refuse_with = None
+    await master.next_subscription()
+    assert (await program.call("GET", "/v2/apps")) == {"apps": []}
+    assert await program.end(signal.SIGINT) == 0
+
+
+async def test_being_taken_over_ends_it_with_one_clear_line(program: Program, master: SchedulerMaster) -> None:
+    await program.start()
+    await master.next_subscription()
+    master.send({"type": "ERROR", "error": {"message": "Framework failed over"}})
+    words = (await program.words()).strip().splitlines()
+    assert program.process is not None
+    assert program.process.returncode == 1
+    assert words[-1].startswith("mesos-gpu-marathon: another scheduler has taken over framework")
+
+
+async def test_a_taken_port_is_one_clear_line(program: Program) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = await program.spawn(f"--http_port={port}")
+        words = await program.words()
+    assert process.returncode == 1
+    assert words.startswith(f"mesos-gpu-marathon: port {port} on 127.0.0.1 is taken")
+    assert len(words.strip().splitlines()) == 1
+
+
+async def test_a_store_in_use_is_one_clear_line(program: Program, tmp_path: Path, master: SchedulerMaster) -> None:
+    await program.start()
+    second = Program(tmp_path, master.address)
+    process = await second.spawn()
+    assert "is in use by another mesos-gpu-marathon" in await second.words()
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--mesos_rol=x"], "did you mean --mesos_role"),
+        (["--http_address=0.0.0.0"], "--http_credentials"),
+        (["--enable_features=x"], "is none of"),
+    ],
+)
+async def test_bad_flags_are_bad_usage(program: Program, flags: list[str], words: str) -> None:
+    process = await program.spawn(*flags)
+    assert words in await program.words()
+    assert process.returncode == 2
