@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
+from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
+
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Isolator(Protocol):
@@ -14,8 +18,18 @@ class Isolator(Protocol):
     def recover(self, live: Collection[str]) -> frozenset[str]:
         """Take up what was held before a restart; return containers that hold something and are not `live`."""
 
-    def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
-        """Take `gpus` GPUs for the container. Raises NotEnoughGpus, Conflict when it is already prepared."""
+    def prepare(
+        self,
+        container_id: str,
+        gpus: int,
+        *,
+        image: ImageManifest | bool = False,
+        labels: Mapping[str, str] = NO_LABELS,
+    ) -> LaunchPlan:
+        """Take `gpus` GPUs for the container; `image` is what its image says, False for none.
+
+        Raises NotEnoughGpus, Conflict when it is already prepared.
+        """
 
     def cleanup(self, container_id: str) -> None:
         """Give back what the container holds; nothing happens when it holds nothing."""
