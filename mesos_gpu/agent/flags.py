@@ -68,7 +68,9 @@ FLAGS: Sequence[Flag] = (
     Flag("docker_store_dir", "path", None, "Folder for images, this agent's alone; default: WORK_DIR/store/docker."),
     Flag("docker_pull_timeout", "duration", 3600.0, "How long the pull of an image may take."),
     Flag("sandbox_directory", "text", "/mnt/mesos/sandbox", "Where tasks in images see their sandbox."),
-    Flag("image_gc_max_size", "bytes", None, "Unused images go, oldest first, to keep the store below; default: never."),
+    Flag(
+        "image_gc_max_size", "bytes", None, "Unused images go, oldest first, to keep the store below; default: never."
+    ),
     Flag("image_gc_max_age", "duration", None, "Images unused for longer go; default: never."),
     Flag("image_gc_interval", "duration", 3600.0, "How often unused images are looked for."),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),

@@ -11,6 +11,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from mesos_gpu.container import enter_private_mounts, open_containerizer
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver
+from mesos_gpu.gpu.topology import best
 from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
@@ -165,7 +167,8 @@ def _open_driver(flags: Mapping[str, Any]) -> GpuDriver:
 
 def _isolator(runtime_dir: Path, driver: GpuDriver, gpus: Sequence[Gpu]) -> NvidiaGpuIsolator:
     volume = NvidiaVolume.create(runtime_dir / "volumes", driver) if gpus else None
-    return NvidiaGpuIsolator(gpus, driver, volume, GpuCheckpoints(runtime_dir / "gpus"))
+    choice = partial(best, topology=driver.topology())
+    return NvidiaGpuIsolator(gpus, driver, volume, GpuCheckpoints(runtime_dir / "gpus"), choice=choice)
 
 
 def _compatible(found: Recovered, info: Document, policy: str) -> Recovered:

@@ -30,9 +30,10 @@ from mesos_gpu.container.sandbox import open_output, own_sandbox, prepare_volume
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.container.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
+from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.images.store import Image
 from mesos_gpu.isolator.injection import ImageManifest
-from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.isolator.plan import Change, LaunchPlan
 
 REMEMBERED = 1000
 """How many ended containers are kept for `wait`, at most, when nobody calls `destroy` for them."""
@@ -329,6 +330,22 @@ class Containerizer:
         if container.termination is None:
             raise NotFound(f"container {container_id} was never started")
         return container.termination
+
+    async def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+        """Make `gpus` the number of GPUs that a running container holds; what it can open has changed on return.
+
+        One that shrinks gives back `release`, else GPUs that no process of it has open. Raises NotFound for a container
+        that does not run, and what the isolator's update raises; it then holds what it held.
+        """
+        container = self._find(container_id)
+        await container.started.wait()
+        if container.init is None or container.ended.is_set():
+            raise NotFound(f"container {container_id} does not run")
+        self._isolator.isolate(container_id, container.init.pid)
+        change = self._isolator.update(container_id, gpus, release)
+        container.record = msgspec.structs.replace(container.record, gpus=gpus)
+        self._checkpoints.save(container.record)
+        return change
 
     async def kill(self, container_id: str, grace_s: float) -> None:
         """Send SIGTERM to every process but the init; after `grace_s` seconds SIGKILL. Returns when SIGTERM is sent.

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
+from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.injection import ImageManifest
-from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.isolator.plan import Change, LaunchPlan
 
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
@@ -30,6 +31,12 @@ class Isolator(Protocol):
 
         Raises NotEnoughGpus, Conflict when it is already prepared.
         """
+
+    def isolate(self, container_id: str, pid: int) -> None:
+        """Tell that `pid` is a process of the container, whose walls `update` may change from now on."""
+
+    def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+        """Make `gpus` the number of GPUs that the running container holds and can open."""
 
     def cleanup(self, container_id: str) -> None:
         """Give back what the container holds; nothing happens when it holds nothing."""

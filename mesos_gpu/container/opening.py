@@ -22,10 +22,11 @@ from mesos_gpu.container.provisioner import Images, Provisioner
 from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.container.runtime import RUNTIMES, Runtime, find_image_init, find_init, find_runtime
 from mesos_gpu.container.supervisor.conmon import Conmon, find_conmon
-from mesos_gpu.errors import ContainerError, Unavailable
+from mesos_gpu.errors import ContainerError, NotEnoughGpus, Unavailable
+from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.injection import ImageManifest
-from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.isolator.plan import Change, LaunchPlan
 
 PROBE_MEM_BYTES = 64 << 20
 
@@ -134,6 +135,12 @@ class _NoIsolator:
         labels: Mapping[str, str] = NO_LABELS,
     ) -> LaunchPlan:
         return LaunchPlan()
+
+    def isolate(self, container_id: str, pid: int) -> None:
+        pass
+
+    def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+        raise NotEnoughGpus(asked=gpus, free=0)
 
     def cleanup(self, container_id: str) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The nodes that every CUDA program opens beside its GPU: nvidiactl, nvidia-uvm, nvidia-uvm-tools."""
+"""The nodes that programs open beside their GPU: nvidiactl, nvidia-uvm, nvidia-uvm-tools, nvidia-modeset."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class ControlNodes:
         found = [DeviceNode("/dev/nvidiactl", NVIDIA_MAJOR, 255), DeviceNode("/dev/nvidia-uvm", major, 0)]
         if _character_device(self._dev / "nvidia-uvm-tools") is not None:
             found.append(DeviceNode("/dev/nvidia-uvm-tools", major, 1))
+        if _character_device(self._dev / "nvidia-modeset") is not None:
+            found.append(DeviceNode("/dev/nvidia-modeset", NVIDIA_MAJOR, 254))
         return tuple(found)
 
     def _uvm_major(self) -> int:

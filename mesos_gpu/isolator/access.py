@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mesos_gpu.gpu.device import NVIDIA_MAJOR, DeviceNode, Gpu
 from mesos_gpu.isolator.plan import DeviceRule
 
@@ -33,6 +35,16 @@ Source: Mesos `isolators/cgroups/subsystems/devices.cpp`, DEFAULT_WHITELIST_ENTR
 def gpu_node(gpu: Gpu) -> DeviceNode:
     """Return the node of a GPU as its container sees it: under its minor number, as libcuda looks for it."""
     return DeviceNode(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor)
+
+
+def gpu_nodes(gpus: Iterable[Gpu]) -> tuple[DeviceNode, ...]:
+    """Return what opens these GPUs, each node once: two MIG instances may share the node of their GPU."""
+    nodes: dict[DeviceNode, None] = {}
+    for gpu in gpus:
+        nodes[gpu_node(gpu)] = None
+        if gpu.mig is not None:
+            nodes.update(dict.fromkeys(gpu.mig.nodes))
+    return tuple(nodes)
 
 
 def rule_for(node: DeviceNode) -> DeviceRule:

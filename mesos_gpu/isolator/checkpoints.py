@@ -17,10 +17,23 @@ _SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class HeldGpu:
-    """One GPU as it was when it was given: what the container can open (`minor`), and which device that was."""
+    """One GPU as it was when it was given: what the container can open, and which device that was.
+
+    `minor` is that of its node; `caps` are those of a MIG instance's nodes under /dev/nvidia-caps.
+    """
 
     minor: int
     uuid: str
+    caps: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> HeldGpu:
+        """Return `gpu` as it is recorded."""
+        return cls(gpu.minor, gpu.uuid, () if gpu.mig is None else tuple(node.minor for node in gpu.mig.nodes))
+
+    def opens(self, gpu: Gpu) -> bool:
+        """Return whether who was given this one can use `gpu`, which may have come in its place since."""
+        return gpu.minor == self.minor and set(HeldGpu.of(gpu).caps) <= set(self.caps)
 
 
 class _Document(msgspec.Struct):
@@ -41,7 +54,7 @@ class Checkpoints:
         record is as it was).
         """
         path = self._path(container_id)
-        held = [HeldGpu(gpu.minor, gpu.uuid) for gpu in sorted(gpus)]
+        held = [HeldGpu.of(gpu) for gpu in sorted(gpus)]
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, msgspec.json.encode(_Document(container_id, held)))

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from types import MappingProxyType
 
-from mesos_gpu.errors import Conflict, Unavailable
-from mesos_gpu.gpu.device import Gpu, GpuDriver
-from mesos_gpu.isolator.access import gpu_node, rule_for
+from mesos_gpu.errors import BadInput, Conflict, DeviceError, MesosGpuError, NotFound, Unavailable
+from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuDriver, GpuUsage
+from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
-from mesos_gpu.isolator.plan import LaunchPlan
-from mesos_gpu.isolator.pool import GpuPool
+from mesos_gpu.isolator.identity import is_nested, top_level
+from mesos_gpu.isolator.injection import NEEDED_LABEL, NO_DEVICES, VISIBLE_DEVICES, ImageManifest, should_inject
+from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.isolator.pool import Choice, GpuPool
 from mesos_gpu.isolator.volume import NvidiaVolume
+from mesos_gpu.isolator.walls import LiveWalls, Walls
 
 _log = logging.getLogger(__name__)
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class NvidiaGpuIsolator:
-    """Gives containers whole GPUs of `gpus`. Synchronous; touches files only, never a cgroup or a process.
+    """Gives containers whole GPUs of `gpus`. Synchronous; one caller at a time.
 
-    The names are Mesos' (`include/mesos/slave/isolator.hpp`). `volume` is None where the driver has none. Raises
-    DeviceError when the driver's control nodes are not to be had.
+    The names are Mesos' (`include/mesos/slave/isolator.hpp`), in the order of a container's life: recover, prepare,
+    isolate, update, usage and status, cleanup; docs/isolator.md tells it. An id such as `parent.child` is a container
+    nested in `parent`, with the GPUs of that. `volume` is None where the driver has none; `choice` picks among free
+    GPUs, else the lowest device numbers are given; `walls` finds those of a running container by the pid of one of its
+    processes. Raises DeviceError when the driver's control nodes are not to be had.
     """
 
     def __init__(
-        self, gpus: Iterable[Gpu], driver: GpuDriver, volume: NvidiaVolume | None, checkpoints: Checkpoints
+        self,
+        gpus: Iterable[Gpu],
+        driver: GpuDriver,
+        volume: NvidiaVolume | None,
+        checkpoints: Checkpoints,
+        *,
+        choice: Choice | None = None,
+        walls: Callable[[int], LiveWalls] = Walls,
     ) -> None:
-        self._pool = GpuPool.of(gpus)
+        self._pool = GpuPool(gpus, choice=choice)
         self._control_nodes = tuple(driver.control_nodes())
-        self._volume, self._checkpoints = volume, checkpoints
+        self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
+        self._find_walls = walls
+        self._walls: dict[str, LiveWalls] = {}
 
     @property
     def total(self) -> frozenset[Gpu]:
@@ -44,16 +60,16 @@ class NvidiaGpuIsolator:
 
     @property
     def withdrawn(self) -> frozenset[str]:
-        """The uuids of GPUs that `prepare` does not give."""
+        """The uuids of GPUs that `prepare` and `update` do not give."""
         return self._pool.withdrawn
 
     def withdraw(self, uuids: Iterable[str]) -> None:
         """Give these GPUs to no container from now on; one that is held stays with its holder."""
-        self._pool = replace(self._pool, withdrawn=self._pool.withdrawn.union(uuids))
+        self._pool.withdrawn = self._pool.withdrawn.union(uuids)
 
     def restore(self, uuids: Iterable[str]) -> None:
         """Give these GPUs again."""
-        self._pool = replace(self._pool, withdrawn=self._pool.withdrawn.difference(uuids))
+        self._pool.withdrawn = self._pool.withdrawn.difference(uuids)
 
     @property
     def held(self) -> Mapping[str, frozenset[Gpu]]:
@@ -67,69 +83,254 @@ class NvidiaGpuIsolator:
         `cleanup` (Mesos calls them available at once, and can so give one GPU to two containers). A GPU that has
         vanished since is dropped with a line in the log. Raises Unavailable when a record cannot be read.
         """
-        pool = replace(GpuPool.of(self.total), withdrawn=self.withdrawn)
+        pool = self._pool.fresh()
         recorded = self._checkpoints.load()
         for container_id, was_held in sorted(recorded.items()):
             gpus = self._still_here(container_id, was_held)
             try:
-                pool = pool.take(container_id, gpus)
+                pool.take(container_id, gpus)
             except Conflict as error:
                 raise Unavailable(f"container {container_id} is on record with another's GPUs: {error}") from error
         for container_id in live:
-            pool = pool.take(container_id, ())
+            if not is_nested(container_id):
+                pool.take(container_id, ())
         self._pool = pool
+        self._walls.clear()
         return frozenset(recorded) - frozenset(live)
 
-    def prepare(self, container_id: str, gpus: int, *, image: bool = False) -> LaunchPlan:
+    def prepare(
+        self,
+        container_id: str,
+        gpus: int,
+        *,
+        image: ImageManifest | bool = False,
+        labels: Mapping[str, str] = _NO_LABELS,
+        debug: bool = False,
+    ) -> LaunchPlan:
         """Take `gpus` free GPUs for the container; return what it must be given before its first process starts.
 
+        `image` is False for a container on the host's file system; True is an image that gets the NVIDIA volume
+        whatever it says. `labels` are the task's: with com.nvidia.volumes.needed it gets the volume in any case.
         Every container gets the control nodes, as in Mesos: nvidia-smi in a container without GPUs then says that
-        there are none, and does not fail in a stranger way. Raises NotEnoughGpus; Conflict when the container is
-        prepared already; Unavailable when that it holds them cannot be recorded. Nothing is held after an error.
+        there are none, and does not fail in a stranger way. Its NVIDIA_VISIBLE_DEVICES is set to its own GPUs.
+
+        A nested container takes nothing and gets what its top-level container has; with `debug` (Mesos' class DEBUG)
+        it gets nothing at all, since it enters the mounts of its parent.
+
+        Raises NotEnoughGpus; Conflict when the container is prepared already; BadInput when a nested one asks for
+        GPUs; NotFound when its parent is unknown; Unavailable when that it holds them cannot be recorded. Nothing is
+        held after an error.
         """
-        if container_id in self._pool.held:
+        if is_nested(container_id):
+            return self._nested_plan(container_id, gpus, image, labels, debug=debug)
+        if self._pool.held_by(container_id) is not None:
             raise Conflict(f"container {container_id} has already been prepared")
-        pool, given = self._pool.allocate(container_id, gpus)
+        given = self._pool.choose(gpus)
         if given:
             with ExitStack() as undo:
                 undo.callback(self._checkpoints.remove, container_id)
                 self._checkpoints.save(container_id, given)
                 undo.pop_all()
-        self._pool = pool
-        return self._plan(given, image=image)
+        self._pool.take(container_id, given)
+        return self._plan(given, image, labels)
+
+    def isolate(self, container_id: str, pid: int) -> None:
+        """Tell that the container runs, with `pid` a process in it; `update` can change its walls from now on.
+
+        The container must have a cgroup and a /dev of its own. Nothing happens for a nested one. Raises NotFound for
+        an unknown container or process, Unavailable when the process' cgroup is not to be found.
+        """
+        if is_nested(container_id):
+            return
+        self._holds(container_id)
+        self._walls[container_id] = self._find_walls(pid)
+
+    def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+        """Make `gpus` the number of GPUs that the container holds; a running one can open them, or not, on return.
+
+        A container that grows keeps what it has. One that shrinks gives back exactly `release`, which must then be as
+        many as come off; without it, GPUs that no process of it has open at this moment, of the highest device
+        number. A GPU that a process has open is not taken back, nor given back half: descriptors outlast any wall.
+
+        Raises NotEnoughGpus; BadInput for a nested container ("Not supported for nested containers") and for a
+        `release` that does not fit; Conflict when a GPU is in use; NotFound for an unknown container; Unavailable when
+        a record cannot be written, ContainerError when the kernel refuses. After any of them the container holds what
+        it held, or more.
+        """
+        if is_nested(container_id):
+            raise BadInput(f"container {container_id}: Not supported for nested containers")
+        holds = self._holds(container_id)
+        if gpus < 0:
+            raise BadInput(f"container {container_id} cannot be given {gpus} GPUs")
+        leaving = max(len(holds) - gpus, 0)
+        if release is not None and (len(frozenset(release)) != leaving or not holds.issuperset(release)):
+            raise BadInput(
+                f"container {container_id} holds {len(holds)} GPUs and shall hold {gpus}, so {leaving} of its own must "
+                f"be released, not {', '.join(gpu.uuid for gpu in sorted(release)) or 'none'}"
+            )
+        if leaving:
+            return self._shrink(container_id, holds, leaving, release)
+        return self._grow(container_id, holds, gpus - len(holds))
+
+    def usage(self, container_id: str) -> dict[Gpu, GpuUsage]:
+        """Return what each GPU of the container does now; one that does not answer reports nothing. It may block.
+
+        A nested container's are those of its top-level one. Raises NotFound for an unknown container.
+        """
+        found = {}
+        for gpu in self.status(container_id):
+            try:
+                found[gpu] = self._driver.usage(gpu)
+            except DeviceError as error:
+                _log.warning("container %s: %s", container_id, error)
+                found[gpu] = GpuUsage()
+        return found
+
+    def status(self, container_id: str) -> tuple[Gpu, ...]:
+        """Return the GPUs that the container can use, in order. Raises NotFound for an unknown container."""
+        return tuple(sorted(self._holds(top_level(container_id))))
 
     def cleanup(self, container_id: str) -> None:
-        """Free what the container holds, once no process of it is left; again, or unknown: nothing happens.
+        """Free what the container holds, once no process of it is left; again, unknown or nested: nothing happens.
 
         Raises Unavailable when the record cannot be removed; the GPUs stay held then.
         """
-        if container_id not in self._pool.held:
+        if self._pool.held_by(container_id) is None:
             return
         self._checkpoints.remove(container_id)
-        self._pool = self._pool.release(container_id)
+        self._pool.release(container_id)
+        self._walls.pop(container_id, None)
 
-    def _plan(self, gpus: frozenset[Gpu], *, image: bool) -> LaunchPlan:
-        ordered = tuple(sorted(gpus))
-        nodes = (*(gpu_node(gpu) for gpu in ordered), *self._control_nodes)
-        files = self._volume.plan(image=image) if self._volume is not None else LaunchPlan()
+    def _grow(self, container_id: str, holds: frozenset[Gpu], more: int) -> Change:
+        given = self._pool.choose(more)
+        change = self._change(holds, holds | given)
+        if not given:
+            return change
+        with ExitStack() as undo:
+            undo.callback(self._record, container_id, holds)
+            self._record(container_id, holds | given)
+            undo.pop_all()
+        self._pool.take(container_id, given)
+        walls = self._walls.get(container_id)
+        if walls is not None:
+            try:
+                walls.change(change.plan.nodes, opened=change.opened, closed=())
+            except MesosGpuError:
+                self._take_back(container_id, walls, change)
+                raise
+        return change
+
+    def _take_back(self, container_id: str, walls: LiveWalls, change: Change) -> None:
+        """Undo a growth whose walls were opened in part or not at all; if that fails too, the GPUs stay held."""
+        holds = self._holds(container_id) - frozenset(change.added)
+        try:
+            walls.change(self._nodes(holds), opened=(), closed=change.opened)
+            self._record(container_id, holds)
+        except MesosGpuError as error:
+            _log.error("container %s may open GPUs it was not given, and so holds them: %s", container_id, error)
+        else:
+            self._pool.give_back(container_id, change.added)
+
+    def _shrink(self, container_id: str, holds: frozenset[Gpu], count: int, release: Collection[Gpu] | None) -> Change:
+        walls = self._walls.get(container_id)
+        leaving = self._idle(container_id, holds, count) if release is None else frozenset(release)
+        change = self._change(holds, holds - leaving)
+        if walls is not None:
+            walls.change(change.plan.nodes, opened=(), closed=change.closed)
+            # Only now can nothing more be opened, so only now does looking at what is open tell something.
+            in_use = walls.using(change.closed)
+            if in_use:
+                walls.change(self._nodes(holds), opened=change.closed, closed=())
+                raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
+        self._record(container_id, holds - leaving)
+        self._pool.give_back(container_id, leaving)
+        return change
+
+    def _idle(self, container_id: str, holds: frozenset[Gpu], count: int) -> frozenset[Gpu]:
+        """Return `count` of the container's GPUs that none of its processes has open, as far as that can be seen."""
+        walls = self._walls.get(container_id)
+        in_use = walls.using(gpu_nodes(holds)) if walls is not None else frozenset()
+        idle = [gpu for gpu in sorted(holds) if in_use.isdisjoint(_own_nodes(gpu))]
+        if len(idle) < count:
+            raise Conflict(f"container {container_id} has all but {len(idle)} of its {len(holds)} GPUs open")
+        return frozenset(idle[len(idle) - count :])
+
+    def _holds(self, container_id: str) -> frozenset[Gpu]:
+        holds = self._pool.held_by(container_id)
+        if holds is None:
+            raise NotFound(f"container {container_id} has not been prepared")
+        return holds
+
+    def _record(self, container_id: str, gpus: frozenset[Gpu]) -> None:
+        if gpus:
+            self._checkpoints.save(container_id, gpus)
+        else:
+            self._checkpoints.remove(container_id)
+
+    def _nested_plan(
+        self,
+        container_id: str,
+        gpus: int,
+        image: ImageManifest | bool,
+        labels: Mapping[str, str],
+        *,
+        debug: bool,
+    ) -> LaunchPlan:
+        if gpus:
+            raise BadInput(f"container {container_id}: its GPUs are those of {top_level(container_id)}; ask there")
+        holds = self._holds(top_level(container_id))
+        return LaunchPlan() if debug else self._plan(holds, image, labels)
+
+    def _nodes(self, gpus: Iterable[Gpu]) -> tuple[DeviceNode, ...]:
+        return (*gpu_nodes(sorted(gpus)), *self._control_nodes)
+
+    def _plan(self, gpus: frozenset[Gpu], image: ImageManifest | bool, labels: Mapping[str, str]) -> LaunchPlan:
+        ordered, nodes = tuple(sorted(gpus)), self._nodes(gpus)
+        files = self._files(image, labels)
         return LaunchPlan(
             gpus=ordered,
             nodes=nodes,
-            rules=tuple(rule_for(node) for node in nodes),
+            rules=tuple(map(rule_for, nodes)),
             mounts=files.mounts,
+            environment={VISIBLE_DEVICES: ",".join(gpu.uuid for gpu in ordered) or NO_DEVICES},
             search_paths=files.search_paths,
+        )
+
+    def _files(self, image: ImageManifest | bool, labels: Mapping[str, str]) -> LaunchPlan:
+        """Return what shows the container the driver's files, if it is to see them."""
+        if self._volume is None:
+            return LaunchPlan()
+        if isinstance(image, ImageManifest):
+            wanted, has_image = should_inject(image.environment, image.labels), True
+        else:
+            wanted, has_image = image or self._volume.is_nowhere_else, image
+        return self._volume.plan(image=has_image) if wanted or NEEDED_LABEL in labels else LaunchPlan()
+
+    def _change(self, before: frozenset[Gpu], after: frozenset[Gpu]) -> Change:
+        old, new = gpu_nodes(sorted(before)), gpu_nodes(sorted(after))
+        return Change(
+            added=tuple(sorted(after - before)),
+            removed=tuple(sorted(before - after)),
+            opened=tuple(node for node in new if node not in old),
+            closed=tuple(node for node in old if node not in new),
+            plan=self._plan(after, False, _NO_LABELS),
         )
 
     def _still_here(self, container_id: str, was_held: Collection[HeldGpu]) -> frozenset[Gpu]:
         """Return the GPUs that the container can open now: those with the device numbers it was given."""
-        by_minor = {gpu.minor: gpu for gpu in self.total}
         here: set[Gpu] = set()
         for was in was_held:
-            gpu = by_minor.get(was.minor)
-            if gpu is None:
+            openable = [gpu for gpu in self.total if was.opens(gpu)]
+            same = [gpu for gpu in openable if gpu.uuid == was.uuid]
+            if not openable:
                 _log.warning("GPU %s of container %s is no longer managed here", was.uuid, container_id)
-                continue
-            if gpu.uuid != was.uuid:
-                _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, gpu.uuid)
-            here.add(gpu)
+            elif not same:
+                found = ", ".join(gpu.uuid for gpu in openable)
+                _log.warning("container %s was given GPU %s, which is now %s", container_id, was.uuid, found)
+            here.update(openable)
         return frozenset(here)
+
+
+def _own_nodes(gpu: Gpu) -> tuple[DeviceNode, ...]:
+    """Return the nodes that nobody has open but who uses this GPU: not those that MIG instances share."""
+    return gpu_nodes([gpu]) if gpu.mig is None else gpu.mig.nodes

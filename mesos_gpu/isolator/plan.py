@@ -48,3 +48,18 @@ class LaunchPlan:
     mounts: tuple[BindMount, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     search_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an update did: the GPUs that came and went, and what the container has from now on.
+
+    `opened` and `closed` are the device nodes that came with them and went with them. Variables in the `plan` are for
+    processes yet to be started: those of running ones cannot be changed.
+    """
+
+    added: tuple[Gpu, ...]
+    removed: tuple[Gpu, ...]
+    opened: tuple[DeviceNode, ...]
+    closed: tuple[DeviceNode, ...]
+    plan: LaunchPlan

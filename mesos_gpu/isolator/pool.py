@@ -1,84 +1,124 @@
-"""Who holds which GPU. Pure: a decision is a new pool, the old one stays as it was."""
+"""Who holds which GPU. Pure: no files, processes or clocks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
 from mesos_gpu.gpu.device import NVIDIA_MAJOR, Gpu
 
+Choice = Callable[[Collection[Gpu], int], frozenset[Gpu]]
+"""Returns that many of the GPUs that may be given; it is asked only when there are enough."""
 
-@dataclass(frozen=True, slots=True)
+
 class GpuPool:
     """The GPUs of one agent: each is free or held by one container.
 
-    `held` names every container that has been given its share, also one that asked for no GPU. `withdrawn` are the
-    uuids of GPUs that `allocate` does not give, free or held; those that are held stay so.
-    Source: Mesos `isolators/gpu/allocator.cpp`, NvidiaGpuAllocatorProcess.
+    Two steps, so that what is done in between can fail: `choose` decides and changes nothing, `take` gives. What a
+    call costs depends on the GPUs it moves, not on how many other containers hold some. GPUs are given by lowest device
+    number, as in Mesos (`isolators/gpu/allocator.cpp`), unless `choice` says otherwise. Raises ValueError when two GPUs
+    are one: the same uuid, or the same device number and neither of them a MIG instance.
     """
 
-    free: frozenset[Gpu]
-    held: Mapping[str, frozenset[Gpu]] = field(default_factory=dict)
-    withdrawn: frozenset[str] = frozenset()
+    def __init__(self, gpus: Iterable[Gpu], *, choice: Choice | None = None) -> None:
+        self.total = frozenset(gpus)
+        whole = [gpu.minor for gpu in self.total if gpu.mig is None]
+        parts = {gpu.minor for gpu in self.total if gpu.mig is not None}
+        uuids = {gpu.uuid for gpu in self.total}
+        if len(uuids) != len(self.total) or len(set(whole)) != len(whole) or not parts.isdisjoint(whole):
+            raise ValueError(f"two GPUs with one uuid or device number: {_names(self.total)}")
+        self._ordered = sorted(self.total)
+        self._place = {gpu: place for place, gpu in enumerate(self._ordered)}
+        self._free = list(range(len(self._ordered)))
+        self._held: dict[str, frozenset[Gpu]] = {}
+        self._choice = choice
+        self.withdrawn: frozenset[str] = frozenset()
+        """The uuids of GPUs that `choose` passes over; one that is held stays with its holder."""
 
-    @classmethod
-    def of(cls, gpus: Iterable[Gpu]) -> GpuPool:
-        """Return a pool in which every one of `gpus` is free. Raises ValueError when two have the same minor number."""
-        total = frozenset(gpus)
-        if len({gpu.minor for gpu in total}) != len(total):
-            raise ValueError(f"two GPUs with one device number: {_names(total)}")
-        return cls(free=total)
+    def fresh(self) -> GpuPool:
+        """Return a pool of the same GPUs and rules in which all of them are free."""
+        pool = GpuPool(self.total, choice=self._choice)
+        pool.withdrawn = self.withdrawn
+        return pool
 
     @property
-    def total(self) -> frozenset[Gpu]:
-        """Every GPU, free or held; the same for the life of a pool and of those that come from it."""
-        return self.free.union(*self.held.values())
+    def free(self) -> frozenset[Gpu]:
+        """The GPUs that no container holds."""
+        return frozenset(self._ordered[place] for place in self._free)
 
     @property
     def available(self) -> frozenset[Gpu]:
         """The free GPUs that may be given."""
         return frozenset(gpu for gpu in self.free if gpu.uuid not in self.withdrawn)
 
-    def allocate(self, container: str, count: int) -> tuple[GpuPool, frozenset[Gpu]]:
-        """Give `count` whole free GPUs to `container`, beside what it holds already; those of lowest minor number.
+    @property
+    def held(self) -> Mapping[str, frozenset[Gpu]]:
+        """What every container holds now, also one that was given no GPU; a copy."""
+        return dict(self._held)
 
-        Returns the new pool and the GPUs just given. Raises NotEnoughGpus when fewer are free, BadInput when `count`
-        is negative. (In Mesos a container that grows forgets what it held before; not here.)
+    def held_by(self, container: str) -> frozenset[Gpu] | None:
+        """Return what `container` holds; None for one that was given nothing, not even no GPU."""
+        return self._held.get(container)
+
+    def choose(self, count: int) -> frozenset[Gpu]:
+        """Return `count` whole GPUs to give; nothing changes.
+
+        Raises NotEnoughGpus when fewer are to be had, BadInput when `count` is negative.
         """
         if count < 0:
             raise BadInput(f"a container cannot be given {count} GPUs")
+        if self._choice is None and not self.withdrawn:
+            chosen = frozenset(self._ordered[place] for place in self._free[:count])
+            if len(chosen) < count:
+                raise NotEnoughGpus(asked=count, free=len(chosen))
+            return chosen
         available = self.available
         if count > len(available):
             raise NotEnoughGpus(asked=count, free=len(available))
-        given = frozenset(sorted(available)[:count])
-        return self._give(container, given), given
+        return frozenset(sorted(available)[:count]) if self._choice is None else self._choice(available, count)
 
-    def take(self, container: str, gpus: Collection[Gpu]) -> GpuPool:
-        """Give exactly `gpus` to `container`, all or none. Raises Conflict when any of them is not free."""
-        missing = frozenset(gpus) - self.free
+    def take(self, container: str, gpus: Collection[Gpu]) -> None:
+        """Give exactly `gpus` to `container`, beside what it holds; all or none. Raises Conflict when one is not free.
+
+        (In Mesos a container that grows forgets what it held before; not here.)
+        """
+        missing = [gpu for gpu in gpus if not self._is_free(gpu)]
         if missing:
             raise Conflict(f"GPUs {_names(missing)} are not available")
-        return self._give(container, frozenset(gpus))
+        for gpu in frozenset(gpus):
+            del self._free[bisect_left(self._free, self._place[gpu])]
+        self._held[container] = self._held.get(container, frozenset()).union(gpus)
 
-    def give_back(self, container: str, gpus: Collection[Gpu]) -> GpuPool:
+    def allocate(self, container: str, count: int) -> frozenset[Gpu]:
+        """`choose` and `take` in one; return what was given. Raises as they do."""
+        given = self.choose(count)
+        self.take(container, given)
+        return given
+
+    def give_back(self, container: str, gpus: Collection[Gpu]) -> None:
         """Free exactly `gpus` of `container`, all or none. Raises Conflict when it does not hold all of them."""
-        holds = self.held.get(container, frozenset())
-        strange = frozenset(gpus) - holds
+        holds, given_back = self._held.get(container, frozenset()), frozenset(gpus)
+        strange = given_back - holds
         if strange:
-            raise Conflict(f"GPUs {_names(strange)} are not allocated to {container}")
-        return replace(self, free=self.free.union(gpus), held={**self.held, container: holds - frozenset(gpus)})
+            raise Conflict(f"GPUs {_names(strange)} are not allocated" + (f" to {container}" if container else ""))
+        self._put_back(given_back)
+        self._held[container] = holds - given_back
 
-    def release(self, container: str) -> GpuPool:
+    def release(self, container: str) -> None:
         """Free all that `container` holds and forget it; an unknown container is not an error."""
-        if container not in self.held:
-            return self
-        rest = {name: gpus for name, gpus in self.held.items() if name != container}
-        return replace(self, free=self.free | self.held[container], held=rest)
+        self._put_back(self._held.pop(container, frozenset()))
 
-    def _give(self, container: str, given: frozenset[Gpu]) -> GpuPool:
-        holds = self.held.get(container, frozenset())
-        return replace(self, free=self.free - given, held={**self.held, container: holds | given})
+    def _put_back(self, gpus: Iterable[Gpu]) -> None:
+        for gpu in gpus:
+            insort(self._free, self._place[gpu])
+
+    def _is_free(self, gpu: Gpu) -> bool:
+        place = self._place.get(gpu)
+        if place is None:
+            return False
+        found = bisect_left(self._free, place)
+        return found < len(self._free) and self._free[found] == place
 
 
 def _names(gpus: Iterable[Gpu]) -> str:

@@ -2,50 +2,78 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterable
-from importlib import resources
+import shutil
+import stat
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.gpu.device import Gpu, GpuDriver
-from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.gpu.device import GpuDriver
+from mesos_gpu.isolator.driver_files import CAPABILITIES
+from mesos_gpu.isolator.driver_tree import FOLDERS, Entry, VolumeFile, VolumeLink, driver_tree, simulated_tree
+from mesos_gpu.isolator.files import sync_directory
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from mesos_gpu.isolator.tmpfs import mount_tmpfs
+
+_log = logging.getLogger(__name__)
 
 CONTAINER_PATH = "/usr/local/nvidia"
 """Where images made for NVIDIA's first docker plugin, and Mesos, expect the volume."""
 
-_TABLE_TITLE = "#minor\tindex\tuuid\tname\tmemory_mib\tbus_id\tdriver_version\n"
+_PREFIX, _ASIDE = "nvidia_", ".nvidia_"
+_MUCH_MEMORY = 64 << 20
 
 
 class NvidiaVolume:
-    """A volume on this host's disk, read-only to containers.
+    """A volume on this host's disk, read-only to containers and shared by all of them.
 
-    Source: Mesos `isolators/gpu/volume.cpp`. Files are only ever added or replaced whole, never removed: containers
-    of an earlier run of the agent may be using them.
+    Source: Mesos `isolators/gpu/volume.cpp`. `is_nowhere_else` says that the host's own PATH lacks what is in it.
     """
 
-    def __init__(self, host_path: Path) -> None:
-        self.host_path = host_path
+    def __init__(self, host_path: Path, *, is_nowhere_else: bool = False) -> None:
+        self.host_path, self.is_nowhere_else = host_path, is_nowhere_else
 
     @classmethod
-    def create(cls, directory: Path, driver: GpuDriver) -> NvidiaVolume | None:
-        """Return the volume `directory/nvidia_<version>`, written as far as it is not there yet.
+    def create(
+        cls,
+        directory: Path,
+        driver: GpuDriver,
+        *,
+        root: Path = Path("/"),
+        capabilities: Collection[str] = CAPABILITIES,
+    ) -> NvidiaVolume | None:
+        """Return the volume `directory/nvidia_<version>`, built when it is not there; None without a driver.
 
-        Only simulated GPUs have one: their nvidia-smi is nowhere else, while a container that sees the host's
-        filesystem has the real driver's files there; for those, and without a driver, the answer is None.
-        Where `directory` lies on a filesystem that forbids execution, as /run often does, a small tmpfs is mounted
-        over the volume (needs root; call this after entering a private mount namespace and before the container's root
-        filesystem is bound). Raises Unavailable when the files cannot be written or could not be executed.
+        It is built aside and renamed whole, so it is never there in part. One that is there gets what it lacks, file
+        by file; what it has beyond that stays, for containers may be using it. So do volumes of other driver versions
+        that a process still uses; the others are removed. `directory` is this volume's alone. `root` is where the
+        driver is installed, `capabilities` are those of NVIDIA_DRIVER_CAPABILITIES that the files shall serve. Files
+        are links to the driver's where `directory` is on the same file system, else copies.
+
+        Where `directory` lies on a filesystem that forbids execution, as /run often does, a tmpfs is mounted over it
+        (needs root; call this after entering a private mount namespace and before the container's root filesystem is
+        bound). Raises Unavailable when the files cannot be written or could not be executed.
         """
-        if driver.kind != "simulated":
+        if driver.version is None:
             return None
-        volume = cls((directory / f"nvidia_{driver.version}").absolute())
+        simulated = driver.kind == "simulated"
+        volume = cls((directory / f"{_PREFIX}{driver.version}").absolute(), is_nowhere_else=simulated)
         try:
-            volume.host_path.mkdir(parents=True, exist_ok=True)
-            _allow_execution(volume.host_path)
-            volume._write(driver)
+            if simulated:
+                entries = simulated_tree(driver.gpus(), driver.version)
+            else:
+                entries = driver_tree(root, driver.version, capabilities)
+            directory.mkdir(parents=True, exist_ok=True)
+            _allow_execution(directory, entries)
+            for half_built in directory.glob(f"{_ASIDE}*"):
+                shutil.rmtree(half_built)
+            if volume.host_path.is_dir():
+                _complete(volume.host_path, entries)
+            else:
+                _build(volume.host_path, entries)
+            _remove_unused(directory, volume.host_path.name)
         except OSError as error:
             raise Unavailable(f"cannot write the NVIDIA volume {volume.host_path}: {error}") from error
         return volume
@@ -53,7 +81,10 @@ class NvidiaVolume:
     def plan(self, *, image: bool) -> LaunchPlan:
         """Return what makes a container see the volume: at its host path, or at /usr/local/nvidia over an image."""
         if not image:
-            return LaunchPlan(search_paths={"PATH": (str(self.host_path / "bin"),)})
+            folders = {"PATH": ("bin",)} if self.is_nowhere_else else {"PATH": ("bin",), "LD_LIBRARY_PATH": FOLDERS[1:]}
+            return LaunchPlan(
+                search_paths={name: tuple(f"{self.host_path}/{one}" for one in some) for name, some in folders.items()}
+            )
         return LaunchPlan(
             mounts=(BindMount(str(self.host_path), CONTAINER_PATH),),
             search_paths={
@@ -63,43 +94,110 @@ class NvidiaVolume:
             },
         )
 
-    def _write(self, driver: GpuDriver) -> None:
-        for name in ("bin", "lib", "lib64"):
-            folder = self.host_path / name
-            folder.mkdir(exist_ok=True)
-            folder.chmod(0o755)
-        self.host_path.chmod(0o755)
-        script = resources.files("mesos_gpu.gpu").joinpath("nvidia-smi").read_bytes()
-        _ensure(self.host_path / "bin" / "nvidia-smi", script, mode=0o755)
-        _ensure(self.host_path / "gpus", gpu_table(driver.gpus(), driver.version).encode(), mode=0o644)
 
-
-def gpu_table(gpus: Iterable[Gpu], version: str | None) -> str:
-    """Return the table that the simulated nvidia-smi reads; its form is told at the head of that script."""
-    rows = (
-        (gpu.minor, gpu.index, gpu.uuid, gpu.name, gpu.memory_mib, gpu.bus_id, version)
-        for gpu in sorted(gpus, key=lambda gpu: gpu.index)
-    )
-    # An empty field would be lost: a shell takes several tabs for one.
-    lines = ("\t".join("-" if value is None else str(value) for value in row) + "\n" for row in rows)
-    return _TABLE_TITLE + "".join(lines)
-
-
-def _ensure(path: Path, data: bytes, *, mode: int) -> None:
+def _build(path: Path, entries: Iterable[Entry]) -> None:
+    aside = path.with_name(f"{_ASIDE}{path.name.removeprefix(_PREFIX)}")
     try:
-        if path.read_bytes() == data and path.stat().st_mode & 0o777 == mode:
-            return
+        _complete(aside, entries)
+        aside.rename(path)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    sync_directory(path.parent)
+
+
+def _complete(path: Path, entries: Iterable[Entry]) -> None:
+    """Put each entry that is missing, or not as it should be, in its place below `path`, whole."""
+    folders = {path, *(path / name for name in FOLDERS)}
+    wrong = [entry for entry in entries if not _is_there(path, entry)]
+    folders.update((path / entry.path).parent for entry in wrong)
+    for folder in sorted(folders):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+    for entry in wrong:
+        place = path / entry.path
+        new = place.with_name(f".{place.name}.new")
+        new.unlink(missing_ok=True)
+        if isinstance(entry, VolumeLink):
+            new.symlink_to(entry.target)
+        elif isinstance(entry.source, bytes):
+            new.write_bytes(entry.source)
+            new.chmod(entry.mode)
+        else:
+            _link_or_copy(entry.source, new, entry.mode)
+        new.replace(place)
+
+
+def _is_there(path: Path, entry: Entry) -> bool:
+    place = path / entry.path
+    try:
+        if isinstance(entry, VolumeLink):
+            return place.is_symlink() and str(place.readlink()) == entry.target
+        status = place.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o444 != 0o444:
+            return False
+        if isinstance(entry.source, bytes):
+            return status.st_mode & 0o777 == entry.mode and place.read_bytes() == entry.source
+        return status.st_size == entry.source.stat().st_size
     except FileNotFoundError:
-        pass
-    write_whole(path, data, mode=mode)
+        return False
 
 
-def _allow_execution(path: Path) -> None:
-    if os.statvfs(path).f_flag & os.ST_NOEXEC:
+def _link_or_copy(source: Path, place: Path, mode: int) -> None:
+    """Put the file at `place` too. A link keeps it when an upgrade of the driver replaces the original."""
+    if source.stat().st_mode & mode & 0o555 == mode & 0o555:
         try:
-            mount_tmpfs(path)
-        except OSError as error:
-            raise Unavailable(
-                f"{path} is on a filesystem that forbids execution, and mounting another over it failed: "
-                f"{error.strerror}; choose a --runtime_dir on a filesystem mounted without noexec"
-            ) from error
+            place.hardlink_to(source)
+        except OSError:  # another file system, or one without links
+            pass
+        else:
+            return
+    shutil.copyfile(source, place)
+    place.chmod(mode)
+
+
+def _remove_unused(directory: Path, current: str) -> None:
+    for old in directory.glob(f"{_PREFIX}*"):
+        if old.name != current and old.is_dir() and not _in_use(old):
+            _log.info("removing the NVIDIA volume of an earlier driver, %s", old)
+            aside = old.rename(old.with_name(f"{_ASIDE}{old.name.removeprefix(_PREFIX)}"))
+            shutil.rmtree(aside)
+
+
+def _in_use(volume: Path) -> bool:
+    """Return whether a process has the volume mounted, mapped a file of it or was started with it in a variable.
+
+    Its last two names are looked for, since a mount is told by its path within its file system.
+    """
+    mark = os.fsencode(f"{volume.parent.name}/{volume.name}")
+    for process in Path("/proc").glob("[0-9]*"):
+        for name in ("mountinfo", "maps", "environ"):
+            try:
+                if mark in (process / name).read_bytes():
+                    return True
+            except OSError:  # it has ended, or is a kernel thread
+                break
+    return False
+
+
+def _allow_execution(directory: Path, entries: Iterable[Entry]) -> None:
+    if not os.statvfs(directory).f_flag & os.ST_NOEXEC:
+        return
+    size = sum(
+        len(entry.source) if isinstance(entry.source, bytes) else entry.source.stat().st_size
+        for entry in entries
+        if isinstance(entry, VolumeFile)
+    )
+    if size > _MUCH_MEMORY:
+        _log.warning(
+            "%s is on a filesystem that forbids execution, so %d MiB of memory are spent on the driver's files; a "
+            "--runtime_dir on a filesystem mounted without noexec would save that",
+            *(directory, size >> 20),
+        )
+    try:
+        mount_tmpfs(directory, size_mib=(size >> 20) * 9 // 8 + 1)
+    except OSError as error:
+        raise Unavailable(
+            f"{directory} is on a filesystem that forbids execution, and mounting another over it failed: "
+            f"{error.strerror}; choose a --runtime_dir on a filesystem mounted without noexec"
+        ) from error

@@ -52,9 +52,11 @@ def test_no_rule_has_a_wildcard(tmp_path: Path) -> None:
     assert all(rule.major is not None and rule.minor is not None for rule in plan.rules)
 
 
-def test_plan_sets_no_variable(tmp_path: Path) -> None:
-    plan = isolator(tmp_path).prepare("a", 1)
-    assert plan.environment == {}
+def test_plan_names_the_containers_own_gpus_and_void_when_it_has_none(tmp_path: Path) -> None:
+    isolation = isolator(tmp_path)
+    assert isolation.prepare("a", 2).environment == {"NVIDIA_VISIBLE_DEVICES": f"{GPUS[0].uuid},{GPUS[1].uuid}"}
+    plan = isolation.prepare("b", 0)
+    assert plan.environment == {"NVIDIA_VISIBLE_DEVICES": "void"}
     assert plan.search_paths == {}
 
 
@@ -274,7 +276,7 @@ class MemoryCheckpoints(Checkpoints):
         self._records: dict[str, frozenset[HeldGpu]] = {}
 
     def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
-        self._records[container_id] = frozenset(HeldGpu(gpu.minor, gpu.uuid) for gpu in gpus)
+        self._records[container_id] = frozenset(HeldGpu.of(gpu) for gpu in gpus)
 
     def remove(self, container_id: str) -> None:
         self._records.pop(container_id, None)

@@ -1,137 +1,139 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from functools import partial
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
-from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.device import DeviceNode, Gpu, MigInstance
+from mesos_gpu.gpu.simulated import SimulatedDriver
+from mesos_gpu.gpu.topology import best
 from mesos_gpu.isolator.pool import GpuPool
-
-BOGUS = Gpu(minor=999, index=999, uuid="GPU-bogus", name="Bogus")
 
 
 def gpus(*minors: int) -> frozenset[Gpu]:
     return frozenset(Gpu(minor=minor, index=minor, uuid=f"GPU-{minor}", name="Some GPU") for minor in minors)
 
 
+def instance(minor: int, number: int) -> Gpu:
+    nodes = tuple(DeviceNode(f"/dev/nvidia-caps/nvidia-cap{cap}", 240, cap) for cap in (9 * number, 9 * number + 1))
+    mig = MigInstance(f"GPU-{minor}", number, 0, nodes)
+    return Gpu(minor=minor, index=minor, uuid=f"MIG-{minor}-{number}", name="Some GPU", mig_enabled=True, mig=mig)
+
+
 def test_allocate_takes_the_lowest_free_minors() -> None:
-    pool, given = GpuPool.of(gpus(0, 1, 2, 3)).take("a", gpus(0, 2)).allocate("b", 1)
-    assert given == gpus(1)
+    pool = GpuPool(gpus(0, 1, 2, 3))
+    pool.take("a", gpus(0, 2))
+    assert pool.allocate("b", 1) == gpus(1)
     assert pool.free == gpus(3)
 
 
-def test_allocate_leaves_the_old_pool_as_it_was() -> None:
-    pool = GpuPool.of(gpus(0, 1))
-    pool.allocate("a", 2)
-    assert pool == GpuPool.of(gpus(0, 1))
+def test_choosing_changes_nothing() -> None:
+    pool = GpuPool(gpus(0, 1))
+    assert pool.choose(1) == pool.choose(1) == gpus(0)
+    assert (pool.free, dict(pool.held)) == (gpus(0, 1), {})
 
 
 def test_allocate_more_than_free_is_refused_in_mesos_words() -> None:
-    pool, _ = GpuPool.of(gpus(0, 1)).allocate("a", 1)
+    pool = GpuPool(gpus(0, 1))
+    pool.allocate("a", 1)
     with pytest.raises(NotEnoughGpus, match="Requested 2 gpus but only 1 available") as refused:
         pool.allocate("b", 2)
     assert (refused.value.asked, refused.value.free) == (2, 1)
+    assert "b" not in pool.held
 
 
 def test_negative_count_is_refused() -> None:
     with pytest.raises(BadInput, match="-1"):
-        GpuPool.of(gpus(0)).allocate("a", -1)
-
-
-def test_withdrawn_gpus_are_not_given_and_stay_with_whoever_holds_them() -> None:
-    pool = replace(GpuPool.of(gpus(0, 1, 2)).take("a", gpus(1)), withdrawn=frozenset({"GPU-0", "GPU-1"}))
-    assert pool.available == gpus(2)
-    with pytest.raises(NotEnoughGpus, match="Requested 2 gpus but only 1 available"):
-        pool.allocate("b", 2)
-    pool, given = pool.allocate("b", 1)
-    assert given == gpus(2)
-    assert pool.held["a"] == gpus(1)
-    assert pool.release("a").available == frozenset()
-    assert replace(pool.release("a"), withdrawn=frozenset()).available == gpus(0, 1)
+        GpuPool(gpus(0)).allocate("a", -1)
 
 
 def test_container_that_grows_keeps_what_it_had() -> None:
-    pool, _ = GpuPool.of(gpus(0, 1, 2)).allocate("a", 1)
-    pool, given = pool.allocate("a", 2)
-    assert given == gpus(1, 2)
-    assert pool.held["a"] == gpus(0, 1, 2)
-    assert pool.release("a").free == gpus(0, 1, 2)
+    pool = GpuPool(gpus(0, 1, 2))
+    pool.allocate("a", 1)
+    assert pool.allocate("a", 2) == gpus(1, 2)
+    assert pool.held_by("a") == gpus(0, 1, 2)
+    pool.release("a")
+    assert pool.free == gpus(0, 1, 2)
 
 
 def test_container_without_gpus_is_known() -> None:
-    pool, given = GpuPool.of(gpus(0)).allocate("a", 0)
-    assert given == frozenset()
-    assert dict(pool.held) == {"a": frozenset()}
+    pool = GpuPool(gpus(0))
+    assert pool.allocate("a", 0) == frozenset()
+    assert (pool.held_by("a"), pool.held_by("b")) == (frozenset(), None)
 
 
 def test_release_twice_equals_release_once_and_unknown_is_no_error() -> None:
-    pool, _ = GpuPool.of(gpus(0, 1)).allocate("a", 2)
-    released = pool.release("a")
-    assert released == GpuPool.of(gpus(0, 1))
-    assert released.release("a") == released
+    pool = GpuPool(gpus(0, 1))
+    pool.allocate("a", 2)
+    for _ in range(2):
+        pool.release("a")
+        assert (pool.free, dict(pool.held)) == (gpus(0, 1), {})
 
 
 def test_two_gpus_of_one_number_are_a_mistake() -> None:
     twin = Gpu(minor=0, index=1, uuid="GPU-twin", name="Some GPU")
     with pytest.raises(ValueError, match=r"195\.0"):
-        GpuPool.of([*gpus(0), twin])
+        GpuPool([*gpus(0), twin])
 
 
-# Case 7 of Mesos' GPU tests (nvidia_gpu_isolator_tests.cpp): its allocator, step by step.
+def test_two_gpus_of_one_uuid_are_a_mistake() -> None:
+    twin = Gpu(minor=1, index=1, uuid="GPU-0", name="Some GPU")
+    with pytest.raises(ValueError, match=r"195\.0, 195\.1"):
+        GpuPool([*gpus(0), twin])
 
 
-def test_allocator_allocate_all_then_one_more_fails() -> None:
-    pool, given = GpuPool.of(gpus(0, 1, 2)).allocate("a", 3)
-    assert given == pool.total == gpus(0, 1, 2)
+def test_instances_of_one_gpu_share_its_number_but_not_with_the_whole_gpu() -> None:
+    parts = [instance(0, 1), instance(0, 2)]
+    pool = GpuPool([*parts, *gpus(1)])
+    assert pool.allocate("a", 2) == frozenset(parts)
+    with pytest.raises(ValueError, match=r"195\.0"):
+        GpuPool([*parts, *gpus(0)])
+
+
+def test_withdrawn_gpu_is_not_given_until_it_is_restored() -> None:
+    pool = GpuPool(gpus(0, 1, 2))
+    pool.withdrawn = frozenset({"GPU-0"})
+    assert pool.choose(1) == gpus(1)
+    with pytest.raises(NotEnoughGpus, match="only 2 available"):
+        pool.choose(3)
+    assert pool.available == gpus(1, 2)
+    pool.withdrawn = frozenset()
+    assert pool.choose(3) == gpus(0, 1, 2)
+
+
+def test_withdrawn_gpu_stays_with_its_holder_and_a_recovery_may_take_it() -> None:
+    pool = GpuPool(gpus(0, 1))
+    pool.withdrawn = frozenset({"GPU-0"})
+    pool.take("a", gpus(0))
+    assert pool.held_by("a") == gpus(0)
+    assert pool.fresh().withdrawn == {"GPU-0"}
+
+
+def test_choice_decides_among_those_that_may_be_given() -> None:
+    asked: list[frozenset[Gpu]] = []
+
+    def highest(free: Collection[Gpu], count: int) -> frozenset[Gpu]:
+        asked.append(frozenset(free))
+        return frozenset(sorted(free)[-count:])
+
+    pool = GpuPool(gpus(0, 1, 2, 3), choice=highest)
+    pool.withdrawn = frozenset({"GPU-3"})
+    assert pool.allocate("a", 2) == gpus(1, 2)
+    assert asked == [gpus(0, 1, 2)]
     with pytest.raises(NotEnoughGpus):
-        pool.allocate("a", 1)
+        pool.allocate("b", 2)
+    assert len(asked) == 1, "it is asked only when there are enough"
 
 
-def test_allocator_free_all_and_retake_the_same_set_by_reference() -> None:
-    pool, given = GpuPool.of(gpus(0, 1, 2)).allocate("a", 3)
-    pool = pool.give_back("a", given).take("a", given)
-    assert pool.held["a"] == given
-
-
-def test_allocator_free_one_and_allocate_one_returns_that_same_one() -> None:
-    pool, _ = GpuPool.of(gpus(0, 1, 2)).allocate("a", 3)
-    _, given = pool.give_back("a", gpus(1)).allocate("a", 1)
-    assert given == gpus(1)
-
-
-def test_allocator_double_free_fails() -> None:
-    pool, given = GpuPool.of(gpus(0, 1)).allocate("a", 2)
-    pool = pool.give_back("a", given)
-    with pytest.raises(Conflict, match=r"195\.0, 195\.1 are not allocated"):
-        pool.give_back("a", given)
-
-
-def test_allocator_free_is_all_or_none() -> None:
-    pool, _ = GpuPool.of(gpus(0, 1)).allocate("a", 1)
-    with pytest.raises(Conflict, match=r"195\.1 are not allocated"):
-        pool.give_back("a", gpus(0, 1))
-    assert pool.held["a"] == gpus(0)
-
-
-def test_allocator_taking_what_is_held_fails_all_or_none() -> None:
-    pool, _ = GpuPool.of(gpus(0, 1)).allocate("a", 1)
-    with pytest.raises(Conflict, match=r"195\.0 are not available"):
-        pool.take("b", gpus(0, 1))
-    assert pool.free == gpus(1)
-
-
-def test_allocator_freeing_a_bogus_gpu_fails() -> None:
-    pool, _ = GpuPool.of(gpus(0)).allocate("a", 1)
-    with pytest.raises(Conflict, match=r"195\.999 are not allocated"):
-        pool.give_back("a", {BOGUS})
-
-
-def test_allocator_allocating_a_bogus_gpu_fails() -> None:
-    with pytest.raises(Conflict, match=r"195\.999 are not available"):
-        GpuPool.of(gpus(0)).take("a", {BOGUS})
+def test_best_connected_gpus_by_the_topology_of_the_driver() -> None:
+    driver = SimulatedDriver(4)  # 0-1 and 2-3 are bridged with NVLink
+    pool = GpuPool(driver.gpus(), choice=partial(best, topology=driver.topology()))
+    pool.take("a", driver.gpus()[:1])
+    assert pool.allocate("b", 2) == frozenset(driver.gpus()[2:])
 
 
 CONTAINERS = st.sampled_from(["a", "b", "c", "d"])
@@ -144,48 +146,54 @@ class AnyHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.total = gpus(*range(8))
-        self.pool = GpuPool.of(self.total)
+        self.pool = GpuPool(self.total)
 
     @rule(container=CONTAINERS, count=st.integers(0, 9))
     def allocate(self, container: str, count: int) -> None:
-        before = self.pool
+        available, held = self.pool.available, self.pool.held_by(container) or frozenset()
         try:
-            self.pool, given = before.allocate(container, count)
+            given = self.pool.allocate(container, count)
         except NotEnoughGpus:
-            assert count > len(before.free)
+            assert count > len(available)
             return
         assert len(given) == count
-        assert given <= before.free
-        assert self.pool.held[container] == before.held.get(container, frozenset()) | given
+        assert given == frozenset(sorted(available)[:count])
+        assert self.pool.held_by(container) == held | given
 
     @rule(container=CONTAINERS, some=SOME_GPUS)
     def take(self, container: str, some: frozenset[Gpu]) -> None:
-        before = self.pool
+        free = self.pool.free
         try:
-            self.pool = before.take(container, some)
+            self.pool.take(container, some)
         except Conflict:
-            assert not some <= before.free
+            assert not some <= free
+            assert self.pool.free == free
             return
-        assert some <= before.free
-        assert some <= self.pool.held[container]
+        assert some <= free
+        assert some <= (self.pool.held_by(container) or frozenset())
 
     @rule(container=CONTAINERS, some=SOME_GPUS)
     def give_back(self, container: str, some: frozenset[Gpu]) -> None:
-        before = self.pool
+        free, held = self.pool.free, self.pool.held_by(container) or frozenset()
         try:
-            self.pool = before.give_back(container, some)
+            self.pool.give_back(container, some)
         except Conflict:
-            assert not some <= before.held.get(container, frozenset())
+            assert not some <= held
+            assert self.pool.free == free
             return
-        assert some <= self.pool.free
+        assert self.pool.free == free | some
+
+    @rule(some=SOME_GPUS)
+    def withdraw(self, some: frozenset[Gpu]) -> None:
+        self.pool.withdrawn = frozenset(gpu.uuid for gpu in some)
 
     @precondition(lambda self: bool(self.pool.held))
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         container = data.draw(st.sampled_from(sorted(self.pool.held)))
         held = self.pool.held[container]
-        self.pool = self.pool.release(container)
-        assert container not in self.pool.held
+        self.pool.release(container)
+        assert self.pool.held_by(container) is None
         assert held <= self.pool.free
 
     @invariant()

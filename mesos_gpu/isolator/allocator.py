@@ -1,0 +1,39 @@
+"""Mesos' allocator of GPUs, for those who keep account of the holders themselves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.pool import Choice, GpuPool
+
+_ANYBODY = ""
+
+
+class NvidiaGpuAllocator:
+    """The GPUs of one machine: each available or allocated.
+
+    Source: Mesos `isolators/gpu/allocator.hpp`. Synchronous; where Mesos' futures fail, these calls raise.
+    """
+
+    def __init__(self, gpus: Iterable[Gpu], *, choice: Choice | None = None) -> None:
+        self._pool = GpuPool(gpus, choice=choice)
+
+    @property
+    def total(self) -> frozenset[Gpu]:
+        """Every GPU, available or allocated; never changes."""
+        return self._pool.total
+
+    def allocate(self, wanted: int | Collection[Gpu]) -> frozenset[Gpu]:
+        """Allocate so many GPUs, lowest device number first, or exactly the given ones; return them.
+
+        All or none: raises NotEnoughGpus when fewer are available ("Requested n gpus but only m available"), Conflict
+        when one of a given set is not ("... are not available").
+        """
+        gpus = self._pool.choose(wanted) if isinstance(wanted, int) else frozenset(wanted)
+        self._pool.take(_ANYBODY, gpus)
+        return gpus
+
+    def deallocate(self, gpus: Collection[Gpu]) -> None:
+        """Make these GPUs available. All or none: raises Conflict when one of them "... are not allocated"."""
+        self._pool.give_back(_ANYBODY, gpus)

@@ -1,0 +1,105 @@
+"""Which devices a running cgroup may open: one list of rules, written as cgroup v1 or v2 wants it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from mesos_gpu.errors import ContainerError, NotFound, Unavailable
+from mesos_gpu.isolator import bpf
+from mesos_gpu.isolator.device_program import assemble
+from mesos_gpu.isolator.plan import DeviceRule
+
+
+class DeviceAccess(Protocol):
+    """The device policy of one cgroup. What is open already stays open, in both versions."""
+
+    @property
+    def folder(self) -> Path:
+        """Return where the cgroup is mounted."""
+
+    def change(self, rules: Sequence[DeviceRule], opened: Iterable[DeviceRule], closed: Iterable[DeviceRule]) -> None:
+        """Make `rules` the whole list; beside what holds now, `opened` are new in it and `closed` are gone from it.
+
+        Raises OSError when the kernel refuses, ContainerError when the policy is somebody else's.
+        """
+
+
+class DevicesV1:
+    """cgroup v1: devices.deny and devices.allow, a line at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def change(self, rules: Sequence[DeviceRule], opened: Iterable[DeviceRule], closed: Iterable[DeviceRule]) -> None:
+        """Write what changes; the kernel keeps the rest of the list."""
+        for name, lines in (("devices.deny", closed), ("devices.allow", opened)):
+            for rule in lines:
+                (self.folder / name).write_text(str(rule))
+
+
+class DevicesV2:
+    """cgroup v2: one program of ours in place of the one that is there, in one step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def change(self, rules: Sequence[DeviceRule], opened: Iterable[DeviceRule], closed: Iterable[DeviceRule]) -> None:
+        """Replace the program. Raises ContainerError when there are several: all of them must allow, and not all are
+        the container's runtime's.
+        """
+        there = bpf.attached(self.folder)
+        if len(there) > 1:
+            raise ContainerError(f"{self.folder} has {len(there)} device programs, and only one can be replaced")
+        with bpf.loaded(assemble(rules)) as program:
+            bpf.attach(self.folder, program, instead_of=there[0] if there else None)
+
+
+def find_device_access(pid: int) -> DeviceAccess:
+    """Return the device policy that `pid` lives under, by this thread's mounts.
+
+    Raises NotFound when there is no such process, Unavailable when its cgroup is not mounted here or is the root one.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        raise NotFound(f"there is no process {pid}") from None
+    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
+    v1, v2 = _mounts()
+    of_v1 = next((path for controllers, path in paths.items() if "devices" in controllers.split(",")), None)
+    if v1 is not None and of_v1 is not None:
+        return DevicesV1(_below(v1, of_v1, pid))
+    if v2 is not None and "" in paths:
+        return DevicesV2(_below(v2, paths[""], pid))
+    raise Unavailable("neither the v1 `devices` controller nor cgroup2 is mounted here")
+
+
+_Mount = tuple[str, Path]
+"""Which part of the hierarchy is mounted, and where."""
+
+
+def _mounts() -> tuple[_Mount | None, _Mount | None]:
+    """Return the mounts of the v1 `devices` hierarchy and of cgroup2. proc(5), mountinfo."""
+    v1 = v2 = None
+    for line in Path("/proc/thread-self/mountinfo").read_text("latin-1").splitlines():
+        head, _, tail = line.partition(" - ")
+        root, place = head.split()[3:5]
+        kind, _, options = tail.split(" ", 2)
+        if kind == "cgroup" and "devices" in options.split(","):
+            v1 = (root, Path(place))
+        elif kind == "cgroup2" and v2 is None:
+            v2 = (root, Path(place))
+    return v1, v2
+
+
+def _below(mount: _Mount, path: str, pid: int) -> Path:
+    root, place = mount
+    inside = os.path.relpath(path, root)
+    folder = place / inside
+    if inside == ".":
+        raise Unavailable(f"process {pid} is in the root cgroup, whose device policy is the machine's")
+    if inside.startswith("..") or not folder.is_dir():
+        raise Unavailable(f"the cgroup {path} of process {pid} is not below {place}")
+    return folder
