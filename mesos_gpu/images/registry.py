@@ -131,7 +131,7 @@ class Registry:
         self, reference: ImageReference, path: str, headers: dict[str, str]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """GET below the repository, with a token if one is asked for; only good answers come through."""
-        base, host = self._base(reference), reference.registry or self._host
+        base, host = self.base(reference), reference.registry or self._host
         url, key = f"{base}/v2/{reference.repository}/{path}", (base, reference.repository)
         try:
             for attempt in (1, 2):
@@ -145,7 +145,7 @@ class Registry:
                         return
                     challenges = parse_challenges(", ".join(response.headers.getall("WWW-Authenticate", [])))
                 self._tokens.pop(key, None)
-                self._tokens[key] = await self._authorize(challenges, base, host, reference)
+                self._tokens[key] = await self.authorize(challenges, base, host, reference)
         except aiohttp.ClientConnectorCertificateError as error:
             raise ImageError(f"{host} cannot prove who it is: {error.certificate_error}") from error
         except aiohttp.InvalidURL as error:
@@ -157,7 +157,7 @@ class Registry:
         except aiohttp.ClientError as error:
             raise _TryAgain(f"the connection to {host} broke: {str(error) or type(error).__name__}") from error
 
-    async def _authorize(
+    async def authorize(
         self, challenges: dict[str, dict[str, str]], base: str, host: str, reference: ImageReference
     ) -> str:
         credentials = self._config.at(host)
@@ -201,7 +201,8 @@ class Registry:
             raise ImageError(f"{problem} ({tries} tries)")
         await asyncio.sleep(self._patience.pause_s * 2 ** (tries - 1))
 
-    def _base(self, reference: ImageReference) -> str:
+    def base(self, reference: ImageReference) -> str:
+        """Return the URL of the registry that an image is read from."""
         host = reference.registry or self._host
         if host == self._host or (is_docker_hub(host) and is_docker_hub(self._host)):
             return self._url

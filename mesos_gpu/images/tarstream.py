@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 MAX_HEADER = (1 << 20) + tarfile.BLOCKSIZE
-"""How large one header (a long name, extended attributes) may be, in bytes; Docker, by Go's archive/tar, takes 1 MiB."""
+"""How large one header (a long name, extended attributes) may be, in bytes; Go's archive/tar takes 1 MiB."""
 
 
 class TarStream:

@@ -1,4 +1,4 @@
-"""Images made by tests: tars in memory, configs and manifests around them, and ways to put them where images come from."""
+"""Images made by tests: tars in memory, configs and manifests around them, put where images come from."""
 
 from __future__ import annotations
 
