@@ -58,11 +58,13 @@ class Gpu:
     def __lt__(self, other: object) -> bool:
         if not isinstance(other, Gpu):
             return NotImplemented
+        if self.minor != other.minor:  # Nearly always; and pools of a thousand GPUs are sorted often.
+            return self.minor < other.minor
         return self._place() < other._place()
 
-    def _place(self) -> tuple[int, int, int, int, str, str]:
+    def _place(self) -> tuple[int, int, int, str, str]:
         instance = (-1, -1) if self.mig is None else (self.mig.gpu_instance, self.mig.compute_instance)
-        return (self.minor, self.index, *instance, self.uuid, self.name)
+        return (self.index, *instance, self.uuid, self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 OLDEST_VERSION = (340, 29)
 """The first driver that Mesos' GPU isolator supports (its documentation, and nvidia-docker 1.0)."""
 
+OLDEST_WITH_MIG = 470
+"""The first driver that finds a MIG instance by its UUID, MIG-<uuid>; before, the name held the place it had."""
+
 
 class NvmlDriver:
     """The GPUs that NVML reports and that a container can be given.
@@ -42,6 +45,7 @@ class NvmlDriver:
     NVML is opened once and stays open until `close`: the first open of a GPU that nobody holds takes seconds. One
     dead GPU does not stop the rest: it is left out, with the reason in the log. So is a GPU in MIG mode, which cannot
     be given whole, unless `mig_instances`: then each of its instances is listed as if it were a GPU.
+    That needs driver 470, the first in which instances have lasting names.
     Raises DeviceError when NVML does not answer or the driver is older than 340.29.
     """
 
@@ -60,6 +64,7 @@ class NvmlDriver:
     ) -> None:
         self._nvml, self._mig_instances, self._capabilities, self._pace = nvml, mig_instances, capabilities, pace
         self._said: set[str] = set()
+        self._known: dict[str, Gpu] = {}
         self._watches: set[HealthWatch] = set()
         self._control = ControlNodes(proc_devices, dev, load_uvm)
         with self._errors("start"):
@@ -76,7 +81,9 @@ class NvmlDriver:
         """Return every usable GPU, by index. Raises DeviceError when NVML cannot even count them."""
         with self._errors("count the GPUs"):
             count = self._nvml.nvmlDeviceGetCount()
-        return tuple(gpu for index in range(count) for gpu in self._usable_gpus(index))
+        found = tuple(gpu for index in range(count) for gpu in self._usable_gpus(index))
+        self._known.update((gpu.uuid, gpu) for gpu in found)
+        return found
 
     def control_nodes(self) -> Sequence[DeviceNode]:
         """Return nvidiactl, nvidia-uvm and, where present, nvidia-uvm-tools.
@@ -116,11 +123,12 @@ class NvmlDriver:
         return read_topology(self._nvml, [board for board in found if board is not None])
 
     def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
-        """Call `on_event` for each error that NVML reports of the GPUs that are usable now, until ended.
+        """Call `on_event` for each error that NVML reports of the GPUs that are usable now or have been, until ended.
 
         Raises DeviceError when NVML cannot even count the GPUs.
         """
-        watch = HealthWatch(self._nvml, self.gpus(), on_event, self._pace)
+        self.gpus()
+        watch = HealthWatch(self._nvml, tuple(self._known.values()), on_event, self._pace)
         self._watches.add(watch)
 
         def end() -> None:
@@ -162,6 +170,9 @@ class NvmlDriver:
             named = f"GPU {index} ({gpu.uuid})"
             if not self._mig_instances:
                 self._say_once(f"{named} is left out: it is in MIG mode, and its instances are not asked for")
+                return ()
+            if int(str(self.version).partition(".")[0]) < OLDEST_WITH_MIG:
+                self._say_once(f"{named} is left out: MIG instances need driver {OLDEST_WITH_MIG}, not {self.version}")
                 return ()
             parts = tuple(sorted(instances(self._nvml, handle, gpu, self._capabilities)))
         except (self._nvml.NVMLError, DeviceError) as error:

@@ -73,7 +73,9 @@ class SimulatedDriver:
         )
 
     def usage(self, gpu: Gpu) -> GpuUsage:
-        """Return that the GPU is idle. Raises DeviceError when it is said to be lost."""
+        """Return that the GPU is idle. Raises DeviceError when it is said to be lost or is not here."""
+        if gpu not in self._gpus:
+            raise DeviceError(f"there is no GPU {gpu.uuid}")
         if self._faults.of(gpu).lost:
             raise DeviceError(f"GPU {gpu.uuid} is lost")
         return _IDLE
@@ -90,7 +92,7 @@ class SimulatedDriver:
 
     def retest(self, gpu: Gpu) -> str | None:
         """Return why the GPU is not fit: what the file of faults says of it now."""
-        return self._faults.of(gpu).why_not_fit()
+        return self._faults.of(gpu).why_not_fit() if gpu in self._gpus else "there is no such GPU"
 
 
 def _link(one: Gpu, other: Gpu) -> Link:

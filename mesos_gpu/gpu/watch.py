@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -59,9 +59,10 @@ class HealthWatch:
         self._lost: set[str] = set()
         self._unwatched: set[str] = set()
         self._doubts: set[str] = set()
-        self._ended = threading.Event()
+        self._ended, self._begun = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="nvml-health", daemon=True)
         self._thread.start()
+        self._begun.wait()  # NVML forgets what happens before it is asked.
 
     def end(self) -> None:
         """Listen no more; return when the thread has ended. May be called twice, but not by the listener."""
@@ -69,13 +70,21 @@ class HealthWatch:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        finally:
+            self._begun.set()
+
+    def _watch(self) -> None:
         while not self._ended.is_set():
             try:
                 with self._event_set() as (events, listening):
+                    self._begun.set()
                     self._listen(events, listening)
             except self._nvml.NVMLError as error:
                 if not self._find_lost() or code_of(error) not in _LOST:
                     self._doubt(_WAITING, f"NVML could not wait for events: {error}")
+                self._begun.set()
                 self._ended.wait(self._pace.pause_s)
 
     @contextmanager
@@ -97,7 +106,7 @@ class HealthWatch:
                 nvml.nvmlDeviceRegisterEvents(handle, types, events)
         except nvml.NVMLError as error:
             if code_of(error) in _LOST:
-                self._tell_lost(board, error)
+                self._tell_lost(affected(self._gpus, board), error)
                 return False
             if code_of(error) not in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
                 raise
@@ -149,25 +158,24 @@ class HealthWatch:
     def _find_lost(self) -> bool:
         """Look at every GPU and tell those that have been lost since the last look; return whether any is lost."""
         nvml = self._nvml
-        for board in self._boards:
+        for gpu in self._gpus:
             try:
-                nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByUUID(board))
+                nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByUUID(gpu.uuid))
             except nvml.NVMLError as error:
                 if code_of(error) in _LOST:
-                    self._tell_lost(board, error)
+                    self._tell_lost((gpu,), error)
                 elif code_of(error) != NOT_SUPPORTED:
-                    self._doubt(board, f"GPU {board} does not answer: {error}")
+                    self._doubt(gpu.uuid, f"GPU {gpu.uuid} does not answer: {error}")
             else:
-                self._lost.discard(board)
-                self._doubts.discard(board)
+                self._lost.discard(gpu.uuid)
+                self._doubts.discard(gpu.uuid)
         return bool(self._lost)
 
-    def _tell_lost(self, board: str, error: Exception) -> None:
-        if board in self._lost:
-            return
-        self._lost.add(board)
-        for gpu in affected(self._gpus, board):
-            self._tell(HealthEvent(gpu.uuid, None, f"NVML cannot reach it: {error}"))
+    def _tell_lost(self, gpus: Iterable[Gpu], error: Exception) -> None:
+        for gpu in gpus:
+            if gpu.uuid not in self._lost:
+                self._lost.add(gpu.uuid)
+                self._tell(HealthEvent(gpu.uuid, None, f"NVML cannot reach it: {error}"))
 
     def _doubt(self, cause: str, what: str) -> None:
         if cause not in self._doubts:

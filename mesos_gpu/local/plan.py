@@ -118,8 +118,12 @@ def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
 
 
 def marathon_spec(options: UpOptions) -> ServiceSpec:
-    """Return Marathon, in the role that DC/OS' documents expect."""
+    """Return Marathon, in the role that DC/OS' documents expect.
+
+    Its default keeps apps without GPUs off machines that have some free; where every machine has, they would wait.
+    """
     flags = (
+        "--gpu_scheduling_behavior=unrestricted",
         f"--http_address={LOOPBACK}",
         f"--hostname={LOOPBACK}",
         f"--mesos_role={MESOS_ROLE}",

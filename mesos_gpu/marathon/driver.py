@@ -20,7 +20,7 @@ import queue
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from time import monotonic
 from typing import Any
 
@@ -277,7 +277,14 @@ class PymesosLink:
             if driver is None:
                 raise Unavailable("there is no connection to a master")
             before = driver.sent
-            _send(driver, call)
+            try:
+                _send(driver, call)
+            except (ConnectionError, HTTPException):
+                # A connection that was closed for being idle costs pymesos one call. A launch may have arrived all
+                # the same, and twice would be an error; the scheduler asks the master what became of it.
+                if isinstance(call, Launch):
+                    raise
+                _send(driver, call)
             if driver.sent == before:
                 raise Unavailable("not connected to a master")
         except Exception as error:  # what http.client and sockets raise has no common base but this

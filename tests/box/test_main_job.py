@@ -104,6 +104,12 @@ def test_a_box_without_gpus_runs_what_asks_for_none(new_box: LiveBox) -> None:
     assert new_box.status()["agents"][0]["gpus"] == 0
 
 
+def test_an_app_without_gpus_runs_beside_free_gpus(box: LiveBox) -> None:
+    box.add({"id": "plain", "cmd": "ls /dev | grep -c '^nvidia[0-9]'; sleep 1000", "cpus": 0.1, "mem": 32})
+    box.until("it has looked for GPUs", lambda: box.log_of("plain").strip() == "0")
+    assert box.gpus_free() == 4
+
+
 def test_several_agents_have_gpus_of_their_own(new_box: LiveBox) -> None:
     new_box.up("--gpu_driver=simulated", "--simulated_gpus=1", "--agents=2")
     assert [agent["gpus"] for agent in new_box.status()["agents"]] == [1, 1]

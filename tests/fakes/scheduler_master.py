@@ -26,6 +26,8 @@ class SchedulerMaster:
         self.refuse_with: int | None = None
         """Answer every subscription with this status instead."""
         self.fail_calls_with: int | None = None
+        self.hang_up_on_next_call = False
+        """Close the connection instead of answering, as a server does that was idle for long."""
         self.calls: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.subscribed: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._ids = (f"{FIRST_ID}-{n:04}" for n in itertools.count())
@@ -73,6 +75,10 @@ class SchedulerMaster:
         call = await read_json(request)
         if call["type"] == "SUBSCRIBE":
             return await self._subscribe(request, call)
+        if self.hang_up_on_next_call and request.transport is not None:
+            self.hang_up_on_next_call = False
+            request.transport.close()
+            return web.Response()
         if self.fail_calls_with is not None:
             return web.Response(status=self.fail_calls_with, text="no")
         if request.headers.get("Mesos-Stream-Id") != self._stream_id:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-NOT_SUPPORTED, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, GPU_IS_LOST = 3, 9, 12, 15
+NOT_SUPPORTED, NOT_FOUND, DRIVER_NOT_LOADED, TIMEOUT, LIBRARY_NOT_FOUND, GPU_IS_LOST = 3, 6, 9, 10, 12, 15
 
 
 class FakeNvmlError(Exception):
@@ -26,8 +27,11 @@ class FakeGpu:
     memory: int = 143771 << 20
     bus_id: bytes = b"00000000:17:00.0"
     mig: Sequence[int] | None = (0, 0)
+    utilization: int = 0
+    recovery: int = 0
     errors: dict[str, int] = field(default_factory=dict)
-    """Error codes by what is asked: handle, minor, uuid, name, memory, pci, mig."""
+    """Error codes by what is asked: handle, minor, uuid, name, memory, pci, mig, rates, power, temperature, fields,
+    events."""
 
 
 class FakeNvml:
@@ -36,6 +40,8 @@ class FakeNvml:
     def __init__(self, gpus: Sequence[FakeGpu] = (), *, version: str = "550.54.15", init_error: int = 0) -> None:
         self.gpus, self.version, self.init_error = list(gpus), version, init_error
         self.opened = 0
+        self.xids: queue.Queue[tuple[int, int]] = queue.Queue()
+        """Put an index and an XID, and whoever listens is told."""
 
     def nvmlInit(self) -> None:
         if self.init_error:
@@ -64,7 +70,7 @@ class FakeNvml:
         return self._answers("name", handle).name
 
     def nvmlDeviceGetMemoryInfo(self, handle: FakeGpu) -> SimpleNamespace:
-        return SimpleNamespace(total=self._answers("memory", handle).memory)
+        return SimpleNamespace(total=self._answers("memory", handle).memory, used=0)
 
     def nvmlDeviceGetPciInfo(self, handle: FakeGpu) -> SimpleNamespace:
         return SimpleNamespace(busId=self._answers("pci", handle).bus_id)
@@ -74,6 +80,74 @@ class FakeNvml:
         if mode is None:
             raise FakeNvmlError(NOT_SUPPORTED)
         return mode
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> FakeGpu:
+        for gpu in self.gpus:
+            if gpu.uuid == uuid:
+                return self._answers("handle", gpu)
+        raise FakeNvmlError(NOT_FOUND)
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: FakeGpu) -> int:
+        return 0
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: FakeGpu, slot: int) -> FakeGpu:
+        raise FakeNvmlError(NOT_FOUND)
+
+    def nvmlDeviceGetGpuInstanceId(self, handle: FakeGpu) -> int:
+        raise FakeNvmlError(NOT_FOUND)
+
+    def nvmlDeviceGetComputeInstanceId(self, handle: FakeGpu) -> int:
+        raise FakeNvmlError(NOT_FOUND)
+
+    def nvmlDeviceGetUtilizationRates(self, handle: FakeGpu) -> SimpleNamespace:
+        return SimpleNamespace(gpu=self._answers("rates", handle).utilization, memory=0)
+
+    def nvmlDeviceGetPowerUsage(self, handle: FakeGpu) -> int:
+        self._answers("power", handle)
+        return 75_250
+
+    def nvmlDeviceGetTemperature(self, handle: FakeGpu, sensor: int) -> int:
+        self._answers("temperature", handle)
+        return 33
+
+    def nvmlDeviceGetFieldValues(self, handle: FakeGpu, fields: Sequence[int]) -> list[SimpleNamespace]:
+        self._answers("fields", handle)
+        return [SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=handle.recovery)) for _ in fields]
+
+    def nvmlDeviceGetTopologyCommonAncestor(self, one: FakeGpu, other: FakeGpu) -> int:
+        return 20
+
+    def nvmlDeviceGetNvLinkState(self, handle: FakeGpu, link: int) -> int:
+        raise FakeNvmlError(NOT_SUPPORTED)
+
+    def nvmlDeviceGetNvLinkRemoteDeviceType(self, handle: FakeGpu, link: int) -> int:
+        raise FakeNvmlError(NOT_SUPPORTED)
+
+    def nvmlDeviceGetNvLinkRemotePciInfo(self, handle: FakeGpu, link: int) -> SimpleNamespace:
+        raise FakeNvmlError(NOT_SUPPORTED)
+
+    def nvmlDeviceGetSupportedEventTypes(self, handle: FakeGpu) -> int:
+        self._answers("events", handle)
+        return 0xFB
+
+    def nvmlEventSetCreate(self) -> object:
+        return object()
+
+    def nvmlDeviceRegisterEvents(self, handle: FakeGpu, types: int, events: object) -> None:
+        self._answers("events", handle)
+
+    def nvmlEventSetWait_v2(self, events: object, timeout_ms: int) -> SimpleNamespace:
+        try:
+            gpu, xid = self.xids.get(timeout=timeout_ms / 1000)
+        except queue.Empty:
+            raise FakeNvmlError(TIMEOUT) from None
+        whole = 0xFFFFFFFF
+        return SimpleNamespace(
+            device=self.gpus[gpu], eventType=8, eventData=xid, gpuInstanceId=whole, computeInstanceId=whole
+        )
+
+    def nvmlEventSetFree(self, events: object) -> None:
+        pass
 
     def _answers(self, what: str, gpu: FakeGpu) -> FakeGpu:
         if what in gpu.errors:

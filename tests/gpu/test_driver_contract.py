@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from mesos_gpu.gpu.device import NVIDIA_MAJOR, GpuDriver
+from mesos_gpu.errors import DeviceError
+from mesos_gpu.gpu.device import NVIDIA_MAJOR, Gpu, GpuDriver, HealthEvent
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.gpu.numbers import read_character_majors
 from mesos_gpu.gpu.nvml import NvmlDriver
@@ -22,6 +25,8 @@ def nvml_driver(tmp_path: Path) -> GpuDriver:
     proc_devices.write_text(PROC_DEVICES)
     return NvmlDriver(FakeNvml(fake_gpus(4)), proc_devices=proc_devices, dev=tmp_path, load_uvm=lambda: None)
 
+
+STRANGER = Gpu(minor=99, index=99, uuid="GPU-of-another-machine", name="Stranger")
 
 MAKERS: dict[str, Callable[[Path], GpuDriver]] = {
     "nvml": nvml_driver,
@@ -72,6 +77,40 @@ def test_a_driver_has_nvidiactl_and_uvm(driver: GpuDriver) -> None:
 
 def test_no_gpu_is_in_mig_mode(driver: GpuDriver) -> None:
     assert not any(gpu.mig_enabled for gpu in driver.gpus())
+
+
+def test_usage_of_every_gpu_is_known_as_far_as_its_memory(driver: GpuDriver) -> None:
+    for gpu in driver.gpus():
+        usage = driver.usage(gpu)
+        assert usage.memory_total_mib == gpu.memory_mib
+        assert usage.memory_used_mib == 0
+
+
+def test_usage_of_a_gpu_that_is_not_here_is_an_error(driver: GpuDriver) -> None:
+    with pytest.raises(DeviceError, match="GPU-of-another-machine"):
+        driver.usage(STRANGER)
+
+
+def test_topology_has_every_pair_of_gpus_and_no_other(driver: GpuDriver) -> None:
+    uuids = [gpu.uuid for gpu in driver.gpus()]
+    topology = driver.topology()
+    assert set(topology.links) == {frozenset(pair) for pair in combinations(uuids, 2)}
+    assert driver.topology() == topology
+
+
+def test_gpus_are_fit_and_one_that_is_not_here_is_not(driver: GpuDriver) -> None:
+    assert [driver.retest(gpu) for gpu in driver.gpus()] == [None] * len(driver.gpus())
+    assert driver.retest(STRANGER) is not None
+
+
+def test_healthy_gpus_are_watched_in_silence_until_that_is_ended(driver: GpuDriver) -> None:
+    threads = threading.active_count()
+    events: list[HealthEvent] = []
+    end = driver.watch_health(events.append)
+    end()
+    end()
+    assert events == []
+    assert threading.active_count() == threads
 
 
 def test_simulated_uvm_takes_a_number_that_this_kernel_does_not_use() -> None:

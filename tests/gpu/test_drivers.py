@@ -43,3 +43,20 @@ def test_nvml_by_name_is_an_error_where_it_does_not_answer(monkeypatch: pytest.M
 def test_another_kind_is_refused_with_the_ones_there_are() -> None:
     with pytest.raises(BadFlag, match=r"auto, nvml, simulated, none, not 'cuda'"):
         open_driver("cuda")
+
+
+def test_another_mig_strategy_is_refused_with_the_ones_there_are() -> None:
+    with pytest.raises(BadFlag, match=r"mig_strategy: must be one of none, single, not 'mixed'"):
+        open_driver("none", mig_strategy="mixed")
+
+
+@pytest.mark.parametrize(("strategy", "reason"), [("none", "are not asked for"), ("single", "has no instances")])
+def test_mig_strategy_reaches_the_driver(
+    strategy: str, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpus = fake_gpus(1)
+    gpus[0].mig = (1, 1)
+    use(monkeypatch, FakeNvml(gpus))
+    for kind in ("nvml", "auto"):
+        assert list(open_driver(kind, mig_strategy=strategy).gpus()) == []
+    assert [reason in message for message in caplog.messages] == [True, True]

@@ -1,19 +1,12 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from mesos_gpu.errors import DeviceError
 from mesos_gpu.gpu.nvml import NvmlDriver, find_nvml
 from tests.gpu.fake_nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, LIBRARY_NOT_FOUND, NOT_SUPPORTED, FakeNvml, fake_gpus
-
-STUB = Path(__file__).parent / "nvml_stub.c"
 
 
 def test_gpu_carries_what_nvml_reports() -> None:
@@ -105,59 +98,3 @@ def test_nvml_that_answers_is_found() -> None:
     driver = find_nvml(FakeNvml(fake_gpus(2)))
     assert driver is not None
     assert len(driver.gpus()) == 2
-
-
-PROGRAM = """
-from pathlib import Path
-from mesos_gpu.gpu.nvml import NvmlDriver
-driver = NvmlDriver()
-print(driver.version)
-for gpu in driver.gpus():
-    print(gpu.index, gpu.minor, gpu.uuid, gpu.name, gpu.memory_mib, gpu.bus_id, gpu.mig_enabled, sep="|")
-driver.close()
-"""
-
-
-@pytest.fixture
-def run_with_stub(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
-    """Return a function that runs PROGRAM in a process whose libnvidia-ml.so.1 is the stub, told to answer so."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler to build a libnvidia-ml.so.1 with")
-    library = tmp_path / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, STUB], check=True)
-
-    def run(answers: str) -> subprocess.CompletedProcess[str]:
-        environment = {"LD_LIBRARY_PATH": str(tmp_path), "STUB_GPUS": answers, "PATH": "/usr/bin:/bin"}
-        return subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            cwd=Path(__file__).parents[2],
-        )
-
-    return run
-
-
-def test_binding_and_a_shared_library_agree(
-    run_with_stub: Callable[[str], subprocess.CompletedProcess[str]],
-) -> None:
-    # "minor:error:mig" for each GPU: the second is lost, the third is in MIG mode, the fourth knows no MIG.
-    done = run_with_stub("2:0:0 1:15:0 0:0:1 5:0:-1")
-    assert done.stdout.splitlines() == [
-        "550.54.15",
-        "0|2|GPU-stub-0|Stub GPU|81920|00000000:10:00.0|False",
-        "3|5|GPU-stub-3|Stub GPU|81920|00000000:13:00.0|None",
-    ]
-    assert "GPU 1 is left out: GPU is lost" in done.stderr
-    assert "GPU 2 (GPU-stub-2) is left out" in done.stderr
-
-
-def test_library_without_a_driver_behind_it_is_an_error_in_words(
-    run_with_stub: Callable[[str], subprocess.CompletedProcess[str]],
-) -> None:
-    done = run_with_stub("")
-    assert done.returncode != 0
-    assert "DeviceError: NVML could not start: Driver Not Loaded" in done.stderr

@@ -228,6 +228,39 @@ async def test_a_refused_call_comes_back_and_the_next_one_goes_through(real: Any
     assert (await master.next_call("KILL"))["kill"]["task_id"] == {"value": "u"}
 
 
+async def test_a_connection_that_was_closed_for_being_idle_costs_nothing(real: Any) -> None:
+    bench, master = await real()
+    bench.start()
+    await bench.next(Subscribed)
+    bench.link.call(Revive())
+    await master.next_call("REVIVE")
+    master.hang_up_on_next_call = True
+    bench.link.call(Kill("t"))
+    assert (await master.next_call("KILL"))["kill"]["task_id"] == {"value": "t"}
+
+
+async def test_a_launch_is_never_sent_twice(real: Any) -> None:
+    bench, master = await real()
+    bench.start()
+    await bench.next(Subscribed)
+    master.hang_up_on_next_call = True
+    launch = Launch("O1", [{"name": "x", "task_id": {"value": "t"}}], 5.0)
+    bench.link.call(launch)
+    assert (await bench.next(CallFailed)).call == launch
+    bench.link.call(Revive())
+    assert (await asyncio.wait_for(master.calls.get(), 10))["type"] == "REVIVE"
+
+
+async def test_a_master_that_falls_silent_is_left(real: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mesos_gpu.marathon.driver.HEARTBEAT_S", 0.02)
+    monkeypatch.setattr("mesos_gpu.marathon.driver.SILENCE_S", 0.2)
+    bench, _ = await real()
+    bench.start()
+    first = await bench.next(Subscribed)
+    await bench.next(Disconnected)
+    assert (await bench.next(Subscribed)).framework_id == first.framework_id
+
+
 async def test_errors_of_the_master_are_told(real: Any) -> None:
     bench, master = await real()
     bench.start()

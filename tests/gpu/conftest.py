@@ -1,0 +1,78 @@
+"""A libnvidia-ml.so.1 of our own, and programs that run on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STUB = Path(__file__).parent / "nvml_stub.c"
+ROOT = Path(__file__).parents[2]
+
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+
+PRELUDE = """
+import json, os, queue, sys
+from dataclasses import asdict
+from pathlib import Path
+from mesos_gpu.gpu.mig import Capabilities
+from mesos_gpu.gpu.nvml import NvmlDriver
+from mesos_gpu.gpu.watch import Pace
+
+def show(value):
+    print(json.dumps(value), flush=True)
+
+def change(**answers):
+    '''Change the machine while the program runs on it; two underscores stand for a dot of a key.'''
+    path = Path(os.environ["STUB_FILE"])
+    lines = "".join(f"{key.replace('__', '.')}={value}\\n" for key, value in answers.items())
+    aside = path.with_suffix(".new")
+    aside.write_text(lines + path.read_text())
+    aside.rename(path)
+"""
+
+
+@pytest.fixture(scope="session")
+def stub_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a libnvidia-ml.so.1 that answers from a file."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler to build a libnvidia-ml.so.1: apt-get install gcc libc6-dev")
+    folder = tmp_path_factory.mktemp("nvml")
+    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-o", folder / "libnvidia-ml.so.1", STUB], check=True)
+    return folder
+
+
+@pytest.fixture
+def program(stub_library: Path, tmp_path: Path) -> Program:
+    """Return a function that runs Python text in a process of its own, on a machine that answers as it is told."""
+
+    def run(text: str, answers: Mapping[str, Any] | None) -> subprocess.CompletedProcess[str]:
+        environment = {"LD_LIBRARY_PATH": str(stub_library), "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+        if answers is not None:
+            file = tmp_path / "answers"
+            file.write_text("".join(f"{key}={value}\n" for key, value in answers.items()))
+            environment["STUB_FILE"] = str(file)
+        return subprocess.run(
+            [sys.executable, "-c", PRELUDE + text],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+        )
+
+    return run
+
+
+def shown(done: subprocess.CompletedProcess[str]) -> list[Any]:
+    """Return what a program has shown. It must have ended well."""
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
