@@ -69,7 +69,7 @@ FLAGS: Sequence[Flag] = (
     Flag("docker_pull_timeout", "duration", 3600.0, "How long the pull of an image may take."),
     Flag("sandbox_directory", "text", "/mnt/mesos/sandbox", "Where tasks in images see their sandbox."),
     Flag(
-        "image_gc_max_size", "bytes", None, "Unused images go, oldest first, to keep the store below; default: never."
+        "image_gc_max_size", "bytes", None, "Unused images go, oldest first, until the store is below; default: never."
     ),
     Flag("image_gc_max_age", "duration", None, "Images unused for longer go; default: never."),
     Flag("image_gc_interval", "duration", 3600.0, "How often unused images are looked for."),

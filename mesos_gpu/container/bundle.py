@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 
 from mesos_gpu.container.config import ContainerConfig, Volume
@@ -156,11 +155,10 @@ def _in_image(config: ContainerConfig, plan: LaunchPlan, host: HostSetting, imag
         raise ValueError("an image for a container that asks for none, or on a host that has no init for images")
     init, *arguments = host.image_init
     injected = any(mount.destination == NVIDIA_VOLUME for mount in plan.mounts)
-    uuids = tuple(gpu.uuid for gpu in plan.gpus)
     return _Surroundings(
         image.path,
         (INIT_PATH, *arguments, *merge(config.image.command, image.config)),
-        image_environment(image.config, config.environment, gpu_uuids=uuids, injected=injected),
+        image_environment(image.config, config.environment, injected=injected),
         image.config.workdir or config.image.sandbox,
         config.image.sandbox,
         (
@@ -174,8 +172,8 @@ def _in_image(config: ContainerConfig, plan: LaunchPlan, host: HostSetting, imag
 
 
 def _volume(volume: Volume, config: ContainerConfig, sandbox: str) -> dict[str, Any]:
-    source, destination = PurePosixPath(volume.source), PurePosixPath(volume.destination)
-    return _bind(str(config.sandbox / source), str(sandbox / destination), volume.read_only)
+    to = volume.destination if volume.destination.startswith("/") else f"{sandbox}/{volume.destination}"
+    return _bind(str(config.sandbox / volume.source), to, volume.read_only)
 
 
 def environment(given: Mapping[str, str], plan: LaunchPlan) -> dict[str, str]:

@@ -81,7 +81,7 @@ class Releaser:
 
 
 def _remove_bundle(bundle: Path) -> None:
-    """Remove a bundle. An image's mount, which is seen in other mount namespaces only, ends with the folder it is at."""
+    """Remove a bundle. An image's mount is seen in other mount namespaces only, and ends with its folder."""
     with suppress(OSError):
         (bundle / "rootfs").rmdir()
     shutil.rmtree(bundle, ignore_errors=True)

@@ -9,7 +9,6 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.images.manifest import ImageConfig
 
 SHELL = "/bin/sh"
-VISIBLE_DEVICES, NO_DEVICES = "NVIDIA_VISIBLE_DEVICES", "void"
 DRIVER_CAPABILITIES, CAPABILITIES_GIVEN = "NVIDIA_DRIVER_CAPABILITIES", "compute,utility"
 
 
@@ -44,15 +43,13 @@ def merge(command: Command, image: ImageConfig) -> tuple[str, ...]:
     raise BadInput("neither the command nor the image (by ENTRYPOINT or CMD) says what to run")
 
 
-def image_environment(
-    image: ImageConfig, task: Mapping[str, str], *, gpu_uuids: tuple[str, ...], injected: bool
-) -> dict[str, str]:
-    """Return the variables of a container in an image: the image's, over them the task's, over all what GPUs it has.
+def image_environment(image: ImageConfig, task: Mapping[str, str], *, injected: bool) -> dict[str, str]:
+    """Return the variables of a container in an image: the image's, and over them the task's.
 
-    `injected`: the driver's files are in the container. Nothing that image or task say widens what it was given; that
-    is the kernel's device list, and these variables only tell programs of it.
+    `injected`: the driver's files are in the container. What image and task say of the driver's parts does not count:
+    the variable tells programs what there is, as NVIDIA_VISIBLE_DEVICES, which the isolator sets, tells of GPUs.
     """
-    variables = {**image.env, **task, VISIBLE_DEVICES: ",".join(gpu_uuids) or NO_DEVICES}
+    variables = {**image.env, **task}
     if injected:
         variables[DRIVER_CAPABILITIES] = CAPABILITIES_GIVEN
     else:
