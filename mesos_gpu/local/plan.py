@@ -46,7 +46,13 @@ class UpOptions:
             raise BadInput(f"two services would share a port: {', '.join(map(str, ports))}")
         if any(not 0 <= port <= 65535 for port in ports):
             raise BadInput(f"ports run from 0 to 65535: {', '.join(map(str, ports))}")
-        return replace(self, work_dir=self.work_dir.expanduser().absolute())
+        registry, config = self.docker_registry, self.docker_config
+        if not registry.startswith(("http://", "https://", "file:")):
+            registry = str(Path(registry).expanduser().absolute())
+        if config is not None and not config.lstrip().startswith("{"):
+            config = str(Path(config).expanduser().absolute())
+        work_dir = self.work_dir.expanduser().absolute()
+        return replace(self, work_dir=work_dir, docker_registry=registry, docker_config=config)
 
     def agent_ports(self) -> Sequence[int]:
         """Return one port per agent."""
