@@ -88,7 +88,7 @@ class Agent:
         self._inbox: deque[ev.Event] = deque()
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
-        self._left = False
+        self._left = self._closing = False
         self._saved: Document | None = None
 
     @property
@@ -160,12 +160,13 @@ class Agent:
 
     async def close(self) -> None:
         """Stop; tasks run on, but for those of frameworks that do not checkpoint, which nobody could find again."""
+        self._closing = True
         if self._timer is not None:
             self._timer.cancel()
         self._link.close()
-        await self._runner.stop()
         if self.gpus is not None:
             await self.gpus.close()
+        await self._runner.stop()
         for task in self.state.tasks():
             framework = self.state.frameworks[task.key.framework]
             if not framework.checkpoint and task.container_id is not None:
@@ -197,7 +198,7 @@ class Agent:
 
     def _advertise(self) -> None:
         """Have the master know how many GPUs may be offered; an agent says so by registering again."""
-        if self.gpus is None:
+        if self.gpus is None or self._closing or self._left or self.state.stopping is not None:
             return
         kept = Resources(unreserved_form(document) for document in self.resources_kept)
         resources = with_gpus(self._whole, self.gpus.advertised, kept).to_json()
@@ -230,6 +231,7 @@ class Agent:
             case KeepResources():
                 self.resources_kept = incoming.resources
                 self._checkpoints.save_resources(incoming.resources)
+                self._advertise()
             case ev.RunTask():
                 self.post(replace(incoming, tasks=tuple(t for t in incoming.tasks if self._is_ours(t))))
             case _:

@@ -118,11 +118,15 @@ class AgentGpus:
     @property
     def advertised(self) -> int:
         """Return how many GPUs may be offered: all but those that are withdrawn and held by nobody."""
+        if not self._health.withdrawn:
+            return len(self._health.gpus)
         held = {gpu.uuid for gpus in self._isolator.held.values() for gpu in gpus}
         return sum(1 for uuid in self._health.gpus if uuid in held or uuid not in self._health.withdrawn)
 
     def trouble(self, container_id: str) -> Trouble | None:
         """Return what is wrong with the GPUs of a container, None when nothing is."""
+        if not self._health.withdrawn:
+            return None
         held = sorted(self._isolator.held.get(container_id, ()))
         ill = [(gpu, self._health.ill[gpu.uuid]) for gpu in held if gpu.uuid in self._health.withdrawn]
         if not ill:

@@ -27,7 +27,7 @@ def choose(
     now_s: float,
 ) -> tuple[str, ...]:
     """Return the names of images to drop: those unused for longer than `max_age_s`, then the longest unused ones until
-    what is left takes at most `max_bytes`. Held images stay; so do those whose end would free nothing.
+    what is left takes at most `max_bytes`. Held images stay; so do those of layers that stay anyway.
 
     `sizes` is bytes by layer; `held_layers` stay whatever happens.
     """
@@ -44,10 +44,11 @@ def choose(
         if max_age_s is not None and now_s - image.used_at_s > max_age_s:
             drop(image)
     if max_bytes is not None:
+        pinned = {*held_layers}.union(*(image.layers for image in images if image.held))
         for image in free:
             total = sum(sizes.get(layer, 0) for layer, count in wanted.items() if count > 0)
             if total <= max_bytes:
                 break
-            if image.name not in dropped and any(wanted[layer] == 1 for layer in image.layers):
+            if image.name not in dropped and not image.layers <= pinned:
                 drop(image)
     return tuple(dropped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import itertools
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from mesos_gpu.errors import Conflict
+from mesos_gpu.errors import Conflict, ImageError
 from mesos_gpu.images.layers import Extracted
 from mesos_gpu.images.records import LayerRecord, write_record
 
@@ -29,13 +30,16 @@ class Folders:
         self._unpacking, self._trash = self.directory / "unpacking", self.directory / "trash"
         self._numbers = itertools.count()
         self._lock: int | None = None
+        self.boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
     def open(self) -> None:
         """Make the store ours, and remove what an earlier run left unfinished; downloads of the last day are kept.
 
-        Raises Conflict when another process has it, OSError.
+        Raises Conflict when another process has it, ImageError when it belongs to another user, OSError.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.directory.stat().st_uid != os.geteuid():
+            raise ImageError(f"{self.directory} belongs to another user; choose another --docker_store_dir")
         self.directory.chmod(0o700)
         lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -90,10 +94,19 @@ class Folders:
 
     def commit_layer(self, made: Path, diff_id: str, extracted: Extracted) -> LayerRecord:
         """Put a finished layer, unpacked to `made`/root, in its place."""
-        record = LayerRecord(diff_id=diff_id, bytes=extracted.bytes, entries=extracted.entries)
+        record = LayerRecord(diff_id=diff_id, bytes=extracted.bytes, entries=extracted.entries, boot_id=self.boot_id)
         write_record(made / "layer.json", record)
         made.rename(self._layers / _name(diff_id))
         return record
+
+    def sync(self) -> None:
+        """Make all that is there outlast a power failure; may take seconds. Raises OSError."""
+        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        finally:
+            os.close(descriptor)
 
     def discard_layer(self, diff_id: str) -> Path:
         """Take a layer out of its place at once; return the folder that is left to be removed."""

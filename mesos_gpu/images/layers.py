@@ -11,6 +11,7 @@ The tar is not trusted: nothing it says leads outside the folder. Sources: OCI i
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -278,7 +279,11 @@ def _dress(descriptor: int, member: tarfile.TarInfo) -> None:
     for key, value in member.pax_headers.items():
         name = key.removeprefix(ATTRIBUTE)
         if key.startswith(ATTRIBUTE) and (name == "security.capability" or _is_harmless(name)):
-            os.setxattr(descriptor, name, value.encode("utf-8", "surrogateescape"))
+            try:
+                os.setxattr(descriptor, name, value.encode("utf-8", "surrogateescape"))
+            except OSError as error:
+                if error.errno != errno.ENOTSUP:  # the store's filesystem has none: Docker goes on, too
+                    raise
     os.utime(descriptor, ns=_times(member))
 
 

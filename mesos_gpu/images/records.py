@@ -14,21 +14,26 @@ from mesos_gpu.images.manifest import ImageConfig
 
 
 class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that is whole. Times are Unix time; `used_at_s` is when it was last pulled, used or released."""
+    """An image that is whole. Times are Unix time; `used_at_s` is when it was last pulled, used or released.
+
+    `boot_id` names the boot in which it was pulled; empty once it is known to outlast a power failure.
+    """
 
     reference: str
     digest: str
     config: ImageConfig
     pulled_at_s: float
     used_at_s: float
+    boot_id: str
 
 
 class LayerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A layer that is whole."""
+    """A layer that is whole, at least until the boot `boot_id` ends."""
 
     diff_id: str
     bytes: int
     entries: int
+    boot_id: str
 
 
 class UseRecord(msgspec.Struct, frozen=True, kw_only=True):

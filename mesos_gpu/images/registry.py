@@ -160,6 +160,10 @@ class Registry:
     async def authorize(
         self, challenges: dict[str, dict[str, str]], base: str, host: str, reference: ImageReference
     ) -> str:
+        """Return the Authorization header that answers a registry's challenges.
+
+        `base` is the URL of the registry `host`. Raises ImageError: it cannot be had; asking again may help otherwise.
+        """
         credentials = self._config.at(host)
         bearer = challenges.get("bearer", {})
         if "realm" not in bearer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import time
@@ -26,6 +27,8 @@ from mesos_gpu.images.records import ImageRecord, Records, UseRecord
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.shared import Shared
 from mesos_gpu.images.sources import Source
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class ImageStore:
         self._pulls: Shared[tuple[str, bool], ImageRecord] = Shared()
         self._listeners: dict[tuple[str, bool], list[Tell]] = {}
         self._held: Counter[str] = Counter()  # images being pulled, by reference
+        self._settling: set[asyncio.Task[None]] = set()
         self._puller = Puller(
             source,
             self._folders,
@@ -107,25 +111,38 @@ class ImageStore:
     async def recover(self, live: Collection[str] = ()) -> None:
         """Take up what an earlier run left, and forget what containers used that are not in `live`.
 
-        Unfinished layers are removed; unfinished downloads are gone on with by the next pull. Raises Conflict when
-        another process has the store, ImageError when the disk refuses.
+        Unfinished layers are removed; unfinished downloads are gone on with by the next pull. After the machine went
+        down, what may not have reached the disk is removed too. Raises Conflict when another process has the store,
+        ImageError when the disk refuses.
         """
         with disk_errors(self._folders.directory / "images"):
             await asyncio.to_thread(self._folders.open)
-            self._sizes.update((layer.diff_id, layer.bytes) for layer in self._folders.layers())
+            boot_id = self._folders.boot_id
+            layers = {layer.diff_id: layer for layer in self._folders.layers()}
             for use in self._use_records.load():
                 if use.container_id in live:
                     self._uses[use.container_id] = use
                 else:
                     self._use_records.forget(use.container_id)
             for image in self._records.load():
-                if all(diff_id in self._sizes for diff_id in image.config.diff_ids):
+                if image.boot_id in ("", boot_id) and layers.keys() >= set(image.config.diff_ids):
                     self._images[image.reference] = image
                 else:
                     self._records.forget(image.reference)
+            sure = {diff_id for image in self._images.values() for diff_id in image.config.diff_ids}
+            for diff_id, layer in layers.items():
+                if diff_id in sure or layer.boot_id == boot_id:
+                    self._sizes[diff_id] = layer.bytes
+                else:
+                    await asyncio.to_thread(shutil.rmtree, self._folders.discard_layer(diff_id))
+            for image in self._images.values():
+                self._begin_settling(image)
 
     async def close(self) -> None:
         """End the processes and connections. Cancel pulls first."""
+        for task in tuple(self._settling):
+            task.cancel()
+        await asyncio.gather(*self._settling, return_exceptions=True)
         await self._puller.close()
         await self._source.close()
         self._folders.close()
@@ -258,12 +275,37 @@ class ImageStore:
         except asyncio.TimeoutError:
             raise ImageError(f"pulling {reference} took longer than {limit_s:g} s") from None
         now_s, name = time.time(), str(reference)
-        record = ImageRecord(reference=name, digest=digest, config=config, pulled_at_s=now_s, used_at_s=now_s)
+        record = ImageRecord(
+            reference=name,
+            digest=digest,
+            config=config,
+            pulled_at_s=now_s,
+            used_at_s=now_s,
+            boot_id=self._folders.boot_id,
+        )
         with disk_errors(self._folders.images / name):
             self._records.save(name, record)
         self._images[name] = record
+        self._begin_settling(record)
         tell(Progress(name, "done", len(config.diff_ids), len(config.diff_ids)))
         return record
+
+    def _begin_settling(self, record: ImageRecord) -> None:
+        if record.boot_id:
+            task = asyncio.create_task(self._settle(record))
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
+
+    async def _settle(self, pulled: ImageRecord) -> None:
+        """Note when an image is on the disk to stay. Containers need not wait for that: they end with the machine."""
+        try:
+            await asyncio.to_thread(self._folders.sync)
+            now = self._images.get(pulled.reference)
+            if now is not None and now.pulled_at_s == pulled.pulled_at_s:
+                self._images[pulled.reference] = now = msgspec.structs.replace(now, boot_id="")
+                self._records.save(pulled.reference, now)
+        except OSError as error:
+            log.warning("cannot make %s outlast a power failure: %s", pulled.reference, error.strerror)
 
     def _image(self, record: ImageRecord) -> Image:
         # overlayfs refuses a layer twice. What the topmost of equal layers holds hides the lower ones.

@@ -28,7 +28,7 @@ class TarStream:
         """Yield each member, with the stream at its data. Raises tarfile.TarError for anything but a good tar."""
         # TarFile.next() takes a damaged header for the end, and keeps every member in memory.
         archive = tarfile.TarFile(fileobj=cast("BinaryIO", self), mode="r", errors="surrogateescape")
-        member = archive.next()
+        member = cast("tarfile.TarInfo | None", archive.firstmember)  # type: ignore[attr-defined]
         while member is not None:
             archive.members.clear()  # type: ignore[attr-defined]
             following = archive.offset

@@ -14,6 +14,7 @@ import pytest
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import recover
 from mesos_gpu.agent.registration import Registration
@@ -81,6 +82,7 @@ async def start(tmp_path: Path, master: ScriptedMaster) -> AsyncIterator[Start]:
             port: int = 0,
             boot: str = BOOT,
             follow: bool = True,
+            gpus: AgentGpus | None = None,
             **info: Any,
         ) -> Running:
             checkpoints = Checkpoints(tmp_path)
@@ -102,6 +104,7 @@ async def start(tmp_path: Path, master: ScriptedMaster) -> AsyncIterator[Start]:
                 containers=fake,
                 checkpoints=checkpoints,
                 registration=Registration(0.05),
+                gpus=gpus,
             )
             await endpoint.start(OperatorApi(agent, {"port": "5051"}).make_app())
             running = Running(agent, endpoint, fake, checkpoints)
@@ -109,6 +112,7 @@ async def start(tmp_path: Path, master: ScriptedMaster) -> AsyncIterator[Start]:
             agent.locate("127.0.0.1")
             await agent.recover(recover(checkpoints, boot))
             checkpoints.save_boot_id(boot)
+            await agent.watch_gpus()
             if follow:
                 agent.follow(master.pid)
                 await agent.registered.wait()

@@ -217,3 +217,12 @@ async def test_a_container_that_nobody_knows_is_destroyed_and_its_gpus_are_free(
     assert await ward.agent.get("/containers") == []
     ward.agent.run("all", "true", gpus=4)
     await ward.agent.reaches("all", "TASK_FINISHED")
+
+
+async def test_gpus_that_are_given_together_are_the_best_connected(ward: Ward) -> None:
+    await ward.start()  # the simulated ones are in pairs with NVLink: 0 and 1, 2 and 3
+    look = "ls /dev | grep -E '^nvidia[0-9]+$' | tr '\\n' ' '; echo looked; exec sleep 600"
+    ward.agent.run("one", look, gpus=1)
+    assert await ward.agent.until_said("one", "looked") == "nvidia0 looked\n"
+    ward.agent.run("pair", look, gpus=2)
+    assert await ward.agent.until_said("pair", "looked") == "nvidia2 nvidia3 looked\n"

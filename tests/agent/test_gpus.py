@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,62 +13,17 @@ import pytest
 from mesos_gpu.agent import gpus as module
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
-from mesos_gpu.errors import DeviceError, NotFound, Unavailable
-from mesos_gpu.gpu.device import Gpu, GpuUsage, HealthEvent
+from mesos_gpu.errors import NotFound, Unavailable
+from mesos_gpu.gpu.device import HealthEvent
 from mesos_gpu.gpu.health import Condition
-from mesos_gpu.gpu.null import NullDriver
+from tests.fakes.gpus import GPUS, ScriptedDriver, ScriptedPool
 
-GPUS = tuple(Gpu(minor=n, index=n, uuid=f"GPU-{n}", name="Some GPU") for n in range(4))
 PATIENCE_S = 20.0
-
-
-class Driver(NullDriver):
-    def __init__(self) -> None:
-        self.tell: Callable[[HealthEvent], None] | None = None
-        self.unfit: dict[str, str] = {}
-        self.tested: list[str] = []
-        self.silent: set[str] = set()
-        self.readers: list[int] = []
-        self.answers = threading.Event()
-        self.answers.set()
-        self.watchable = True
-
-    def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
-        if not self.watchable:
-            raise DeviceError("too old")
-        self.tell = on_event
-        return lambda: None
-
-    def retest(self, gpu: Gpu) -> str | None:
-        self.tested.append(gpu.uuid)
-        return self.unfit.get(gpu.uuid)
-
-    def usage(self, gpu: Gpu) -> GpuUsage:
-        self.answers.wait()
-        self.readers.append(threading.get_ident())
-        if gpu.uuid in self.silent:
-            raise DeviceError("lost")
-        return GpuUsage(memory_used_mib=gpu.minor, utilization_percent=50)
-
-
-class Pool:
-    """Who holds what, as a test says."""
-
-    def __init__(self) -> None:
-        self.total = frozenset(GPUS)
-        self.held: Mapping[str, frozenset[Gpu]] = {}
-        self.withdrawn: set[str] = set()
-
-    def withdraw(self, uuids: Any) -> None:
-        self.withdrawn |= set(uuids)
-
-    def restore(self, uuids: Any) -> None:
-        self.withdrawn -= set(uuids)
 
 
 class Care:
     def __init__(self, path: Path) -> None:
-        self.driver, self.pool, self.path = Driver(), Pool(), path
+        self.driver, self.pool, self.path = ScriptedDriver(), ScriptedPool(), path
         self.changed = asyncio.Event()
         self.gpus: AgentGpus | None = None
 
@@ -155,7 +110,7 @@ async def test_when_the_driver_cannot_say_which_only_those_that_fail_a_test_go(c
 async def test_the_next_process_knows_and_an_operator_brings_it_back(care: Care) -> None:
     await care.start()
     await care.event("GPU-0", 48)
-    care.pool = Pool()
+    care.pool = ScriptedPool()
     gpus = await care.start()
     assert care.pool.withdrawn == {"GPU-0"}
     assert gpus.advertised == 3
@@ -164,18 +119,18 @@ async def test_the_next_process_knows_and_an_operator_brings_it_back(care: Care)
     gpus.clear("GPU-0")
     gpus.clear("GPU-0")
     assert care.pool.withdrawn == set()
-    care.pool = Pool()
+    care.pool = ScriptedPool()
     assert (await care.start()).advertised == 4
 
 
 async def test_a_gpu_that_vanished_while_it_was_ill_is_ill_when_it_is_there_again(care: Care) -> None:
     await care.start()
     await care.event("GPU-0", 79)
-    care.pool = Pool()
+    care.pool = ScriptedPool()
     care.pool.total = frozenset(GPUS[1:])
     await care.start()
     await care.event("GPU-1", 79)
-    care.pool = Pool()
+    care.pool = ScriptedPool()
     assert (await care.start()).advertised == 2
 
 

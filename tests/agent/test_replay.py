@@ -131,9 +131,13 @@ class World:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["launched", "kill", "end", "ack", "retry", "die"]), st.sampled_from([None, 0, 1, 2])),
+    st.tuples(
+        st.sampled_from(["launched", "kill", "ill", "too ill", "end", "ack", "retry", "die"]),
+        st.sampled_from([None, 0, 1, 2]),
+    ),
     max_size=30,
 )
+ILL = "GPU 0 is unhealthy"
 
 
 @settings(max_examples=300, deadline=None)
@@ -154,6 +158,8 @@ def test_killed_at_any_moment_no_status_is_lost_and_the_task_ends_once(
             done = world.act(ev.Vanished(key(), rebooted=False), dies_after=dies_after)
         elif what == "kill":
             done = world.act(ev.KillTask(key()), dies_after=dies_after)
+        elif what in ("ill", "too ill"):
+            done = world.act(ev.GpuIll(key(), ILL, kill=what == "too ill"), dies_after=dies_after)
         elif what == "end" and world.phase not in (None, Phase.OVER, Phase.LAUNCHING, Phase.CANCELLED):
             world.container = "ended"
             done = world.act(ev.Ended(key(), ev.Ending(exit_code=0)), dies_after=dies_after)
@@ -175,7 +181,12 @@ def test_killed_at_any_moment_no_status_is_lost_and_the_task_ends_once(
     assert logged[-1] is ends[0]
     assert world.closed
     assert world.state.task(key()) is None
-    if any(r["type"] == "KILL" for r in world.records):
+    assert sum(status.get("message") == ILL for status in logged if status is not ends[0]) <= 1
+    fates = {r["fate"] for r in world.records if r["type"] == "KILL"}
+    assert len(fates) <= 1
+    if fates == {"gpu_ill"}:
+        assert (ends[0]["state"], ends[0]["message"]) == ("TASK_FAILED", ILL)
+    elif fates:
         assert ends[0]["state"] == "TASK_KILLED" or world.container == "ended"
 
 

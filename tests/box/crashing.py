@@ -143,6 +143,12 @@ class Victim:
         self.port = 0
         self.process: asyncio.subprocess.Process | None = None
 
+    def faults(self, text: str) -> None:
+        """Say what is wrong with its simulated GPUs from now on: lines of `GPU XID`."""
+        written = self.folder / "faults.new"
+        written.write_text(text)
+        written.replace(self.folder / "faults")
+
     async def spawn(self) -> None:
         self.ready.unlink(missing_ok=True)
         command = [
@@ -150,7 +156,7 @@ class Victim:
             *(f"--port={self.port}", f"--work_dir={self.work_dir}", f"--runtime_dir={self.runtime_dir}"),
             *("--gpu_driver=simulated", f"--simulated_gpus={self._gpus}", "--resources=cpus:16;mem:8192;disk:1024"),
             *(f"--cgroups_root={self.cgroups_root}", "--registration_backoff_factor=10ms"),
-            f"--ready_file={self.ready}",
+            *(f"--ready_file={self.ready}", f"--simulated_gpu_faults={self.folder / 'faults'}"),
             *self._flags,
         ]
         with self.log.open("ab") as log:
@@ -207,12 +213,15 @@ class Victim:
         found = [f"cgroup {path}" for path in self.cgroups()]
         found += [f"GPU record {path.name}" for path in (self.runtime_dir / "gpus").glob("*.json")]
         found += [f"bundle {path}" for path in self.runtime_dir.rglob("config.json")]
-        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-        found += [f"mount {line}" for line in mounts if str(self.folder) in line]
         mark = os.fsencode(str(self.folder))
-        mine = {os.getpid(), *([] if agent_gone or self.process is None else [self.process.pid])}
-        processes = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-        found += [f"process {pid}: {_command(pid)!r}" for pid in processes if pid not in mine and mark in _command(pid)]
+        agent = None if agent_gone or self.process is None else self.process.pid
+        for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
+            # Mounts of ours are in the namespaces of the agent and of containers, so every process is asked.
+            found += [
+                f"mount of process {pid}: {line!r}" for line in _read(pid, "mountinfo").splitlines() if mark in line
+            ]
+            if pid not in (os.getpid(), agent) and mark in _read(pid, "cmdline"):
+                found.append(f"process {pid}: {_read(pid, 'cmdline')!r}")
         if agent_gone:
             for pattern in (self.cgroups_root, f"*/{self.cgroups_root}"):
                 found += [f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob(pattern)]
@@ -259,8 +268,8 @@ def _start_time(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
-def _command(pid: int) -> bytes:
+def _read(pid: int, what: str) -> bytes:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
+        return Path(f"/proc/{pid}/{what}").read_bytes()
     except OSError:
         return b""

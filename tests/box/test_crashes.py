@@ -15,7 +15,7 @@ import pytest
 
 from mesos_gpu.mesos.libprocess import Pid
 from tests.box.crashing import Framework, Story, Victim, double_held, figures
-from tests.master.live import live_master
+from tests.master.live import live_master, until
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
 
@@ -40,6 +40,16 @@ class Watch:
             if double_held(seen):
                 self.twice.append(f"look {self.looks}: {seen}")
             await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _fall_ill(victim: Victim, chance: random.Random) -> int:
+    """Have one of its GPUs fall ill now and then, or all be well; return how many fell ill."""
+    ill = chance.random() < 0.25
+    if ill:
+        victim.faults(f"{chance.randrange(GPUS)} {chance.choice([79, 94])}\n")
+    elif chance.random() < 0.5:
+        victim.faults("")
+    return int(ill)
 
 
 async def _moment_of_death(victim: Victim, framework: Framework, chance: random.Random) -> str:
@@ -72,8 +82,9 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
     say(f"\ncrash test: CRASH_SEED={seed}")
     chance, began_s = random.Random(seed), time.monotonic()
     kinds: Counter[str] = Counter()
+    ill, before_illness = 0, set[str]()
     async with live_master(tmp_path / "master") as master:
-        victim = Victim(tmp_path / "agent", master.url, GPUS)
+        victim = Victim(tmp_path / "agent", master.url, GPUS, "--gpu_retest_interval=100ms")
         framework, watch = Framework(master.url, random.Random(seed + 1)), Watch(victim)
         watching = asyncio.create_task(watch.run())
         try:
@@ -83,11 +94,17 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
             (agent,) = master.engine.state.agents.values()
             victim.port = Pid.parse(agent.pid).port
             while sum(kinds.values()) < KILLS:
+                if sum(kinds.values()) == KILLS // 2:
+                    before_illness = {story.task_id for story in framework.stories.values() if story.over}
+                if sum(kinds.values()) >= KILLS // 2:
+                    ill += _fall_ill(victim, chance)
                 kinds[await _moment_of_death(victim, framework, chance)] += 1
                 assert await victim.end(signal.SIGKILL) == -signal.SIGKILL, victim.last_words()
                 await victim.spawn()
             await victim.until_ready()
 
+            victim.faults("")
+            await until(lambda: agent.total.gpus == GPUS)
             # What still runs is let run on, and is seen to; what was to end by itself has to.
             framework.launches = False
             await framework.until(
@@ -98,6 +115,9 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
             seen = victim.gpus_seen()
             say(f"  {len(run_on)} tasks run on, in {len(seen)} containers with a GPU each")
             assert sorted(len(minors) for minors in seen.values()) == [1] * len(run_on)
+            left = victim.leftovers(agent_gone=False)
+            for what in ("cgroup", "GPU record", "bundle", "mount"):
+                assert any(line.startswith(what) for line in left) is bool(run_on), "what is looked for can be seen"
             for story in run_on:
                 await framework.kill(story)
             await framework.until("what ran on ends", lambda: all(s.over for s in framework.stories.values()))
@@ -119,7 +139,8 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
         f"  {sum(kinds.values())} kills ({', '.join(f'{n} {kind}' for kind, n in sorted(kinds.items()))})"
         f" in {time.monotonic() - began_s:.0f} s\n"
         f"  {len(stories)} tasks: {figures(stories)}\n"
-        f"  {statuses} statuses, {deliveries - statuses} of them delivered again\n"
+        f"  {statuses} statuses, {deliveries - statuses} of them delivered again; {ill} times a GPU fell ill, and "
+        f"{sum(map(_too_few, stories))} tasks found one too few\n"
         f"  {watch.looks} looks at up to {watch.most_containers} containers: {len(watch.twice)} double-held GPUs; "
         f"{len(left)} leftovers; {len(_lost(stories))} lost tasks"
     )
@@ -127,7 +148,7 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
     assert watch.most_containers == GPUS
     assert left == []
     assert _lost(stories) == []
-    assert _untrue(stories) == []
+    assert _untrue(stories, before_illness) == []
 
 
 def _lost(stories: list[Story]) -> list[str]:
@@ -142,13 +163,17 @@ def _lost(stories: list[Story]) -> list[str]:
     ]
 
 
-def _untrue(stories: list[Story]) -> list[str]:
+def _too_few(story: Story) -> bool:
+    return any("gpus but only" in end.get("message", "") for end in story.ends)
+
+
+def _untrue(stories: list[Story], before_illness: set[str]) -> list[str]:
     """Return the ends that are not what the task did: another exit status, or a kill that nobody asked for."""
     untrue = []
     for story in stories:
         (end, *_) = story.ends
-        if end["state"] == "TASK_DROPPED":
-            continue
+        if end["state"] == "TASK_DROPPED" or (_too_few(story) and story.task_id not in before_illness):
+            continue  # never launched: the agent was killed, or a GPU fell ill, while it was on its way
         expected = f"Command exited with status {story.exit_status}"
         right_state = "TASK_FINISHED" if story.exit_status == 0 else "TASK_FAILED"
         exited = story.exit_status is not None and end["state"] == right_state and end.get("message") == expected

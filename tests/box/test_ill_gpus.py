@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from mesos_gpu.master.service import RunningMaster
+from tests.box.conftest import LiveBox
 from tests.box.crashing import Victim
 from tests.master.build import check_books, framework_info, task_info
 from tests.master.live import Scheduler, live_master, soon, until
@@ -20,13 +21,8 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
 
 
 class Setup:
-    def __init__(self, master: RunningMaster, agent: Victim, scheduler: Scheduler, faults: Path) -> None:
-        self.master, self.agent, self.scheduler, self._faults = master, agent, scheduler, faults
-
-    def fault(self, text: str) -> None:
-        written = self._faults.with_name("faults.new")
-        written.write_text(text)
-        written.replace(self._faults)
+    def __init__(self, master: RunningMaster, agent: Victim, scheduler: Scheduler) -> None:
+        self.master, self.agent, self.scheduler = master, agent, scheduler
 
     @property
     def total(self) -> int:
@@ -64,14 +60,13 @@ def gpus_in(offer: dict[str, Any]) -> int:
 @pytest.fixture
 async def setup(tmp_path: Path) -> AsyncIterator[Setup]:
     async with live_master(tmp_path / "master") as master:
-        faults = tmp_path / "faults"
-        agent = Victim(tmp_path / "agent", master.url, 2, f"--simulated_gpu_faults={faults}")
+        agent = Victim(tmp_path / "agent", master.url, 2)
         scheduler = Scheduler(master.url)
         try:
             await agent.spawn()
             await agent.until_ready()
             await scheduler.subscribe(framework_info(failover_timeout=600.0))
-            yield Setup(master, agent, scheduler, faults)
+            yield Setup(master, agent, scheduler)
         finally:
             await agent.end(signal.SIGUSR1)
             check_books(master.engine.state)
@@ -81,7 +76,7 @@ async def setup(tmp_path: Path) -> AsyncIterator[Setup]:
 
 async def test_offers_of_a_gpu_that_falls_ill_are_taken_back(setup: Setup) -> None:
     offer = await setup.offer_with(2)
-    setup.fault("1 79\n")
+    setup.agent.faults("1 79\n")
     assert (await setup.scheduler.event("RESCIND"))["offer_id"] == offer["id"]
     await setup.offer_with(1)
     assert setup.total == 1
@@ -105,7 +100,7 @@ async def test_a_held_gpu_that_falls_ill_is_not_offered_when_its_task_has_ended(
                 return status
 
     await hear("TASK_RUNNING")
-    setup.fault("0 48\n")
+    setup.agent.faults("0 48\n")
     assert "is unhealthy" in (await hear("TASK_RUNNING", 2))["message"]
     assert setup.total == 2
     await setup.scheduler.call("KILL", {"task_id": {"value": "t"}, "agent_id": offer["agent_id"]})
@@ -117,3 +112,40 @@ async def test_a_held_gpu_that_falls_ill_is_not_offered_when_its_task_has_ended(
     assert known.free.gpus <= 1
     await setup.clear()
     await setup.offer_with(2)
+
+
+def test_an_app_whose_gpu_falls_ill_is_moved_to_another(new_box: LiveBox, tmp_path: Path) -> None:
+    faults = tmp_path / "faults"
+    new_box.env |= {"MESOS_SIMULATED_GPU_FAULTS": str(faults), "MESOS_GPU_UNHEALTHY_ACTION": "kill"}
+    new_box.up("--gpu_driver=simulated", "--simulated_gpus=2")
+    cmd = "ls /dev | grep -E '^nvidia[0-9]+$'; exec sleep 1000"
+    new_box.add({"id": "moves", "cmd": cmd, "cpus": 0.1, "mem": 32, "gpus": 1, "instances": 1})
+    (first,) = new_box.tasks("moves")
+    faults.write_text("0 79\n")
+    new_box.until(
+        "another task runs",
+        lambda: [t["state"] for t in new_box.tasks("moves") if t["id"] != first["id"]] == ["TASK_RUNNING"],
+    )
+    failure = new_box.marathon("/v2/apps/moves")["app"]["lastTaskFailure"]
+    assert failure["state"] == "TASK_FAILED"
+    assert "XID 79" in failure["message"]
+    new_box.until("it has the other GPU", lambda: new_box.log_of("moves") == "nvidia1\n")
+    assert new_box.status()["agents"][0]["gpus"] == 1
+
+
+def test_an_app_that_is_told_of_its_gpu_runs_on(new_box: LiveBox, tmp_path: Path) -> None:
+    faults = tmp_path / "faults"
+    new_box.env |= {"MESOS_SIMULATED_GPU_FAULTS": str(faults)}
+    new_box.up("--gpu_driver=simulated", "--simulated_gpus=1")
+    new_box.add({"id": "stays", "cmd": "exec sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1, "instances": 1})
+    before = new_box.tasks("stays")
+    faults.write_text("0 79\n")
+
+    def acknowledged() -> bool:
+        (log,) = (new_box.work_dir / "agent1").glob("meta/**/task.updates")
+        return log.read_text().count('"ACK"') == 3  # STARTING, RUNNING, and RUNNING with the message
+
+    new_box.until("Marathon has heard of it", acknowledged)
+    assert new_box.tasks("stays") == before
+    new_box.ok("app", "remove", "stays")
+    new_box.until("the GPU is offered no more", lambda: new_box.status()["agents"][0]["gpus"] == 0)

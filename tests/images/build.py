@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import platform
+import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +22,8 @@ from mesos_gpu.images.manifest import DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, O
 
 Compression = Literal["gzip", "zstd", "plain"]
 MACHINE = Platform.of_machine(platform.machine())
-BUSYBOX = Path("/bin/busybox")
-"""From Debian's busybox-static."""
+BUSYBOX = Path(shutil.which("busybox") or "/bin/busybox")
+"""A static one: Debian's busybox-static, Fedora's busybox."""
 
 COMMANDS = (
     "sh",

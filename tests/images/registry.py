@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -66,7 +67,7 @@ class RealRegistry:
             settings["auth"] = {"htpasswd": {"realm": "tests", "path": str(self.folder / "users")}}
         (self.folder / "config.yml").write_text(json.dumps(settings))  # JSON is YAML
         process = subprocess.Popen(
-            ["docker-registry", "serve", str(self.folder / "config.yml")],
+            [shutil.which("docker-registry") or "registry", "serve", str(self.folder / "config.yml")],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -6,7 +6,6 @@ import os
 import stat
 import struct
 import tarfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ def test_files_folders_and_links_arrive_with_owner_mode_and_time(tmp_path: Path)
     assert (home.st_uid, home.st_gid, stat.S_IMODE(home.st_mode), home.st_mtime) == (7, 8, 0o1777, 1000)
     assert (stat.S_IMODE(layer.stat().st_mode), layer.stat().st_mtime) == (0o751, 5)
     assert (layer / "home/same").stat().st_ino == a.st_ino
-    assert os.readlink(layer / "home/to-a") == "a"
+    assert (layer / "home/to-a").readlink() == Path("a")
     assert (layer / "implicit/parent/b").read_bytes() == b"two"
     assert stat.S_IMODE((layer / "implicit").stat().st_mode) == 0o755
     assert stat.S_ISFIFO((layer / "pipe").stat().st_mode)
@@ -204,10 +203,10 @@ def test_links_on_the_way_lead_where_a_chroot_leads(tmp_path: Path, first: Any, 
     ],
 )
 def test_hostile_members_refuse_the_layer(tmp_path: Path, members: list[Any], words: str) -> None:
-    before = os.stat("/etc/passwd")
+    before = Path("/etc/passwd").stat()
     with pytest.raises(ImageError, match=f"(?i){words}"):
         unpack_members(tmp_path, *members)
-    after = os.stat("/etc/passwd")
+    after = Path("/etc/passwd").stat()
     assert (after.st_nlink, after.st_size, after.st_mtime) == (before.st_nlink, before.st_size, before.st_mtime)
     assert {path.name for path in tmp_path.iterdir()} == {"blob", "deep"}
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["layer"]
@@ -215,7 +214,7 @@ def test_hostile_members_refuse_the_layer(tmp_path: Path, members: list[Any], wo
 
 def test_a_link_that_is_hard_linked_is_not_followed(tmp_path: Path) -> None:
     layer = unpack_members(tmp_path, link("s", "/etc/passwd"), hard_link("h", "s"))
-    assert os.readlink(layer / "h") == "/etc/passwd"
+    assert (layer / "h").readlink() == Path("/etc/passwd")
 
 
 @pytest.mark.parametrize(
@@ -287,7 +286,7 @@ def pax_bomb(size: int) -> bytes:
 def zeros(size: int, pack: str) -> bytes:
     if pack == "zstd":
         return zstandard.compress(b"\0" * size)
-    return zlib.compress(b"\0" * size, wbits=31)
+    return gzip.compress(b"\0" * size)
 
 
 @pytest.mark.parametrize("pack", ["gzip", "zstd"])
@@ -357,7 +356,7 @@ def test_names_in_any_encoding_arrive_as_they_are(tmp_path: Path) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:
         tar.addfile(tarfile.TarInfo(name))
-    assert os.listdir(bytes(unpack(tmp_path, out.getvalue()))) == [b"caf\xe9"]
+    assert [os.fsencode(path.name) for path in unpack(tmp_path, out.getvalue()).iterdir()] == [b"caf\xe9"]
 
 
 def test_a_layer_is_what_the_blob_helper_says() -> None:

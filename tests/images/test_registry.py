@@ -91,7 +91,7 @@ async def test_user_and_password_open_a_real_registry(tmp_path: Path) -> None:
         async with open_registry(real.url, config) as registry:
             assert (await registry.manifest(CUDA)).digest == IMAGE.digest
         async with open_registry(real.url) as registry:
-            with pytest.raises(ImageError, match="wants a user and password for .*--docker_config"):
+            with pytest.raises(ImageError, match=r"wants a user and password for .*--docker_config"):
                 await registry.manifest(CUDA)
         wrong = DockerConfig({real.host: Credentials(USER, "wrong")})
         async with open_registry(real.url, wrong) as registry:
@@ -281,7 +281,7 @@ async def test_a_refused_token_is_an_unknown_image(scripted: ScriptedRegistry) -
     scripted.before = [status(401, **challenge), None, status(401, **challenge)]
     scripted.token = "x"
     async with open_registry(scripted.url) as registry:
-        with pytest.raises(ImageError, match="unknown image: .* or needs other --docker_config"):
+        with pytest.raises(ImageError, match=r"unknown image: .* or needs other --docker_config"):
             await registry.manifest(CUDA)
 
 

@@ -1,0 +1,57 @@
+"""A driver and a pool of GPUs that say what a test tells them to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mesos_gpu.errors import DeviceError
+from mesos_gpu.gpu.device import Gpu, GpuUsage, HealthEvent
+from mesos_gpu.gpu.null import NullDriver
+
+GPUS = tuple(Gpu(minor=n, index=n, uuid=f"GPU-{n}", name="Some GPU") for n in range(4))
+
+
+class ScriptedDriver(NullDriver):
+    def __init__(self) -> None:
+        self.tell: Callable[[HealthEvent], None] | None = None
+        self.unfit: dict[str, str] = {}
+        self.tested: list[str] = []
+        self.silent: set[str] = set()
+        self.readers: list[int] = []
+        self.answers = threading.Event()
+        self.answers.set()
+        self.watchable = True
+
+    def watch_health(self, on_event: Callable[[HealthEvent], None]) -> Callable[[], None]:
+        if not self.watchable:
+            raise DeviceError("too old")
+        self.tell = on_event
+        return lambda: None
+
+    def retest(self, gpu: Gpu) -> str | None:
+        self.tested.append(gpu.uuid)
+        return self.unfit.get(gpu.uuid)
+
+    def usage(self, gpu: Gpu) -> GpuUsage:
+        self.answers.wait()
+        self.readers.append(threading.get_ident())
+        if gpu.uuid in self.silent:
+            raise DeviceError("lost")
+        return GpuUsage(memory_used_mib=gpu.minor, utilization_percent=50)
+
+
+class ScriptedPool:
+    """Who holds what, as a test says."""
+
+    def __init__(self) -> None:
+        self.total = frozenset(GPUS)
+        self.held: Mapping[str, frozenset[Gpu]] = {}
+        self.withdrawn: set[str] = set()
+
+    def withdraw(self, uuids: Any) -> None:
+        self.withdrawn |= set(uuids)
+
+    def restore(self, uuids: Any) -> None:
+        self.withdrawn -= set(uuids)
