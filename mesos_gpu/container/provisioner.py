@@ -61,7 +61,11 @@ class Provisioner:
             if progress is not None and step.phase != "done":
                 progress(str(step))
 
-        image = await self._images.pull(ask.name, tell, by=container_id, cached=ask.cached)
+        try:
+            image = await self._images.pull(ask.name, tell, by=container_id, cached=ask.cached)
+        except ImageError as error:
+            words = str(error)
+            raise ImageError(words if ask.name in words else f"{ask.name}: {words}") from error
         problem = unmet(image.config, self._driver)
         if problem is not None:
             raise ContainerError(f"{ask.name}: {problem}")

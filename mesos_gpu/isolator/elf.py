@@ -49,7 +49,7 @@ def read_library(path: Path) -> LibraryFacts | None:
     with data:
         try:
             return _read(data)
-        except (struct.error, IndexError, KeyError, UnicodeDecodeError):
+        except (struct.error, LookupError, ValueError, OverflowError):
             return None
 
 
@@ -85,11 +85,8 @@ def _dynamic(data: mmap.mmap, kind: int, order: str, segments: list[_Segment]) -
     strings = next((value for tag, value in entries if tag == _DT_STRTAB), None)
     if strings is None:
         return None, ()
-    start = next(
-        strings - segment.address + segment.offset
-        for segment in [*segments, _Segment(_PT_LOAD, 0, 0, len(data))]
-        if segment.kind == _PT_LOAD and segment.address <= strings < segment.address + segment.size
-    )
+    inside = (one for one in segments if one.kind == _PT_LOAD and one.address <= strings < one.address + one.size)
+    start = next((strings - one.address + one.offset for one in inside), strings)
     names = [(tag, _text(data, start + value)) for tag, value in entries if tag in (_DT_NEEDED, _DT_SONAME)]
     soname = next((name for tag, name in names if tag == _DT_SONAME), None)
     return soname, tuple(name for tag, name in names if tag == _DT_NEEDED)

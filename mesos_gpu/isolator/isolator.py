@@ -47,6 +47,7 @@ class NvidiaGpuIsolator:
         self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
         self._find_walls = walls
         self._walls: dict[str, LiveWalls] = {}
+        self._unsure: set[str] = set()  # containers whose walls may not be as the records say
 
     @property
     def total(self) -> frozenset[Gpu]:
@@ -96,6 +97,7 @@ class NvidiaGpuIsolator:
                 pool.take(container_id, ())
         self._pool = pool
         self._walls.clear()
+        self._unsure = set(pool.held)
         return frozenset(recorded) - frozenset(live)
 
     def prepare(
@@ -200,31 +202,42 @@ class NvidiaGpuIsolator:
         self._checkpoints.remove(container_id)
         self._pool.release(container_id)
         self._walls.pop(container_id, None)
+        self._unsure.discard(container_id)
 
     def _grow(self, container_id: str, holds: frozenset[Gpu], more: int) -> Change:
         given = self._pool.choose(more)
         change = self._change(holds, holds | given)
-        if not given:
-            return change
-        with ExitStack() as undo:
-            undo.callback(self._record, container_id, holds)
-            self._record(container_id, holds | given)
-            undo.pop_all()
-        self._pool.take(container_id, given)
+        if given:
+            with ExitStack() as undo:
+                undo.callback(self._record, container_id, holds)
+                self._record(container_id, holds | given)
+                undo.pop_all()
+            self._pool.take(container_id, given)
         walls = self._walls.get(container_id)
         if walls is not None:
             try:
-                walls.change(change.plan.nodes, opened=change.opened, closed=())
+                self._move(container_id, walls, change)
             except MesosGpuError:
                 self._take_back(container_id, walls, change)
                 raise
         return change
 
+    def _move(self, container_id: str, walls: LiveWalls, change: Change) -> None:
+        """Change the walls; all of them anew when an earlier change, or process, may not have ended well."""
+        opened, closed = change.opened, change.closed
+        if container_id in self._unsure:
+            opened = gpu_nodes(change.plan.gpus)
+            closed = tuple(node for node in gpu_nodes(sorted(self.total)) if node not in opened)
+        self._unsure.add(container_id)
+        walls.change(change.plan.nodes, opened=opened, closed=closed)
+        self._unsure.discard(container_id)
+
     def _take_back(self, container_id: str, walls: LiveWalls, change: Change) -> None:
         """Undo a growth whose walls were opened in part or not at all; if that fails too, the GPUs stay held."""
-        holds = self._holds(container_id) - frozenset(change.added)
+        held = self._holds(container_id)
+        holds = held - frozenset(change.added)
         try:
-            walls.change(self._nodes(holds), opened=(), closed=change.opened)
+            self._move(container_id, walls, self._change(held, holds))
             self._record(container_id, holds)
         except MesosGpuError as error:
             _log.error("container %s may open GPUs it was not given, and so holds them: %s", container_id, error)
@@ -236,13 +249,15 @@ class NvidiaGpuIsolator:
         leaving = self._idle(container_id, holds, count) if release is None else frozenset(release)
         change = self._change(holds, holds - leaving)
         if walls is not None:
-            walls.change(change.plan.nodes, opened=(), closed=change.closed)
+            self._move(container_id, walls, change)
             # Only now can nothing more be opened, so only now does looking at what is open tell something.
             in_use = walls.using(change.closed)
             if in_use:
-                walls.change(self._nodes(holds), opened=change.closed, closed=())
+                self._move(container_id, walls, self._change(holds - leaving, holds))
                 raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
+            self._unsure.add(container_id)
         self._record(container_id, holds - leaving)
+        self._unsure.discard(container_id)
         self._pool.give_back(container_id, leaving)
         return change
 

@@ -41,7 +41,7 @@ def test_a_command_and_an_image_are_merged_as_in_mesos(
     command: Command, image: str, expected: tuple[str, ...] | None
 ) -> None:
     if expected is ERROR:
-        with pytest.raises(BadInput, match="what to run|nothing to run"):
+        with pytest.raises(BadInput, match=r"what to run|nothing to run"):
             merge(command, IMAGES[image])
     else:
         assert merge(command, IMAGES[image]) == expected

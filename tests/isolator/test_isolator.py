@@ -5,15 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator, NvidiaVolume
-from mesos_gpu.isolator.checkpoints import HeldGpu
 
 DRIVER = SimulatedDriver(4)
 GPUS = DRIVER.gpus()
@@ -216,88 +213,3 @@ def test_two_records_of_one_gpu_are_an_error(tmp_path: Path) -> None:
     checkpoints.save("b", GPUS[:2])
     with pytest.raises(Unavailable, match=r"container b is on record with another's GPUs.*195\.0"):
         isolator(tmp_path).recover({"a", "b"})
-
-
-CONTAINERS = st.sampled_from(["a", "b", "c", "d", "e"])
-
-
-class AnyLife(RuleBasedStateMachine):
-    """Agents come and go at any moment; what containers hold is always what they were given, and never shared."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.disk = MemoryCheckpoints()
-        self.given: dict[str, tuple[Gpu, ...]] = {}
-        self.isolator = self.start()
-
-    def start(self) -> NvidiaGpuIsolator:
-        return NvidiaGpuIsolator(GPUS, DRIVER, None, self.disk)
-
-    @rule(container=CONTAINERS, gpus=st.integers(0, 5))
-    def prepare(self, container: str, gpus: int) -> None:
-        if container in self.given:
-            with pytest.raises(Conflict, match="already been prepared"):
-                self.isolator.prepare(container, gpus)
-        elif gpus > len(self.isolator.free):
-            with pytest.raises(NotEnoughGpus):
-                self.isolator.prepare(container, gpus)
-        else:
-            self.given[container] = self.isolator.prepare(container, gpus).gpus
-            assert len(self.given[container]) == gpus
-
-    @rule(container=CONTAINERS)
-    def cleanup(self, container: str) -> None:
-        self.isolator.cleanup(container)
-        self.given.pop(container, None)
-
-    @rule(dead=st.sets(CONTAINERS))
-    def agent_restarts_after_some_containers_died(self, dead: set[str]) -> None:
-        self.isolator = self.start()
-        live = self.given.keys() - dead
-        orphans = self.isolator.recover(live)
-        assert orphans == {container for container in self.given.keys() & dead if self.given[container]}
-        # One that died and held nothing has left no trace.
-        for container in self.given.keys() & dead - orphans:
-            del self.given[container]
-
-    @invariant()
-    def each_gpu_is_free_or_with_the_one_it_was_given_to(self) -> None:
-        assert {name: tuple(sorted(gpus)) for name, gpus in self.isolator.held.items()} == self.given
-        given = [gpu for gpus in self.given.values() for gpu in gpus]
-        assert len(set(given)) == len(given)
-        assert self.isolator.free == set(GPUS) - set(given)
-
-
-class MemoryCheckpoints(Checkpoints):
-    """Records that outlast an isolator, without a disk under them."""
-
-    def __init__(self) -> None:
-        super().__init__(Path("/nowhere"))
-        self._records: dict[str, frozenset[HeldGpu]] = {}
-
-    def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
-        self._records[container_id] = frozenset(HeldGpu.of(gpu) for gpu in gpus)
-
-    def remove(self, container_id: str) -> None:
-        self._records.pop(container_id, None)
-
-    def load(self) -> dict[str, frozenset[HeldGpu]]:
-        return dict(self._records)
-
-
-TestAnyLife = AnyLife.TestCase
-
-
-def test_withdrawn_gpus_stay_withdrawn_over_recovery_until_they_are_restored(tmp_path: Path) -> None:
-    isolator(tmp_path).prepare("a", 1)
-    isolation = isolator(tmp_path)
-    isolation.withdraw([GPUS[0].uuid, GPUS[1].uuid])
-    isolation.recover(["a"])
-    assert isolation.held == {"a": {GPUS[0]}}
-    assert isolation.prepare("b", 2).gpus == tuple(GPUS[2:4])
-    isolation.cleanup("a")
-    with pytest.raises(NotEnoughGpus):
-        isolation.prepare("c", 1)
-    isolation.restore([GPUS[0].uuid])
-    assert isolation.prepare("c", 1).gpus == (GPUS[0],)
-    assert isolation.withdrawn == {GPUS[1].uuid}

@@ -13,8 +13,10 @@ from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.gpu.simulated import SIMULATED_VERSION, SimulatedDriver
 from mesos_gpu.isolator.driver_tree import gpu_table
+from mesos_gpu.isolator.elf import read_library
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from mesos_gpu.isolator.volume import NvidiaVolume
+from tests.isolator.driver_machine import VERSION, usual_machine
 
 
 def create(directory: Path, count: int = 2) -> NvidiaVolume:
@@ -158,3 +160,127 @@ def test_filesystem_that_forbids_execution_without_root_is_an_error(
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC | os.ST_NOSUID))
     with pytest.raises(Unavailable, match="--runtime_dir on a filesystem mounted without noexec"):
         create(tmp_path)
+
+
+class RealDriver(NullDriver):
+    """An NVIDIA driver as far as its files go."""
+
+    kind = "nvml"
+
+    def __init__(self, version: str = VERSION) -> None:
+        self.version = version
+
+
+def create_real(directory: Path, root: Path, version: str = VERSION) -> NvidiaVolume:
+    volume = NvidiaVolume.create(directory, RealDriver(version), root=root)
+    assert volume is not None
+    return volume
+
+
+def test_volume_of_a_real_driver_has_its_programs_and_libraries(tmp_path: Path) -> None:
+    usual_machine(tmp_path / "host")
+    volume = create_real(tmp_path / "volumes", tmp_path / "host")
+    assert volume.host_path == tmp_path / "volumes" / f"nvidia_{VERSION}"
+    assert subprocess.check_output([volume.host_path / "bin" / "nvidia-smi"]) == b"nvidia-smi\n"
+    library = volume.host_path / "lib64" / "libcuda.so"
+    assert library.resolve() == volume.host_path / "lib64" / f"libcuda.so.{VERSION}"
+    assert read_library(library) is not None
+    assert (volume.host_path / "lib" / "libcuda.so.1").exists()
+
+
+def test_an_upgrade_of_the_driver_makes_a_new_volume_and_removes_the_unused_one(tmp_path: Path) -> None:
+    usual_machine(tmp_path / "host")
+    old = create_real(tmp_path / "volumes", tmp_path / "host")
+    usual_machine(tmp_path / "host", "560.1.2")
+    new = create_real(tmp_path / "volumes", tmp_path / "host", "560.1.2")
+    assert (new.host_path / "lib64" / "libcuda.so.560.1.2").exists()
+    assert not (new.host_path / "lib64" / f"libcuda.so.{VERSION}").exists(), "a rest of the old driver"
+    assert list((tmp_path / "volumes").iterdir()) == [new.host_path]
+    assert old.host_path != new.host_path
+
+
+def test_an_earlier_volume_stays_while_a_process_uses_it(tmp_path: Path) -> None:
+    usual_machine(tmp_path / "host")
+    old = create_real(tmp_path / "volumes", tmp_path / "host")
+    environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": f"{old.host_path}/lib64"}
+    with subprocess.Popen(["sleep", "60"], env=environment) as process:
+        try:
+            create_real(tmp_path / "volumes", tmp_path / "host", "560.1.2")
+            assert old.host_path.exists()
+        finally:
+            process.kill()
+    create_real(tmp_path / "volumes", tmp_path / "host", "560.1.2")
+    assert not old.host_path.exists()
+
+
+def test_a_file_that_the_driver_replaced_is_kept_for_those_who_use_it(tmp_path: Path) -> None:
+    machine = usual_machine(tmp_path / "host")
+    volume = create_real(tmp_path / "volumes", tmp_path / "host")
+    kept = (volume.host_path / "bin" / "nvidia-smi").stat()
+    original = machine.path("/usr/bin/nvidia-smi")
+    original.unlink()
+    assert (volume.host_path / "bin" / "nvidia-smi").stat().st_ino == kept.st_ino
+
+
+def test_a_missing_or_damaged_file_comes_back(tmp_path: Path) -> None:
+    usual_machine(tmp_path / "host")
+    volume = create_real(tmp_path / "volumes", tmp_path / "host")
+    whole = contents(volume)
+    library = volume.host_path / "lib64" / f"libcuda.so.{VERSION}"
+    library.unlink()
+    (volume.host_path / "lib64" / "libcuda.so").unlink()
+    damaged = volume.host_path / "lib64" / f"libnvidia-ml.so.{VERSION}"
+    damaged.unlink()
+    damaged.write_bytes(b"half")
+    create_real(tmp_path / "volumes", tmp_path / "host")
+    assert contents(volume).keys() == whole.keys()
+    assert read_library(library) is not None
+    assert read_library(damaged) is not None
+
+
+def test_a_build_that_died_is_begun_anew(tmp_path: Path) -> None:
+    usual_machine(tmp_path / "host")
+    half = tmp_path / "volumes" / f".nvidia_{VERSION}" / "lib64"
+    half.mkdir(parents=True)
+    (half / "libcuda.so.1").touch()
+    volume = create_real(tmp_path / "volumes", tmp_path / "host")
+    assert list((tmp_path / "volumes").iterdir()) == [volume.host_path]
+    assert (volume.host_path / "lib64" / "libcuda.so.1").is_symlink()
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual_machine(tmp_path / "host")
+    before = Path.symlink_to
+
+    def full(self: Path, target: str) -> None:
+        if "libnvidia-nvvm" in self.name:
+            raise OSError(28, "No space left on device")
+        before(self, target)
+
+    monkeypatch.setattr(Path, "symlink_to", full)
+    with pytest.raises(Unavailable, match="No space left on device"):
+        create_real(tmp_path / "volumes", tmp_path / "host")
+    assert list((tmp_path / "volumes").iterdir()) == []
+
+
+def test_files_are_copied_where_they_cannot_be_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Path, target: Path) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    machine = usual_machine(tmp_path / "host")
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    volume = create_real(tmp_path / "volumes", tmp_path / "host")
+    copied, original = volume.host_path / "bin" / "nvidia-smi", machine.path("/usr/bin/nvidia-smi")
+    assert copied.read_bytes() == original.read_bytes()
+    assert copied.stat().st_ino != original.stat().st_ino
+    assert copied.stat().st_mode & 0o777 == 0o755
+
+
+def test_without_image_the_real_drivers_volume_brings_its_libraries_too(tmp_path: Path) -> None:
+    usual_machine(tmp_path / "host")
+    volume = create_real(tmp_path / "volumes", tmp_path / "host")
+    assert not volume.is_nowhere_else
+    assert volume.plan(image=False).search_paths == {
+        "PATH": (f"{volume.host_path}/bin",),
+        "LD_LIBRARY_PATH": (f"{volume.host_path}/lib", f"{volume.host_path}/lib64"),
+    }
