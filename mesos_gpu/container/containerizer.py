@@ -342,6 +342,11 @@ class Containerizer:
         if container.init is None or container.ended.is_set():
             raise NotFound(f"container {container_id} does not run")
         self._isolator.isolate(container_id, container.init.pid)
+        # Now that its cgroup was looked up by this pid: was it still its own?
+        same = Process.open(container.init.pid, start_time=container.init.start_time)
+        if same is None:
+            raise NotFound(f"container {container_id} has ended")
+        same.close()
         change = self._isolator.update(container_id, gpus, release)
         container.record = msgspec.structs.replace(container.record, gpus=gpus)
         self._checkpoints.save(container.record)

@@ -213,3 +213,18 @@ def test_two_records_of_one_gpu_are_an_error(tmp_path: Path) -> None:
     checkpoints.save("b", GPUS[:2])
     with pytest.raises(Unavailable, match=r"container b is on record with another's GPUs.*195\.0"):
         isolator(tmp_path).recover({"a", "b"})
+
+
+def test_withdrawn_gpus_stay_withdrawn_over_recovery_until_they_are_restored(tmp_path: Path) -> None:
+    isolator(tmp_path).prepare("a", 1)
+    isolation = isolator(tmp_path)
+    isolation.withdraw([GPUS[0].uuid, GPUS[1].uuid])
+    isolation.recover(["a"])
+    assert isolation.held == {"a": {GPUS[0]}}
+    assert isolation.prepare("b", 2).gpus == tuple(GPUS[2:4])
+    isolation.cleanup("a")
+    with pytest.raises(NotEnoughGpus):
+        isolation.prepare("c", 1)
+    isolation.restore([GPUS[0].uuid])
+    assert isolation.prepare("c", 1).gpus == (GPUS[0],)
+    assert isolation.withdrawn == {GPUS[1].uuid}
