@@ -15,14 +15,16 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 
 from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
 from mesos_gpu.container.bundle import DEFAULT_PATH
+from mesos_gpu.container.isolation import NO_LABELS
 from mesos_gpu.container.namespace import MountNamespace
 from mesos_gpu.container.runtime import find_program
+from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
 
 WARM_UPS = 3
@@ -34,7 +36,14 @@ class NoIsolator:
     def recover(self, live: Collection[str]) -> frozenset[str]:
         return frozenset()
 
-    def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
+    def prepare(
+        self,
+        container_id: str,
+        gpus: int,
+        *,
+        image: ImageManifest | bool = False,
+        labels: Mapping[str, str] = NO_LABELS,
+    ) -> LaunchPlan:
         return LaunchPlan()
 
     def cleanup(self, container_id: str) -> None:

@@ -5,7 +5,8 @@
 The registry is Debian's docker-registry on 127.0.0.1; the images are busybox, half the bytes random and half text, in
 as many layers as said. The store is made anew for each run; its extraction processes are started within the time. The
 two take turns, so that a busy machine slows both. skopeo and umoci make one root filesystem; the store makes layer
-folders that every container shares.
+folders that every container shares. Then a container's start from the store, warm, beside a bare run: see
+image_start.py.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks import image_start
 from mesos_gpu.images.sources import open_source
 from mesos_gpu.images.store import ImageStore
 from tests.images.build import BuiltImage, Layer, base_layer, file, folder, tar_of
@@ -99,6 +101,10 @@ def compare(registry: RealRegistry, folder: Path, layers: int, mib: int, runs: i
     show("umoci unpack", unpacks[1:])
     show("skopeo copy + umoci unpack", tools)
     print(f"  ratio of medians: {statistics.median(ours[1:]) / statistics.median(tools):.2f}")
+    place = folder / "start"
+    place.mkdir()
+    image_start.show(*asyncio.run(image_start.start_ms(registry.url, name, place, 4 * runs)))
+    shutil.rmtree(place)
 
 
 def main() -> None:

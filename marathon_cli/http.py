@@ -5,13 +5,13 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
 
-from mesos_gpu.errors import BadInput, ProtocolError, Unavailable
+from mesos_gpu.errors import BadInput, ProtocolError, Refused, Unavailable
 
 CONNECT_S, READ_S = 5.0, 60.0
 
@@ -59,6 +59,24 @@ class HttpClient:
             raise self._silent(f"no answer within {READ_S:g} s") from None
         except requests.exceptions.SSLError as error:
             raise self._silent(f"its certificate was not accepted: {_root_reason(error)}") from None
+        except requests.RequestException as error:
+            raise self._silent(_root_reason(error)) from None
+
+    def lines(self, method: str, path: str, *, body: Any) -> Iterator[Any]:
+        """Yield the JSON objects of an answer that comes line by line. Raises Unavailable, Refused, ProtocolError."""
+        data = json.dumps(body, ensure_ascii=False).encode()
+        headers = {"Content-Type": "application/json"}
+        try:
+            with self._session.request(
+                method, self._base + path, data=data, headers=headers, timeout=(CONNECT_S, None), stream=True
+            ) as answer:
+                if not answer.ok:
+                    raise Refused(f"{self.url} refuses this: {answer.text.strip()}", status=answer.status_code)
+                for line in answer.iter_lines():
+                    if line:
+                        yield json.loads(line)
+        except ValueError:
+            raise ProtocolError(f"{self.url} does not answer as a {self.what} does") from None
         except requests.RequestException as error:
             raise self._silent(_root_reason(error)) from None
 

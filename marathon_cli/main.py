@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
-from marathon_cli.commands import app, box, task
+from marathon_cli.commands import app, box, image, task
 from marathon_cli.console import Console, target_options
 from mesos_gpu.errors import MesosGpuError
 
@@ -72,7 +72,7 @@ def cli(context: click.Context, debug: bool) -> None:
     context.ensure_object(Console)
 
 
-for command in (app.app, task.task, box.up, box.down, box.status):
+for command in (app.app, task.task, image.image, box.up, box.down, box.status):
     cli.add_command(command)
 
 

@@ -60,6 +60,10 @@ class Mesos:
         where = f"agent {agent_id}" if agent_id else "no agent"
         raise NotFound(f"{where} has{' no' if agent_id else ''} files of task {task_id}")
 
+    def agents(self) -> list[tuple[str, HttpClient]]:
+        """Return the name and client of each agent."""
+        return [(str(slave.get("hostname")), self._agent(str(slave.get("pid")))) for slave in self._slaves()]
+
     def close(self) -> None:
         """Close the connections."""
         for client in (self._master, *self._agents.values()):

@@ -37,6 +37,8 @@ class Wait:
     say: Callable[[str], None]
     now: Callable[[], float]
     sleep: Callable[[float], None]
+    show_pulls: Callable[[], None] | None = None
+    """Called when a task of the app may be waiting for its image."""
     _said: str = ""
     _failure: str = ""
 
@@ -68,6 +70,8 @@ class Wait:
         app = self._app()
         self._tell_failure(app)
         self._tell(progress(self.app_id, mine, app))
+        if self.show_pulls is not None and _may_pull(app):
+            self.show_pulls()
         return False
 
     def _app(self) -> Mapping[str, Any]:
@@ -121,6 +125,12 @@ class Wait:
         if running < wanted and app.get("deployments"):
             raise Conflict(f"another deployment has replaced {self.deployment_id} of {self.app_id}")
         self._tell(f"{self.app_id}: {running} of {wanted} running")
+
+
+def _may_pull(app: Mapping[str, Any]) -> bool:
+    image = ((app.get("container") or {}).get("docker") or {}).get("image")
+    states = {task.get("state", "TASK_STAGING") for task in app.get("tasks") or []}
+    return bool(image) and not states.isdisjoint(("TASK_STAGING", "TASK_STARTING"))
 
 
 def progress(app_id: str, deployment: Mapping[str, Any], app: Mapping[str, Any]) -> str:

@@ -138,10 +138,15 @@ def _id(text: str) -> str:
 
 
 def _wait(marathon: Marathon, app_id: str, deployment_id: str, timeout_s: float, *, removing: bool = False) -> None:
+    from marathon_cli.pulls import PullWatch
     from marathon_cli.wait import Wait
 
-    wait = Wait(marathon, app_id, deployment_id, say, time.monotonic, time.sleep)
-    wait.until_done(timeout_s, removing=removing)
+    pulls = PullWatch(marathon)
+    wait = Wait(marathon, app_id, deployment_id, say, time.monotonic, time.sleep, show_pulls=pulls.look)
+    try:
+        wait.until_done(timeout_s, removing=removing)
+    finally:
+        pulls.close()
 
 
 def _rules(info: Mapping[str, Any]) -> AppRules:

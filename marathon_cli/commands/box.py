@@ -36,13 +36,21 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
 @_port("master_port", 5050, "the master")
 @_port("agent_port", 5051, "the first agent; the others take the next ones")
 @_port("marathon_port", 8080, "Marathon")
+@_option(
+    "docker_registry",
+    metavar="URL",
+    help="Where images come from: a registry's URL, /FOLDER of `docker save` archives, or file:/FOLDER of OCI layouts; "
+    "default: Docker Hub.",
+)
+@_option("docker_config", metavar="PATH", help="Credentials for registries: Docker's config.json, or its path.")
 @click.option("--detach", "-d", is_flag=True, help="Return when the box is ready, and let it run.")
 @pass_console
 def up(console: Console, /, **options: Any) -> int:
     """Start a box: master, agents and Marathon on this machine. Ctrl-C stops it."""
     from mesos_gpu import local
 
-    return local.up(local.UpOptions(work_dir=console.box_dir(), **options))
+    given = {name: value for name, value in options.items() if value is not None}
+    return local.up(local.UpOptions(work_dir=console.box_dir(), **given))
 
 
 @click.command()

@@ -20,14 +20,36 @@ LAUNCH_PATIENCE_S = 5.0
 """How long a stop waits for launches that are under way; one cut off would fail a task for nothing."""
 
 
+PULL_WORD_EVERY_S = 3.0
+"""How often a task's owner hears at most how far the pull of its image is."""
+
+
+class PullReport:
+    """Passes on what a pull says of itself, but not all of it."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._next_s = 0.0
+
+    def __call__(self, text: str) -> None:
+        """Take word of how far the pull is."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._next_s:
+            self._next_s = now_s + PULL_WORD_EVERY_S
+            self._say(text)
+
+
 class Containers(Protocol):
     """What the agent asks of a containerizer; `mesos_gpu.container.Containerizer` is the real one."""
 
     async def recover(self, live: Collection[str]) -> None:
         """Re-attach to `live`, destroy every other container of ours."""
 
-    async def launch(self, config: ContainerConfig) -> int:
-        """Start a container and return the pid of its init; after an error nothing of it is left."""
+    async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
+        """Start a container and return the pid of its init; after an error nothing of it is left.
+
+        `progress` is told how far a pull of its image is.
+        """
 
     async def wait(self, container_id: str) -> Termination:
         """Return how it ended, once what it held is free. Raises NotFound."""
@@ -117,10 +139,12 @@ class Runner:
             mem_bytes=spec.mem_bytes,
             gpus=spec.gpus,
             image=spec.image,
+            volumes=spec.volumes,
+            labels=spec.labels,
         )
         try:
             make_sandbox(config.sandbox, spec.user)
-            pid = await self._containers.launch(config)
+            pid = await self._containers.launch(config, PullReport(lambda text: self._post(ev.Pulling(key, text))))
         except MesosGpuError as error:
             self._post(ev.LaunchFailed(key, str(error)))
             return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mesos_gpu.agent.updates import Forward, TaskKey
+from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.mesos.resource import Document
 
 
@@ -20,7 +21,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this agent is: its id (once registered), its libprocess pid, and where others reach it."""
+    """Who this agent is: its id (once registered), its libprocess pid, and where others reach it.
+
+    `sandbox_directory` is where tasks in images see their sandbox.
+    """
 
     agent_id: str
     pid: str
@@ -28,6 +32,7 @@ class Identity:
     port: int
     work_dir: str
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    sandbox_directory: str = "/mnt/mesos/sandbox"
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------
@@ -110,6 +115,14 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
+class Pulling:
+    """The image of a task that is being launched is being pulled; `message` says how far."""
+
+    key: TaskKey
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchFailed:
     """A container could not be launched, and nothing of it is left."""
 
@@ -178,6 +191,7 @@ Event: TypeAlias = (
     | Acknowledged
     | Reconcile
     | Launched
+    | Pulling
     | LaunchFailed
     | Ended
     | Vanished
@@ -229,7 +243,9 @@ class LaunchSpec:
     cpus_milli: int = 0
     mem_bytes: int = 0
     gpus: int = 0
-    image: str | None = None
+    image: ImageAsk | None = None
+    volumes: tuple[Volume, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

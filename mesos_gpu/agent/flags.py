@@ -15,8 +15,10 @@ DEFAULT_ISOLATION = (
     "cgroups/devices",
     "filesystem/linux",
     "namespaces/pid",
+    "docker/runtime",
     "gpu/nvidia",
 )
+IMAGE_PROVIDERS = ("docker",)
 POLICIES = ("equal", "additive")
 GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
@@ -55,6 +57,22 @@ FLAGS: Sequence[Flag] = (
         None,
         "How often withdrawn GPUs that are free are tested; default: never.",
     ),
+    Flag("image_providers", "list", (), "Kinds of images that tasks may run in: docker, or none."),
+    Flag(
+        "docker_registry",
+        "text",
+        "https://registry-1.docker.io",
+        "Where images come from: a registry's URL, /FOLDER of `docker save` archives, or file:/FOLDER of OCI layouts.",
+    ),
+    Flag("docker_config", "text", None, "Credentials for registries: Docker's config.json, or the path of one."),
+    Flag("docker_store_dir", "path", None, "Folder for images, this agent's alone; default: WORK_DIR/store/docker."),
+    Flag("docker_pull_timeout", "duration", 3600.0, "How long the pull of an image may take."),
+    Flag("sandbox_directory", "text", "/mnt/mesos/sandbox", "Where tasks in images see their sandbox."),
+    Flag(
+        "image_gc_max_size", "bytes", None, "Unused images go, oldest first, until the store is below; default: never."
+    ),
+    Flag("image_gc_max_age", "duration", None, "Images unused for longer go; default: never."),
+    Flag("image_gc_interval", "duration", 3600.0, "How often unused images are looked for."),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
     Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),
     Flag("registration_backoff_factor", "duration", 1.0, "Scale of the waits between tries to register."),
@@ -72,6 +90,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
     _check_isolation(flags["isolation"])
     _check_gpu_care(flags)
+    _check_images(flags)
     for name in ("ip", "advertise_ip"):
         if flags[name] is not None:
             _check_address(name, flags[name])
@@ -90,6 +109,19 @@ def _check_gpu_care(flags: Mapping[str, Any]) -> None:
     interval_s = flags["gpu_retest_interval"]
     if interval_s is not None and interval_s <= 0:
         raise BadFlag("gpu_retest_interval", "must be longer than nothing; leave it out for never")
+
+
+def _check_images(flags: Mapping[str, Any]) -> None:
+    strange = [name for name in flags["image_providers"] if name not in IMAGE_PROVIDERS]
+    if strange:
+        raise BadFlag("image_providers", f"{', '.join(strange)} is not supported: only docker")
+    if flags["image_providers"] and "docker/runtime" not in flags["isolation"]:
+        raise BadFlag("isolation", "--image_providers=docker needs 'docker/runtime' in it")
+    if not flags["sandbox_directory"].startswith("/") or ".." in flags["sandbox_directory"].split("/"):
+        raise BadFlag("sandbox_directory", "must be an absolute path without '..'")
+    for name in ("docker_pull_timeout", "image_gc_interval"):
+        if flags[name] <= 0:
+            raise BadFlag(name, "must be longer than nothing")
 
 
 def flags_as_text(flags: Mapping[str, Any]) -> dict[str, str]:

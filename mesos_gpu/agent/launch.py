@@ -10,6 +10,8 @@ from typing import Any
 
 from mesos_gpu.agent.events import Identity, LaunchSpec
 from mesos_gpu.agent.paths import sandbox_path
+from mesos_gpu.container.config import ImageAsk, Volume
+from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -42,7 +44,7 @@ def refusal(task: Mapping[str, Any]) -> str | None:
     if command.get("uris"):
         values = ", ".join(str(uri.get("value")) for uri in command["uris"])
         return f"Fetching URIs is not supported yet, and the command asks for {values}"
-    if not command.get("value"):
+    if not command.get("value") and (command.get("shell", True) or image_of(task) is None):
         return "The command has no value, so there is nothing to run"
     for field, what in (("health_check", "Health checks"), ("check", "Checks"), ("limits", "Resource limits")):
         if task.get(field):
@@ -63,18 +65,30 @@ def launch_spec(
     sandbox = sandbox_path(
         identity.work_dir, identity.agent_id, framework["id"]["value"], task["task_id"]["value"], container_id
     )
-    image = _image(task.get("container") or {})
+    image = _image(identity, task)
+    inside = sandbox if image is None else image.sandbox
+    environment = _environment(identity, framework, task, sandbox, inside)
+    if image is not None:
+        del environment["PATH"]  # the host's, which is not the image's
     return LaunchSpec(
         container_id=container_id,
         sandbox=sandbox,
-        argv=_argv(command),
-        environment={**_environment(identity, framework, task, sandbox), **_own_environment(command)},
+        argv=_argv(command) if image is None else (),
+        environment={**environment, **_own_environment(command)},
         user=command.get("user") or framework.get("user") or None,
         cpus_milli=resources.milli("cpus") + OVERHEAD_CPUS_MILLI,
         mem_bytes=resources.milli("mem") * MIB // 1000 + OVERHEAD_MEM_MIB * MIB,
         gpus=resources.gpus,
         image=image,
+        volumes=tuple(map(_volume, (task.get("container") or {}).get("volumes", ()))),
+        labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
     )
+
+
+def image_of(task: Mapping[str, Any]) -> str | None:
+    """Return the name of the image that a task runs in, None for the host's files."""
+    image = ((task.get("container") or {}).get("mesos") or {}).get("image")
+    return None if image is None else str((image.get("docker") or {}).get("name", ""))
 
 
 def executor_resources(task: Mapping[str, Any]) -> list[Document]:
@@ -132,7 +146,7 @@ def _argv(command: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _environment(
-    identity: Identity, framework: Mapping[str, Any], task: Mapping[str, Any], sandbox: str
+    identity: Identity, framework: Mapping[str, Any], task: Mapping[str, Any], sandbox: str, inside: str
 ) -> dict[str, str]:
     checkpoint = bool(framework.get("checkpoint"))
     own_grace_s = grace_s(task.get("kill_policy"))
@@ -147,7 +161,7 @@ def _environment(
         "MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD": format_duration(shutdown_s),
         "MESOS_FRAMEWORK_ID": framework["id"]["value"],
         "MESOS_HTTP_COMMAND_EXECUTOR": "0",
-        "MESOS_SANDBOX": sandbox,
+        "MESOS_SANDBOX": inside,
         "MESOS_SLAVE_ID": identity.agent_id,
         "MESOS_SLAVE_PID": identity.pid,
         "PATH": identity.path,
@@ -173,7 +187,6 @@ def _container_refusal(container: Mapping[str, Any]) -> str | None:
     if container.get("type", "MESOS") != "MESOS":
         return _NO_DOCKER
     for field, what in (
-        ("volumes", "Volumes"),
         ("linux_info", "Linux settings of a container"),
         ("rlimit_info", "Resource limits of a container (rlimits)"),
         ("tty_info", "Terminals"),
@@ -186,9 +199,54 @@ def _container_refusal(container: Mapping[str, Any]) -> str | None:
     image = (container.get("mesos") or {}).get("image")
     if image is not None and image.get("type") != "DOCKER":
         return f"Images of type {image.get('type')} are not supported: only DOCKER"
+    if image is not None and not (image.get("docker") or {}).get("name"):
+        return "The image has no name"
+    if image is not None and (image["docker"].get("credential") or image["docker"].get("config")):
+        return "Credentials of a task for its image are not supported yet: the agent's --docker_config has them"
+    return next(filter(None, map(_volume_refusal, container.get("volumes", ()))), None)
+
+
+def _volume_refusal(volume: Mapping[str, Any]) -> str | None:
+    where = f"The volume at {volume.get('container_path')}"
+    source = volume.get("source") or {}
+    if "image" in volume:
+        return f"{where}: volumes of images are not supported yet"
+    kind = source.get("type", "HOST_PATH" if "host_path" in source else "SANDBOX_PATH")
+    if source and kind not in ("HOST_PATH", "SANDBOX_PATH"):
+        return f"{where}: volumes of type {kind} are not supported yet: only HOST_PATH and SANDBOX_PATH"
+    if (source.get("sandbox_path") or {}).get("type", "SELF") != "SELF":
+        return f"{where}: a parent's sandbox is only there in task groups, which are not supported yet"
+    if not volume.get("container_path") or not _source_path(volume):
+        return f"{where}: both paths, of the host and of the container, are needed"
     return None
 
 
-def _image(container: Mapping[str, Any]) -> str | None:
-    image = (container.get("mesos") or {}).get("image")
-    return None if image is None else str(image["docker"]["name"])
+def _source_path(volume: Mapping[str, Any]) -> str:
+    source = volume.get("source") or {}
+    path = (source.get("host_path") or source.get("sandbox_path") or {}).get("path")
+    return str(volume.get("host_path") or path or "")
+
+
+def _volume(volume: Mapping[str, Any]) -> Volume:
+    return Volume(_source_path(volume), str(volume["container_path"]), volume.get("mode", "RW") == "RO")
+
+
+def _labels(task: Mapping[str, Any]) -> list[Document]:
+    return list((task.get("labels") or {}).get("labels", []))
+
+
+def _image(identity: Identity, task: Mapping[str, Any]) -> ImageAsk | None:
+    name, command = image_of(task), task["command"]
+    if name is None:
+        return None
+    image = task["container"]["mesos"]["image"]
+    arguments = tuple(map(str, command.get("arguments", ())))
+    asked = Command(command.get("shell", True), command.get("value"), arguments)
+    return ImageAsk(
+        name,
+        asked,
+        sandbox=identity.sandbox_directory,
+        cached=image.get("cached", True),
+        # A framework's user is whoever started the framework; a command's was chosen for this task.
+        user_wins="user" in command,
+    )

@@ -13,6 +13,8 @@ from aiohttp import web
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.files import SandboxFiles, as_text
 from mesos_gpu.agent.gpu_api import GpuApi
+from mesos_gpu.agent.image_api import ImageApi
+from mesos_gpu.agent.images import AgentImages
 from mesos_gpu.agent.master_link import CAPABILITIES, MESOS_VERSION, PROCESS_ID
 from mesos_gpu.agent.metrics import agent_metrics
 from mesos_gpu.agent.paths import latest_path, virtual_latest_path
@@ -45,10 +47,11 @@ BUILD: Mapping[str, object] = {
 class OperatorApi:
     """Reads an agent's state; changes nothing. `flags` are shown as they were given, as text."""
 
-    def __init__(self, agent: Agent, flags: Mapping[str, str]) -> None:
+    def __init__(self, agent: Agent, flags: Mapping[str, str], images: AgentImages | None = None) -> None:
         self._agent, self._flags = agent, flags
         self._files = SandboxFiles(self._sandbox_of)
         self._gpus = GpuApi(agent)
+        self._images = ImageApi(images)
 
     def make_app(self) -> web.Application:
         """Return the application with every route."""
@@ -72,6 +75,7 @@ class OperatorApi:
             app.router.add_get(path, handler)
             app.router.add_get(f"/{PROCESS_ID}{path}", handler)
         self._gpus.add_to(app)
+        self._images.add_to(app)
         return app
 
     # --- state --------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
+from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import find_master, measure
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
@@ -28,6 +29,7 @@ from mesos_gpu.agent.registration import Registration
 from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, parse_attributes
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.container import enter_private_mounts, open_containerizer
+from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver
@@ -69,11 +71,14 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         gpus = _discover(flags, driver, isolating, restarting=found.agent is not None)
         info = _info(flags, work_dir, len(gpus) if isolating else None)
         isolator = _isolator(runtime_dir, driver, gpus)
+        images = open_images(flags, work_dir)
         containers = await open_containerizer(
             runtime_dir=runtime_dir,
             isolator=isolator,
             cgroups_root=flags["cgroups_root"],
             cfs_quota=flags["cgroups_enable_cfs"],
+            images=images,
+            driver=DriverFacts(driver.version, driver.cuda_version),
         )
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
@@ -81,7 +86,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         agent = Agent(
             info,
             AgentState(
-                Identity("", "", endpoint.ip, 0, str(work_dir)),
+                Identity("", "", endpoint.ip, 0, str(work_dir), sandbox_directory=flags["sandbox_directory"]),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
                 new_container_id=lambda: str(uuid.uuid4()),
@@ -94,7 +99,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             kill_for_gpus=flags["gpu_unhealthy_action"] == "kill",
         )
         shown = flags_as_text(flags)
-        await endpoint.start(OperatorApi(agent, shown).make_app())
+        await endpoint.start(OperatorApi(agent, shown, images).make_app())
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)
@@ -112,6 +117,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         finally:
             await agent.close()
             await endpoint.stop()
+            if images is not None:
+                await images.close()
     finally:
         os.close(lock)
     if agent.stop_reason is not None and agent.state.stopping is None:

@@ -86,6 +86,8 @@ class AgentState(Roster):
                 return self._reconcile(event, at)
             case ev.Launched():
                 return self._launched(event, at)
+            case ev.Pulling():
+                return self._pulling(event, at)
             case ev.LaunchFailed():
                 return self._launch_failed(event, at)
             case ev.Ended():
@@ -193,7 +195,9 @@ class AgentState(Roster):
         record = {"type": "KILL", "fate": task.fate.value, "reason": task.reason, "why": task.why}
         actions = self._log(framework, task, record)
         if task.phase is Phase.CANCELLED:
-            return actions  # its container is killed when the launch has come to an end
+            # Its container is killed when the launch has come to an end; but a pull may take hours.
+            pulls = was is Phase.LAUNCHING and launch.image_of(task.info) is not None
+            return [*actions, ev.Kill(task.key, task.container_id, 0.0)] if pulls else actions
         if was is Phase.RUNNING and fate is Fate.KILLED and framework.can("TASK_KILLING_STATE"):
             actions += self._say(framework, task, Verdict("TASK_KILLING", reason=task.reason), at)
         grace_s = self._grace_s(task, fate, asked_grace_s)
@@ -280,6 +284,13 @@ class AgentState(Roster):
         limit_s = launch.max_completion_s(task.info)
         task.deadline_s = None if limit_s is None else at.mono_s + limit_s
         return self._say(framework, task, Verdict("TASK_RUNNING"), at)
+
+    def _pulling(self, event: ev.Pulling, at: Moment) -> list[Action]:
+        """Tell a task's owner how far the pull of its image is."""
+        framework, task = self.frameworks.get(event.key.framework), self.task(event.key)
+        if framework is None or task is None or framework.silenced or task.phase is not Phase.LAUNCHING:
+            return []
+        return self._say(framework, task, Verdict("TASK_STARTING", message=event.message), at)
 
     def _launch_failed(self, event: ev.LaunchFailed, at: Moment) -> list[Action]:
         framework, task = self.both(event.key)

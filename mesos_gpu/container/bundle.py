@@ -2,7 +2,8 @@
 
 Without an image a container's root is the host's own file system, as in Mesos; `mounts.mount_host_root` prepares it
 once for all containers. Because a runtime creates missing mount points in the root it is given, which here would be on
-the host itself, every mount point below exists on any host (/proc, /dev) or lies in the container's own /dev.
+the host itself, every mount point below exists on any host (/proc, /dev) or lies in the container's own /dev. In an
+image they are made in the container's own writable layer.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mesos_gpu.container.config import ContainerConfig
+from mesos_gpu.container.config import ContainerConfig, Volume
+from mesos_gpu.container.runtime_spec import image_environment, merge
 from mesos_gpu.container.users import HostUser
 from mesos_gpu.errors import ContainerError
+from mesos_gpu.images.manifest import ImageConfig
 from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -39,6 +42,15 @@ CAPABILITIES = (
 MASKED_PATHS = ("/proc/kcore", "/proc/keys", "/proc/timer_list")
 READONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
+NVIDIA_VOLUME = "/usr/local/nvidia"
+"""Where a plan mounts the driver's files into an image."""
+
+INIT_PATH = "/dev/init"
+"""Where an image's container finds its init: in its own /dev, as all images have one there."""
+
+HOST_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
+"""The host's network is the container's, so these are the host's too."""
+
 MIN_CPU_SHARES, SHARES_PER_CPU = 2, 1024
 CFS_PERIOD_US, MIN_CFS_QUOTA_US = 100_000, 1_000
 MIN_MEM_BYTES = 32 << 20
@@ -52,7 +64,9 @@ class HostSetting:
     `rootfs` is where the host's file system is mounted for containers; `init` the command that becomes process 1, to
     which the container's command is appended; `base_rules` are the devices every container may use; with `cfs_quota`
     a container gets no more CPU than it asked for even when the machine is idle (Mesos' --cgroups_enable_cfs);
-    `controllers` are those of `cpu` and `memory` that can be limited, a runtime fails at others.
+    `controllers` are those of `cpu` and `memory` that can be limited, a runtime fails at others. `image_init` is the
+    init of containers in images: a program that needs no other file, and its arguments. `files` are those of
+    HOST_FILES that are there.
     """
 
     rootfs: str
@@ -61,10 +75,38 @@ class HostSetting:
     base_rules: tuple[DeviceRule, ...]
     cfs_quota: bool = False
     controllers: frozenset[str] = frozenset({"cpu", "memory"})
+    image_init: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
-def compose(config: ContainerConfig, plan: LaunchPlan, user: HostUser, host: HostSetting) -> dict[str, Any]:
-    """Return the document of config.json. Raises ContainerError for a device node of `plan` outside /dev."""
+@dataclass(frozen=True, slots=True)
+class ImageRoot:
+    """An image that is mounted at `path` for one container."""
+
+    path: str
+    config: ImageConfig
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What differs between a container on the host's files and one in an image."""
+
+    root: str
+    args: tuple[str, ...]
+    environment: Mapping[str, str]
+    cwd: str
+    sandbox: str
+    mounts: tuple[dict[str, Any], ...] = ()
+
+
+def compose(
+    config: ContainerConfig, plan: LaunchPlan, user: HostUser, host: HostSetting, image: ImageRoot | None = None
+) -> dict[str, Any]:
+    """Return the document of config.json; `image` is that of a config that asks for one.
+
+    Raises ContainerError for a device node of `plan` outside /dev, BadInput when nothing says what to run.
+    """
+    around = _on_host(config, host) if image is None else _in_image(config, plan, host, image)
     capabilities = list(CAPABILITIES)
     limits = {
         "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota),
@@ -75,14 +117,19 @@ def compose(config: ContainerConfig, plan: LaunchPlan, user: HostUser, host: Hos
         "process": {
             "terminal": False,
             "user": {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)},
-            "args": [*host.init, *config.argv],
-            "env": [f"{name}={value}" for name, value in environment(config.environment, plan).items()],
-            "cwd": str(config.sandbox),
+            "args": list(around.args),
+            "env": [f"{name}={value}" for name, value in environment(around.environment, plan).items()],
+            "cwd": around.cwd,
             "capabilities": {"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
             "noNewPrivileges": False,
         },
-        "root": {"path": host.rootfs, "readonly": False},
-        "mounts": [*BASE_MOUNTS, *(_bind(m.source, m.destination, m.read_only) for m in plan.mounts)],
+        "root": {"path": around.root, "readonly": False},
+        "mounts": [
+            *BASE_MOUNTS,
+            *around.mounts,
+            *(_bind(m.source, m.destination, m.read_only) for m in plan.mounts),
+            *(_volume(volume, config, around.sandbox) for volume in config.volumes),
+        ],
         "linux": {
             "namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}],
             "cgroupsPath": f"/{host.cgroups_root}/{config.container_id}",
@@ -96,6 +143,37 @@ def compose(config: ContainerConfig, plan: LaunchPlan, user: HostUser, host: Hos
             "readonlyPaths": list(READONLY_PATHS),
         },
     }
+
+
+def _on_host(config: ContainerConfig, host: HostSetting) -> _Surroundings:
+    sandbox = str(config.sandbox)
+    return _Surroundings(host.rootfs, (*host.init, *config.argv), config.environment, sandbox, sandbox)
+
+
+def _in_image(config: ContainerConfig, plan: LaunchPlan, host: HostSetting, image: ImageRoot) -> _Surroundings:
+    if config.image is None or not host.image_init:
+        raise ValueError("an image for a container that asks for none, or on a host that has no init for images")
+    init, *arguments = host.image_init
+    injected = any(mount.destination == NVIDIA_VOLUME for mount in plan.mounts)
+    return _Surroundings(
+        image.path,
+        (INIT_PATH, *arguments, *merge(config.image.command, image.config)),
+        image_environment(image.config, config.environment, injected=injected),
+        image.config.workdir or config.image.sandbox,
+        config.image.sandbox,
+        (
+            # With the cgroups in it, and like them read-only there already.
+            _mount("/sys", "bind", f"{host.rootfs}/sys", "rbind", "ro", "nosuid", "noexec", "nodev"),
+            *(_bind(path, path, read_only=True) for path in host.files),
+            _bind(init, INIT_PATH, read_only=True),
+            _bind(str(config.sandbox), config.image.sandbox, read_only=False),
+        ),
+    )
+
+
+def _volume(volume: Volume, config: ContainerConfig, sandbox: str) -> dict[str, Any]:
+    to = volume.destination if volume.destination.startswith("/") else f"{sandbox}/{volume.destination}"
+    return _bind(str(config.sandbox / volume.source), to, volume.read_only)
 
 
 def environment(given: Mapping[str, str], plan: LaunchPlan) -> dict[str, str]:

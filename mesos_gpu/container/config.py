@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import signal as signals
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 
+from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 
 CONTAINER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
@@ -17,13 +18,43 @@ SIGNALLED = 128
 """An init, and conmon, report a process that died of signal N as exit status 128 + N."""
 
 
+OURS = ("/", "/dev", "/proc", "/sys")
+"""Where no volume may be put, nor below /proc and /sys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A folder or file shown in the container. Relative paths, of either side, are in the sandbox."""
+
+    source: str
+    destination: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImageAsk:
+    """The image that a container runs in.
+
+    `command` is merged with the image's by `runtime_spec.merge`, and stands for the container's argv. `sandbox` is
+    where the sandbox is seen in the container. Without `cached` its source is asked whether the name means another
+    image by now. `user_wins`: the container's user is meant, not only the user of those that name none.
+    """
+
+    name: str
+    command: Command
+    sandbox: str = "/mnt/mesos/sandbox"
+    cached: bool = True
+    user_wins: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerConfig:
     """One container to launch.
 
     `sandbox` is an existing folder of the host, by its absolute path; it is the working directory and holds the files
     `stdout` and `stderr`. `environment` is whole: nothing is inherited from the agent. `user` is a name known to the
-    host, None for the agent's own. `cpus_milli` are thousandths of a CPU.
+    host, None for the agent's own. `cpus_milli` are thousandths of a CPU. `labels` are the task's. In an image, `argv`
+    does not count and `environment` goes over the image's.
     """
 
     container_id: str
@@ -34,7 +65,9 @@ class ContainerConfig:
     cpus_milli: int
     mem_bytes: int
     gpus: int
-    image: str | None = None
+    image: ImageAsk | None = None
+    volumes: tuple[Volume, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +91,38 @@ def check_config(config: ContainerConfig) -> None:
     name = f"container {config.container_id!r}"
     if not CONTAINER_ID.fullmatch(config.container_id):
         raise BadInput(f"{name}: an id has letters, digits, '.', '_' and '-' only, and starts with a letter or digit")
-    if config.image is not None:
-        raise BadInput(f"{name}: images are not supported yet, so it cannot run in {config.image!r}")
-    if not config.argv:
+    if config.image is None and not config.argv:
         raise BadInput(f"{name}: no command")
     if not config.sandbox.is_absolute():
         raise BadInput(f"{name}: the sandbox {str(config.sandbox)!r} is not an absolute path")
     if min(config.cpus_milli, config.mem_bytes, config.gpus) < 0:
         raise BadInput(f"{name}: negative resources")
-    for text in (*config.argv, *config.environment, *config.environment.values()):
+    command = () if config.image is None else (config.image.command.value or "", *config.image.command.arguments)
+    for text in (*config.argv, *command, *config.environment, *config.environment.values()):
         if "\0" in text:
             raise BadInput(f"{name}: a NUL character in {text!r}")
     for variable in config.environment:
         if not variable or "=" in variable:
             raise BadInput(f"{name}: {variable!r} cannot be the name of an environment variable")
+    for volume in config.volumes:
+        problem = _volume_problem(volume)
+        if problem is not None:
+            raise BadInput(f"{name}: a volume from {volume.source!r} to {volume.destination!r}: {problem}")
+
+
+def _volume_problem(volume: Volume) -> str | None:
+    source, destination = PurePosixPath(volume.source), PurePosixPath(volume.destination)
+    if not volume.source or not volume.destination:
+        return "both paths are needed"
+    if "\0" in volume.source + volume.destination or ".." in (*source.parts, *destination.parts):
+        return "'..' and NUL are not allowed in paths"
+    if not source.is_absolute() and not destination.is_absolute():
+        return "one of the paths must be absolute: relative ones are in the sandbox"
+    if not destination.is_absolute() and not destination.parts:
+        return "the path in the container is the sandbox itself"
+    if str(destination) in OURS or any(destination.is_relative_to(path) for path in ("/proc", "/sys")):
+        return f"{destination} is the container's own"
+    return None
 
 
 def read_status(status: int) -> Termination:

@@ -10,26 +10,29 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, compose
+from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, ImageRoot, compose
 from mesos_gpu.container.cgroups import Cgroups, OomWatch
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.checkpoints import Checkpoints, Record, read_boot_id
-from mesos_gpu.container.config import ContainerConfig, Termination, check_config, read_status
+from mesos_gpu.container.config import ContainerConfig, ImageAsk, Termination, check_config, read_status
 from mesos_gpu.container.isolation import Isolator
 from mesos_gpu.container.namespace import MountNamespace
 from mesos_gpu.container.processes import Process
+from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.release import Releaser
-from mesos_gpu.container.sandbox import open_output
+from mesos_gpu.container.sandbox import open_output, own_sandbox, prepare_volumes
 from mesos_gpu.container.supervisor.conmon import Conmon
-from mesos_gpu.container.users import find_user
+from mesos_gpu.container.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.images.store import Image
+from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 
 REMEMBERED = 1000
@@ -57,6 +60,13 @@ class _Container:
     term_timer: asyncio.TimerHandle | None = None
     kill_timer: asyncio.TimerHandle | None = None
     watcher: asyncio.Task[None] | None = None
+    pulling: asyncio.Future[Image] | None = None
+
+    def give_up_pull(self) -> None:
+        """Have a launch that waits for its image fail now."""
+        if self.pulling is not None:
+            self.doomed = True
+            self.pulling.cancel()
 
     def close(self) -> None:
         """Let go of its processes, which live on."""
@@ -78,7 +88,9 @@ class Containerizer:
         checkpoints: Checkpoints,
         bundles: Path,
         mounts: MountNamespace,
+        provisioner: Provisioner | None = None,
     ) -> None:
+        self._provisioner = provisioner
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
         self._mounts = mounts
         self._checkpoints, self._bundles = checkpoints, bundles
@@ -99,7 +111,10 @@ class Containerizer:
             for container_id, record in records.items()
             if record is not None and container_id in live and record.step != "preparing"
         }
-        held = self._isolator.recover([name for name, record in kept.items() if record.step == "running"])
+        running = [name for name, record in kept.items() if record.step == "running"]
+        if self._provisioner is not None:
+            await self._provisioner.recover(running)
+        held = self._isolator.recover(running)
         gone = [container_id for container_id in records if container_id not in kept]
         ended = [container_id for container_id, record in kept.items() if record.step == "ended"]
         await self._releaser.release_strays([*gone, *ended])
@@ -123,11 +138,12 @@ class Containerizer:
         self._containers[record.container_id] = container
         self._follow(container)
 
-    async def launch(self, config: ContainerConfig) -> int:
-        """Start a container and return the pid of its init.
+    async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
+        """Start a container and return the pid of its init. `progress` is told how far a pull of its image is.
 
-        Raises BadInput, NotEnoughGpus, Conflict for an id in use, ContainerError when the runtime refuses or the
-        container is destroyed meanwhile; then nothing of it is left.
+        Raises BadInput, NotEnoughGpus, Conflict for an id in use, ImageError when its image is not to be had,
+        ContainerError when the runtime refuses or the container is killed or destroyed meanwhile; then nothing of it
+        is left.
         """
         check_config(config)
         container_id = config.container_id
@@ -146,7 +162,7 @@ class Containerizer:
         )
         self._containers[container_id] = container
         try:
-            pid = await self._start(container, config)
+            pid = await self._start(container, config, progress)
             if container.doomed:
                 raise ContainerError(f"container {container_id} was destroyed while it was launched")
         except BaseException as error:
@@ -158,16 +174,27 @@ class Containerizer:
         self._follow(container)
         return pid
 
-    async def _start(self, container: _Container, config: ContainerConfig) -> int:
-        user = find_user(config.user)
+    async def _start(
+        self, container: _Container, config: ContainerConfig, progress: Callable[[str], None] | None
+    ) -> int:
+        container_id, user = config.container_id, find_user(config.user)
         if not config.sandbox.is_dir():  # else the runtime would make it, on the host
             raise BadInput(f"the sandbox {config.sandbox} is not a folder")
         self._checkpoints.save(container.record)
-        plan = self._isolator.prepare(config.container_id, config.gpus)
-        _check_mounts(plan)
-        bundle = self._bundles / config.container_id
+        image = None if config.image is None else await self._pull(container, config.image, progress)
+        says = False if image is None else ImageManifest(image.config.env, image.config.labels)
+        plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels)
+        bundle = self._bundles / container_id
         bundle.mkdir(parents=True)
-        (bundle / "config.json").write_bytes(msgspec.json.encode(compose(config, plan, user, self._host)))
+        root = None
+        if config.image is None or image is None:
+            _check_mounts(config, plan)
+        else:
+            root, user = await self._provision(container_id, config.image, image, user)
+            own_sandbox(config.sandbox, user)
+        prepare_volumes(config, user)
+        document = compose(config, plan, user, self._host, root)
+        (bundle / "config.json").write_bytes(msgspec.json.encode(document))
         stdout = open_output(config.sandbox / "stdout", user)
         try:
             stderr = open_output(config.sandbox / "stderr", user)
@@ -191,11 +218,44 @@ class Containerizer:
         self._checkpoints.save(container.record)
         return supervised.pid
 
+    async def _pull(self, container: _Container, ask: ImageAsk, progress: Callable[[str], None] | None) -> Image:
+        container_id = container.record.container_id
+        if self._provisioner is None:
+            raise BadInput(f"this agent runs no images (--image_providers), so not {ask.name} either")
+        container.pulling = asyncio.ensure_future(self._provisioner.fetch(container_id, ask, progress))
+        try:
+            return await container.pulling
+        except asyncio.CancelledError:
+            container.pulling.cancel()
+            if container.doomed:
+                raise ContainerError(f"container {container_id} was ended while its image was pulled") from None
+            raise
+        finally:
+            container.pulling = None
+
+    async def _provision(
+        self, container_id: str, ask: ImageAsk, image: Image, user: HostUser
+    ) -> tuple[ImageRoot, HostUser]:
+        """Mount an image; return it and whom its container runs as."""
+        if self._provisioner is None:
+            raise ValueError("an image came from nowhere")
+        root = await self._provisioner.mount(container_id, image)
+        own = None if ask.user_wins else await self._provisioner.user(root)
+        return root, own or user
+
+    def _give_back(self, container_id: str) -> None:
+        """Free what a container held that has no process any more. Raises MesosGpuError, OSError."""
+        try:
+            if self._provisioner is not None:
+                self._provisioner.release(container_id)
+        finally:
+            self._isolator.cleanup(container_id)
+
     async def _undo(self, container: _Container) -> None:
         container_id = container.record.container_id
         try:
             await self._releaser.release_strays([container_id])
-            self._isolator.cleanup(container_id)
+            self._give_back(container_id)
             self._checkpoints.forget(container_id)
         finally:
             self._drop(container)
@@ -228,9 +288,9 @@ class Containerizer:
             log.error("cannot record the end of container %s: %s", container_id, error)
         await self._releaser.release(container_id, container.conmon)
         try:
-            self._isolator.cleanup(container_id)
-        except (MesosGpuError, OSError) as error:  # its GPUs stay held, which is the safe side
-            log.error("cannot give back the GPUs of container %s: %s", container_id, error)
+            self._give_back(container_id)
+        except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
+            log.error("cannot give back what container %s held: %s", container_id, error)
         self._ended[container_id] = container.termination = termination
         self._drop(container)
         while len(self._ended) > REMEMBERED:
@@ -295,11 +355,13 @@ class Containerizer:
     async def kill(self, container_id: str, grace_s: float) -> None:
         """Send SIGTERM to every process but the init; after `grace_s` seconds SIGKILL. Returns when SIGTERM is sent.
 
-        A repeated kill can only shorten the grace. Nothing happens to a container that has ended. Raises NotFound.
+        A repeated kill can only shorten the grace. Nothing happens to a container that has ended; one that waits for
+        its image is launched no more. Raises NotFound.
         """
         if container_id in self._ended:
             return
         container = self._find(container_id)
+        container.give_up_pull()
         await container.started.wait()
         if container.ended.is_set():
             return
@@ -319,6 +381,7 @@ class Containerizer:
         container = self._containers.get(container_id)
         if container is not None:
             container.doomed = True
+            container.give_up_pull()
             await container.started.wait()
             self._kill_now(container)
             await container.ended.wait()
@@ -396,7 +459,9 @@ class Containerizer:
             self._checkpoints.forget(container_id)
 
 
-def _check_mounts(plan: LaunchPlan) -> None:
-    for mount in plan.mounts:
-        if not Path(mount.destination).exists():
-            raise ContainerError(f"{mount.destination} is not on this host; mounting there would make it on the host")
+def _check_mounts(config: ContainerConfig, plan: LaunchPlan) -> None:
+    """Refuse mount points that the runtime would make on the host itself."""
+    volumes = [Path(v.destination) for v in config.volumes if Path(v.destination).is_absolute()]
+    for path in (*(Path(mount.destination) for mount in plan.mounts), *volumes):
+        if not path.exists() and not path.is_relative_to(config.sandbox):
+            raise ContainerError(f"{path} is not on this host; mounting there would make it on the host")

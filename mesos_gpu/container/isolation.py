@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
+
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Isolator(Protocol):
@@ -15,8 +19,18 @@ class Isolator(Protocol):
     def recover(self, live: Collection[str]) -> frozenset[str]:
         """Take up what was held before a restart; return containers that hold something and are not `live`."""
 
-    def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
-        """Take `gpus` GPUs for the container. Raises NotEnoughGpus, Conflict when it is already prepared."""
+    def prepare(
+        self,
+        container_id: str,
+        gpus: int,
+        *,
+        image: ImageManifest | bool = False,
+        labels: Mapping[str, str] = NO_LABELS,
+    ) -> LaunchPlan:
+        """Take `gpus` GPUs for the container; `image` is what its image says, False for none.
+
+        Raises NotEnoughGpus, Conflict when it is already prepared.
+        """
 
     def isolate(self, container_id: str, pid: int) -> None:
         """Tell that `pid` is a process of the container, whose walls `update` may change from now on."""

@@ -61,9 +61,9 @@ def enter_private_mounts() -> None:
     Raises Unavailable without the permission (CAP_SYS_ADMIN).
     """
     try:
-        _call("unshare", CLONE_NEWNS)
+        call("unshare", CLONE_NEWNS)
         try:
-            _call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)
+            call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
@@ -72,7 +72,7 @@ def enter_private_mounts() -> None:
         if any(mount.kind == "cgroup" for mount in mounts):
             for mount in mounts:
                 if mount.kind == "cgroup2" and Path(mount.path).name == "unified":
-                    _call("umount2", os.fsencode(mount.path), MNT_DETACH)
+                    call("umount2", os.fsencode(mount.path), MNT_DETACH)
     except OSError as error:
         raise Unavailable(
             f"containers need a mount namespace of their own, and the kernel said: {error.strerror}; "
@@ -96,11 +96,11 @@ def mount_host_root(path: Path) -> None:
     if around.shared:
         raise ContainerError(f"{around.path} is shared with the host: call enter_private_mounts() first")
     try:
-        _call("mount", b"/", os.fsencode(path), None, MS_BIND | MS_REC, None)
-        _call("mount", b"none", os.fsencode(path), None, MS_SLAVE | MS_REC, None)
+        call("mount", b"/", os.fsencode(path), None, MS_BIND | MS_REC, None)
+        call("mount", b"none", os.fsencode(path), None, MS_SLAVE | MS_REC, None)
         for name in ("proc", "dev"):
             if any(mount.path == str(path / name) for mount in current_mounts()):
-                _call("umount2", os.fsencode(path / name), MNT_DETACH)
+                call("umount2", os.fsencode(path / name), MNT_DETACH)
         _make_read_only(path / "sys")
     except OSError as error:
         raise ContainerError(f"cannot mount the host's file system at {path}: {error.strerror}") from error
@@ -110,9 +110,9 @@ def _make_read_only(path: Path) -> None:
     mounts = [mount for mount in current_mounts() if Path(mount.path).is_relative_to(path)]
     for mount in mounts:
         # Private first: a controller that the host mounts later must not appear here writable.
-        _call("mount", b"none", os.fsencode(mount.path), None, MS_PRIVATE, None)
+        call("mount", b"none", os.fsencode(mount.path), None, MS_PRIVATE, None)
         flags = MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
-        _call("mount", b"none", os.fsencode(mount.path), None, flags, None)
+        call("mount", b"none", os.fsencode(mount.path), None, flags, None)
 
 
 def _turn_chroot_into_mount() -> None:
@@ -124,10 +124,10 @@ def _turn_chroot_into_mount() -> None:
     root = os.open("/", os.O_PATH | os.O_DIRECTORY)
     namespace = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
     try:
-        _call("setns", namespace, CLONE_NEWNS)
+        call("setns", namespace, CLONE_NEWNS)
         path = str(Path(f"/proc/thread-self/fd/{root}").readlink())
-        _call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)
-        _call("mount", os.fsencode(path), os.fsencode(path), None, MS_BIND | MS_REC, None)
+        call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)
+        call("mount", os.fsencode(path), os.fsencode(path), None, MS_BIND | MS_REC, None)
         os.chroot(path)
         os.chdir(here)
     finally:
@@ -135,7 +135,8 @@ def _turn_chroot_into_mount() -> None:
         os.close(namespace)
 
 
-def _call(name: str, *arguments: bytes | int | None) -> None:
+def call(name: str, *arguments: bytes | int | None) -> None:
+    """Call a function of the C library that returns 0 when it did what it is for. Raises OSError."""
     # Flags of mount(2) are an unsigned long; ctypes would pass a Python int as a C int.
     converted = [ctypes.c_ulong(a) if isinstance(a, int) and name == "mount" else a for a in arguments]
     if getattr(_libc, name)(*converted) != 0:

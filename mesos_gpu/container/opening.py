@@ -6,23 +6,26 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mesos_gpu.container.bundle import DEFAULT_PATH, HostSetting
+from mesos_gpu.container.bundle import DEFAULT_PATH, HOST_FILES, HostSetting
 from mesos_gpu.container.cgroups import Cgroups, find_cgroups
 from mesos_gpu.container.checkpoints import Checkpoints
 from mesos_gpu.container.config import ContainerConfig
 from mesos_gpu.container.containerizer import Containerizer
-from mesos_gpu.container.isolation import Isolator
+from mesos_gpu.container.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.runtime import RUNTIMES, Runtime, find_init, find_runtime
+from mesos_gpu.container.provisioner import Images, Provisioner
+from mesos_gpu.container.requirements import DriverFacts
+from mesos_gpu.container.runtime import RUNTIMES, Runtime, find_image_init, find_init, find_runtime
 from mesos_gpu.container.supervisor.conmon import Conmon, find_conmon
 from mesos_gpu.errors import ContainerError, NotEnoughGpus, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import BASE_RULES
+from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 
 PROBE_MEM_BYTES = 64 << 20
@@ -37,16 +40,19 @@ async def open_containerizer(
     cgroups_root: str = "mesos",
     cfs_quota: bool = False,
     runtimes: tuple[str, ...] = RUNTIMES,
+    images: Images | None = None,
+    driver: DriverFacts | None = None,
 ) -> Containerizer:
     """Return a containerizer that has run a container on this machine; call its `recover` next.
 
-    All files lie below `runtime_dir`, which is this
-    agent's alone; several agents may share `cgroups_root`. Raises Unavailable, saying what is missing and how to get
-    it: root, cgroups, an OCI runtime that works, conmon, an init.
+    All files lie below `runtime_dir`, which is this agent's alone; several agents may share `cgroups_root`. Without
+    `images` no container runs in one; `driver` is what images are told about the GPUs' driver. Raises Unavailable,
+    saying what is missing and how to get it: root, cgroups, an OCI runtime that works, conmon, an init.
     """
     if os.geteuid() != 0:
         raise Unavailable("containers need root, for cgroups and mounts: run the agent as root, for example with sudo")
     init, conmon = find_init(), find_conmon()
+    image_init = () if images is None else find_image_init()
     cgroups = find_cgroups(cgroups_root.strip("/"))
     folder = runtime_dir.absolute()
     mounts = MountNamespace(folder / "host")
@@ -56,14 +62,19 @@ async def open_containerizer(
         root, limited = cgroups_root.strip("/"), cgroups.controllers()
         for name in sorted({"cpu", "memory"} - limited):
             log.warning("this machine's cgroups cannot limit %s, so containers are not kept to theirs", name)
-        host = HostSetting(str(mounts.rootfs), root, init, tuple(BASE_RULES), cfs_quota, limited)
+        files = tuple(path for path in HOST_FILES if Path(path).is_file())
+        rules = tuple(BASE_RULES)
+        host = HostSetting(str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files)
         parts = _Parts(host, conmon, cgroups, mounts)
         runtime = await find_runtime(partial(_probe, parts, folder / "probe"), runtimes)
     except BaseException:
         mounts.close()
         cgroups.remove_root()
         raise
-    return parts.build(runtime, isolator, folder)
+    provisioner = None
+    if images is not None:
+        provisioner = Provisioner(images, mounts, folder / "bundles", driver or DriverFacts())
+    return parts.build(runtime, isolator, folder, provisioner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,9 @@ class _Parts:
     cgroups: Cgroups
     mounts: MountNamespace
 
-    def build(self, runtime: Runtime, isolator: Isolator, folder: Path) -> Containerizer:
+    def build(
+        self, runtime: Runtime, isolator: Isolator, folder: Path, provisioner: Provisioner | None = None
+    ) -> Containerizer:
         return Containerizer(
             host=self.host,
             conmon=Conmon(self.conmon, runtime, folder / "exits", self.mounts),
@@ -84,6 +97,7 @@ class _Parts:
             checkpoints=Checkpoints(folder / "containers"),
             bundles=folder / "bundles",
             mounts=self.mounts,
+            provisioner=provisioner,
         )
 
 
@@ -112,7 +126,14 @@ class _NoIsolator:
     def recover(self, live: Collection[str]) -> frozenset[str]:
         return frozenset()
 
-    def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
+    def prepare(
+        self,
+        container_id: str,
+        gpus: int,
+        *,
+        image: ImageManifest | bool = False,
+        labels: Mapping[str, str] = NO_LABELS,
+    ) -> LaunchPlan:
         return LaunchPlan()
 
     def isolate(self, container_id: str, pid: int) -> None:

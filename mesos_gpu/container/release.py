@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from mesos_gpu.container.cgroups import Cgroups
@@ -46,7 +47,7 @@ class Releaser:
                 log.warning("container %s: processes %s do not end; still waiting", container_id, pids)
             delay = min(2 * delay, LAST_RETRY_S)
         self._conmon.forget(container_id)
-        shutil.rmtree(self._bundles / container_id, ignore_errors=True)
+        await asyncio.to_thread(_remove_bundle, self._bundles / container_id)
 
     def _remove_cgroup(self, container_id: str) -> bool:
         try:
@@ -77,3 +78,10 @@ class Releaser:
     def _starters(self, bundles: Collection[str]) -> list[int]:
         arguments = [argument for bundle in bundles for argument in (bundle, f"--bundle={bundle}")]
         return [pid for pid in pids_naming(arguments) if pid != os.getpid()]
+
+
+def _remove_bundle(bundle: Path) -> None:
+    """Remove a bundle. An image's mount is seen in other mount namespaces only, and ends with its folder."""
+    with suppress(OSError):
+        (bundle / "rootfs").rmdir()
+    shutil.rmtree(bundle, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import struct
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ MORE_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/
 
 INITS = ("tini", "catatonit", "docker-init")
 """Programs that can be process 1 of a container: they reap, and pass on the exit status."""
+
+IMAGE_INITS = ("tini-static", "catatonit", *(name for name in INITS if name != "catatonit"))
+PT_INTERP = 3
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +80,39 @@ def find_init() -> tuple[str, ...]:
     raise Unavailable(
         "a small init for containers is missing: apt install tini (or catatonit), or dnf install tini (or catatonit)"
     )
+
+
+def find_image_init() -> tuple[str, ...]:
+    """Return an init that works in any image, with its arguments: a program that needs no other file.
+
+    Raises Unavailable with what to install.
+    """
+    for name in IMAGE_INITS:
+        path = find_program(name)
+        if path is not None and is_static(path):
+            return (str(path.resolve()), "--")
+    raise Unavailable(
+        "containers in images need a statically linked init: apt install tini (it has tini-static) or catatonit, "
+        "or dnf install tini-static or catatonit"
+    )
+
+
+def is_static(path: Path) -> bool:
+    """Tell whether a program is an ELF file that asks for no loader (PT_INTERP); elf(5) gives the format."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    if data[:5] != b"\x7fELF\x02" or len(data) < 64:  # only 64 bits
+        return False
+    order = "<" if data[5] == 1 else ">"
+    (offset,) = struct.unpack_from(f"{order}Q", data, 32)
+    size, count = struct.unpack_from(f"{order}HH", data, 54)
+    try:
+        kinds = [struct.unpack_from(f"{order}I", data, offset + number * size)[0] for number in range(count)]
+    except struct.error:
+        return False
+    return bool(kinds) and PT_INTERP not in kinds
 
 
 async def find_runtime(probe: Callable[[Runtime], Awaitable[None]], names: Sequence[str] = RUNTIMES) -> Runtime:

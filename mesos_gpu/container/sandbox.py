@@ -6,8 +6,9 @@ import errno
 import os
 from pathlib import Path
 
+from mesos_gpu.container.config import ContainerConfig
 from mesos_gpu.container.users import HostUser
-from mesos_gpu.errors import ContainerError
+from mesos_gpu.errors import BadInput, ContainerError
 
 
 def open_output(path: Path, user: HostUser) -> int:
@@ -33,3 +34,30 @@ def open_output(path: Path, user: HostUser) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def own_sandbox(path: Path, user: HostUser) -> None:
+    """Give the sandbox to whom the container runs as, who is known only when its image is. Raises ContainerError."""
+    try:
+        found = path.stat()
+        if (found.st_uid, found.st_gid) != (user.uid, user.gid):
+            os.chown(path, user.uid, user.gid)
+    except OSError as error:
+        raise ContainerError(f"cannot give the sandbox {path} to user {user.uid}: {error.strerror}") from error
+
+
+def prepare_volumes(config: ContainerConfig, user: HostUser) -> None:
+    """See to it that what volumes show is there: the host's must be, those in the sandbox are made.
+
+    The sandbox is new, and nothing of the container's runs yet. Raises BadInput, ContainerError.
+    """
+    for volume in config.volumes:
+        source = config.sandbox / volume.source
+        try:
+            if source.is_relative_to(config.sandbox) and not source.exists():
+                source.mkdir(parents=True)
+                os.chown(source, user.uid, user.gid)
+        except OSError as error:
+            raise ContainerError(f"cannot make the volume {volume.source} in the sandbox: {error.strerror}") from error
+        if not source.exists():
+            raise BadInput(f"this host has no {volume.source}, which was to be a volume at {volume.destination}")

@@ -139,6 +139,10 @@ class GpuDriver(Protocol):
     def version(self) -> str | None:
         """Return the driver's version, such as `550.54.15`; None without a driver."""
 
+    @property
+    def cuda_version(self) -> str | None:
+        """Return the newest CUDA that the driver runs, such as `12.4`; None where that is not known."""
+
     def gpus(self) -> Sequence[Gpu]:
         """Return every GPU, by index. Raises DeviceError when the driver fails."""
 

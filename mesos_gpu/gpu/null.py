@@ -13,6 +13,7 @@ class NullDriver:
 
     kind = "none"
     version: str | None = None
+    cuda_version: str | None = None
 
     def gpus(self) -> Sequence[Gpu]:
         """Return no GPU."""

@@ -73,9 +73,17 @@ class NvmlDriver:
             with self._errors("tell the driver's version"):
                 self.version: str | None = text_of(nvml.nvmlSystemGetDriverVersion())
             _refuse_old(self.version)
+            self.cuda_version: str | None = self._find_cuda_version()
         except DeviceError:
             self.close()
             raise
+
+    def _find_cuda_version(self) -> str | None:
+        try:
+            version = self._nvml.nvmlSystemGetCudaDriverVersion()
+        except self._nvml.NVMLError:
+            return None
+        return f"{version // 1000}.{version % 1000 // 10}"
 
     def gpus(self) -> Sequence[Gpu]:
         """Return every usable GPU, by index. Raises DeviceError when NVML cannot even count them."""

@@ -16,6 +16,8 @@ from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
 _log = logging.getLogger(__name__)
 
 SIMULATED_VERSION = "999.0-simulated"
+SIMULATED_CUDA = "12.4"
+"""What images that need some CUDA are told; no CUDA program runs on simulated GPUs."""
 """No NVIDIA driver has it, so a driver volume of ours is never taken for a real one."""
 
 MAX_GPUS = 254
@@ -42,6 +44,7 @@ class SimulatedDriver:
 
     kind = "simulated"
     version: str | None = SIMULATED_VERSION
+    cuda_version: str | None = SIMULATED_CUDA
 
     def __init__(self, count: int, *, proc_devices: Path = PROC_DEVICES, faults: Path | None = None) -> None:
         if not 0 <= count <= MAX_GPUS:

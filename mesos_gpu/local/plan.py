@@ -11,6 +11,7 @@ from pathlib import Path
 from mesos_gpu.errors import BadInput
 
 LOOPBACK = "127.0.0.1"
+DOCKER_HUB = "https://registry-1.docker.io"
 MESOS_ROLE = "slave_public"
 """The role of the box's Marathon, as on DC/OS, whose documents ask for it in acceptedResourceRoles."""
 
@@ -30,6 +31,8 @@ class UpOptions:
     master_port: int = 5050
     agent_port: int = 5051
     marathon_port: int = 8080
+    docker_registry: str = DOCKER_HUB
+    docker_config: str | None = None
     detach: bool = False
 
     def checked(self) -> UpOptions:
@@ -43,7 +46,13 @@ class UpOptions:
             raise BadInput(f"two services would share a port: {', '.join(map(str, ports))}")
         if any(not 0 <= port <= 65535 for port in ports):
             raise BadInput(f"ports run from 0 to 65535: {', '.join(map(str, ports))}")
-        return replace(self, work_dir=self.work_dir.expanduser().absolute())
+        registry, config = self.docker_registry, self.docker_config
+        if not registry.startswith(("http://", "https://", "file:")):
+            registry = str(Path(registry).expanduser().absolute())
+        if config is not None and not config.lstrip().startswith("{"):
+            config = str(Path(config).expanduser().absolute())
+        work_dir = self.work_dir.expanduser().absolute()
+        return replace(self, work_dir=work_dir, docker_registry=registry, docker_config=config)
 
     def agent_ports(self) -> Sequence[int]:
         """Return one port per agent."""
@@ -103,7 +112,11 @@ def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
             f"--runtime_dir={runtime_dir(options.work_dir) / name}",
             f"--cgroups_root=mesos-{box_id(options.work_dir)}-{n + 1}",
             "--registration_backoff_factor=10ms",
+            "--image_providers=docker",
+            f"--docker_registry={options.docker_registry}",
         ]
+        if options.docker_config is not None:
+            flags += [f"--docker_config={options.docker_config}"]
         if gpus.driver == "simulated":
             flags += ["--gpu_driver=simulated", f"--simulated_gpus={options.simulated_gpus}"]
         elif gpus.driver == "nvml" and options.agents > 1:

@@ -153,8 +153,15 @@ async def test_a_containerizer_that_refuses_and_an_unknown_user(start: Start, ma
     assert "crun said no" in (await master.reaches("t1", "TASK_FAILED"))["status"]["message"]
     master.run(FRAMEWORK, internal("t2", command={"value": "true", "user": "no-such-user"}))
     assert "no-such-user" in (await master.reaches("t2", "TASK_FAILED"))["status"]["message"]
-    master.run(FRAMEWORK, internal("t3", container=image("nvidia/cuda")))
-    assert "nvidia/cuda" in (await master.reaches("t3", "TASK_FAILED"))["status"]["message"]
+
+
+async def test_how_far_a_pull_is_comes_with_starting_now_and_then(start: Start, master: ScriptedMaster) -> None:
+    running = await start()
+    running.containers.pull_says = ["resolving nvidia/cuda", "downloading 1", "downloading 2"]
+    master.run(FRAMEWORK, internal("t1", container=image("nvidia/cuda")))
+    await master.reaches("t1", "TASK_RUNNING")
+    starting = [u["status"].get("message", "") for u in master.updates("t1") if u["status"]["state"] == "TASK_STARTING"]
+    assert [said for said in starting if said] == ["resolving nvidia/cuda"]
 
 
 async def test_a_framework_shut_down_ends_without_a_word(start: Start, master: ScriptedMaster) -> None:

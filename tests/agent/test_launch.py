@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.agent.launch import executor_name, executor_resources, launch_spec, refusal
+from mesos_gpu.container.config import ImageAsk, Volume
+from mesos_gpu.container.runtime_spec import Command
 from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, IDENTITY, framework, scalar, task
 
 SANDBOX = f"/var/lib/mesos/slaves/{AGENT_ID}/frameworks/{FRAMEWORK_ID}/executors/t1/runs/c1"
@@ -104,3 +106,65 @@ def test_refusals_name_what_is_missing() -> None:
     secret = [{"name": "S", "type": "SECRET", "secret": {}}]
     assert "Secrets" in str(refusal(task(command={"value": "x", "environment": {"variables": secret}})))
     assert "networks" in str(refusal(task(container={"type": "MESOS", "network_infos": [{"name": "cni"}]})))
+
+
+IMAGE = {"type": "DOCKER", "docker": {"name": "nvidia/cuda"}}
+
+
+def in_image(**more: Any) -> dict[str, Any]:
+    return {"type": "MESOS", "mesos": {"image": IMAGE}, **more}
+
+
+def test_a_task_in_an_image_has_the_images_path_and_sees_its_sandbox_elsewhere() -> None:
+    made = spec(task(line="env", container=in_image()))
+    assert made.image == ImageAsk("nvidia/cuda", Command(shell=True, value="env"))
+    assert "PATH" not in made.environment
+    assert made.environment["MESOS_SANDBOX"] == "/mnt/mesos/sandbox"
+    assert made.environment["MESOS_DIRECTORY"] == SANDBOX
+    assert made.sandbox == SANDBOX
+
+
+def test_a_command_without_a_value_is_for_an_image_to_say() -> None:
+    command = {"shell": False, "arguments": ["a", "b"], "user": "nobody"}
+    made = spec(task(command=command, container={"type": "MESOS", "mesos": {"image": {**IMAGE, "cached": False}}}))
+    asked = Command(shell=False, arguments=("a", "b"))
+    assert made.image == ImageAsk("nvidia/cuda", asked, cached=False, user_wins=True)
+    assert refusal(task(command=command, container=in_image())) is None
+    assert "no value" in str(refusal(task(command=command)))
+    assert "no value" in str(refusal(task(command={"shell": True}, container=in_image())))
+
+
+def test_volumes_are_of_the_host_and_of_the_sandbox() -> None:
+    volumes = [
+        {"mode": "RO", "container_path": "/data", "host_path": "/srv/data"},
+        {"mode": "RW", "container_path": "in", "source": {"type": "HOST_PATH", "host_path": {"path": "/srv"}}},
+        {
+            "mode": "RW",
+            "container_path": "/out",
+            "source": {"type": "SANDBOX_PATH", "sandbox_path": {"type": "SELF", "path": "out"}},
+        },
+    ]
+    asked = task(container=in_image(volumes=volumes), labels={"labels": [{"key": "a", "value": "b"}]})
+    assert refusal(asked) is None
+    made = spec(asked)
+    assert made.volumes == (
+        Volume("/srv/data", "/data", read_only=True),
+        Volume("/srv", "in"),
+        Volume("out", "/out"),
+    )
+    assert made.labels == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("container", "said"),
+    [
+        ({"type": "DOCKER"}, "container type MESOS"),
+        (in_image(mesos={"image": {"type": "APPC"}}), "APPC"),
+        (in_image(mesos={"image": {"type": "DOCKER", "docker": {"name": ""}}}), "no name"),
+        (in_image(volumes=[{"mode": "RW", "container_path": "/a"}]), "both paths"),
+        (in_image(volumes=[{"mode": "RW", "container_path": "/a", "image": IMAGE}]), "volumes of images"),
+        (in_image(volumes=[{"mode": "RW", "container_path": "/a", "source": {"type": "DOCKER_VOLUME"}}]), "DOCKER_VOL"),
+    ],
+)
+def test_what_is_not_supported_of_containers_is_refused(container: dict[str, Any], said: str) -> None:
+    assert said in str(refusal(task(container=container)))

@@ -200,6 +200,29 @@ def test_a_kill_before_the_container_runs_ends_it_as_soon_as_it_does() -> None:
     assert (last["state"], last["reason"]) == ("TASK_KILLED", "REASON_TASK_KILLED_DURING_LAUNCH")
 
 
+IN_IMAGE = {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": "nvidia/cuda"}}}}
+
+
+def test_how_far_a_pull_is_is_told_while_the_task_is_launched_and_wanted() -> None:
+    state = connected()
+    state.handle(run(task(container=IN_IMAGE)), at())
+    state.handle(ev.Pulling(key(), "downloading"), at())
+    state.handle(ev.KillTask(key()), at())
+    assert state.handle(ev.Pulling(key(), "extracting"), at()) == []
+    state.handle(ev.LaunchFailed(key(), "ended while its image was pulled"), at())
+    said = [(update["state"], update.get("message")) for update in acknowledge_all(state)]
+    assert said[:2] == [("TASK_STARTING", None), ("TASK_STARTING", "downloading")]
+    assert [state for state, _ in said[2:]] == ["TASK_KILLED"]
+    assert state.handle(ev.Pulling(key(), "late"), at()) == []
+
+
+def test_a_kill_of_a_task_that_may_be_waiting_for_its_image_does_not_wait_for_it() -> None:
+    state = connected()
+    state.handle(run(task(container=IN_IMAGE)), at())
+    assert ev.Kill(key(), "c0", 0.0) in state.handle(ev.KillTask(key()), at())
+    assert not [a for a in state.handle(ev.KillTask(key()), at()) if isinstance(a, ev.Kill)]
+
+
 def test_a_kill_of_a_task_whose_launch_then_fails_is_a_kill() -> None:
     state = connected()
     state.handle(run(), at())

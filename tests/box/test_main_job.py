@@ -77,14 +77,6 @@ def test_a_second_app_waits_for_the_gpu_and_gets_it_when_the_first_ends(new_box:
     new_box.until("the second runs", lambda: [t["state"] for t in new_box.tasks("second")] == ["TASK_RUNNING"])
 
 
-def test_an_image_fails_clearly_until_images_are_built(box: LiveBox) -> None:
-    box.ok("app", "add", str(EXAMPLES / "docker-gpu-test.json"))
-    box.until("the failure is shown", lambda: "lastTaskFailure" in box.marathon("/v2/apps/docker-gpu-test")["app"])
-    failure = box.marathon("/v2/apps/docker-gpu-test")["app"]["lastTaskFailure"]
-    assert "nvidia/cuda" in failure["message"]
-    assert "image" in failure["message"].lower()
-
-
 def test_a_framework_that_knows_only_pymesos_runs_a_gpu_task(box: LiveBox) -> None:
     master = box.status()["master"]["url"].removeprefix("http://")
     done = subprocess.run(

@@ -11,8 +11,12 @@ import pytest
 
 from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
 from mesos_gpu.container.bundle import DEFAULT_PATH
-from mesos_gpu.container.isolation import Isolator
+from mesos_gpu.container.config import ImageAsk, Volume
+from mesos_gpu.container.isolation import NO_LABELS, Isolator
+from mesos_gpu.container.provisioner import Images
+from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, NotEnoughGpus
+from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
 
 MEM_BYTES = 64 << 20
@@ -31,6 +35,7 @@ class FakeIsolator:
     """Counts GPUs as the real one does; a dict in memory stands for its files, so it can outlive a containerizer."""
 
     def __init__(self, gpus: int = 4, disk: dict[str, int] | None = None, plan: LaunchPlan | None = None) -> None:
+        self.images: dict[str, ImageManifest | bool] = {}
         self.gpus, self.disk, self.plan = gpus, {} if disk is None else disk, plan or LaunchPlan()
 
     @property
@@ -40,7 +45,15 @@ class FakeIsolator:
     def recover(self, live: Collection[str]) -> frozenset[str]:
         return frozenset(self.disk) - frozenset(live)
 
-    def prepare(self, container_id: str, gpus: int) -> LaunchPlan:
+    def prepare(
+        self,
+        container_id: str,
+        gpus: int,
+        *,
+        image: ImageManifest | bool = False,
+        labels: Mapping[str, str] = NO_LABELS,
+    ) -> LaunchPlan:
+        self.images[container_id] = image
         if container_id in self.disk:
             raise Conflict(f"container {container_id} has already been prepared")
         if gpus > self.free:
@@ -66,6 +79,8 @@ class Box:
         *,
         isolator: Isolator | None = None,
         runtimes: tuple[str, ...] = ("crun", "runc"),
+        images: Images | None = None,
+        driver: DriverFacts | None = None,
     ) -> Containerizer:
         """Return a containerizer over what earlier ones left; `live` is for its recover."""
         containerizer = await open_containerizer(
@@ -73,6 +88,8 @@ class Box:
             isolator=isolator or self.isolator,
             cgroups_root=self.cgroups_root,
             runtimes=runtimes,
+            images=images,
+            driver=driver,
         )
         self._open.append(containerizer)
         await containerizer.recover(live)
@@ -86,7 +103,8 @@ class Box:
         user: str | None = None,
         mem_bytes: int = MEM_BYTES,
         gpus: int = 0,
-        image: str | None = None,
+        image: ImageAsk | None = None,
+        volumes: tuple[Volume, ...] = (),
         environment: Mapping[str, str] | None = None,
     ) -> ContainerConfig:
         """Return a container with a sandbox, running `argv`, or `shell` in a shell."""
@@ -94,7 +112,7 @@ class Box:
         sandbox.mkdir(parents=True, exist_ok=True)
         command = argv if shell is None else ("/bin/sh", "-c", shell)
         variables = {"PATH": DEFAULT_PATH} if environment is None else environment
-        return ContainerConfig(name, sandbox, command, variables, user, 500, mem_bytes, gpus, image)
+        return ContainerConfig(name, sandbox, command, variables, user, 500, mem_bytes, gpus, image, volumes)
 
     def said(self, name: str, file: str = "stdout") -> str:
         """Return what a container wrote."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.container.config import ContainerConfig, check_config, read_status
+from mesos_gpu.container.config import ContainerConfig, ImageAsk, Volume, check_config, read_status
+from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 
 GOOD = ContainerConfig("c-1", Path("/tmp/sandbox"), ("true",), {"PATH": "/bin"}, None, 100, 1 << 20, 0)
@@ -20,7 +21,14 @@ def test_an_ordinary_container_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"image": "nvidia/cuda"}, "images are not supported yet.*nvidia/cuda"),
+        ({"image": ImageAsk("a", Command(value="\0"))}, "NUL"),
+        ({"volumes": (Volume("", "/a"),)}, "both paths"),
+        ({"volumes": (Volume("a", "b"),)}, "must be absolute"),
+        ({"volumes": (Volume("/a", "/b/../.."),)}, "not allowed in paths"),
+        ({"volumes": (Volume("../a", "/b"),)}, "not allowed in paths"),
+        ({"volumes": (Volume("/a", "/proc/sys"),)}, "the container's own"),
+        ({"volumes": (Volume("/a", "/dev"),)}, "the container's own"),
+        ({"volumes": (Volume("/a", "."),)}, "the sandbox itself"),
         ({"container_id": "../etc"}, "letters, digits"),
         ({"container_id": ""}, "letters, digits"),
         ({"container_id": ".hidden"}, "letters, digits"),

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import Containerizer
+from mesos_gpu.container.config import ImageAsk
 from mesos_gpu.container.runtime import find_init
+from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.container.users import find_user
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotEnoughGpus, NotFound
 from mesos_gpu.gpu.simulated import SimulatedDriver
@@ -227,7 +229,7 @@ async def test_ten_containers_start_side_by_side(box: Box, containerizer: Contai
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        ({"image": "nvidia/cuda"}, BadInput, "images are not supported yet"),
+        ({"image": ImageAsk("nvidia/cuda", Command(value="true"))}, BadInput, "--image_providers.*nvidia/cuda"),
         ({"user": "no-such-user"}, BadInput, "no user"),
         ({"gpus": 5}, NotEnoughGpus, "Requested 5 gpus but only 4 available"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from mesos_gpu.container.config import ContainerConfig, Termination, check_config
@@ -30,6 +30,7 @@ class FakeContainerizer:
         self.launches_go_on = asyncio.Event()
         self.launches_go_on.set()
         self.obeys = True
+        self.pull_says: Sequence[str] = ()
         self._waiting: dict[str, asyncio.Event] = {}
 
     async def recover(self, live: Collection[str]) -> None:
@@ -37,8 +38,10 @@ class FakeContainerizer:
         for container_id in set(self.running) - self.recovered:
             del self.running[container_id]
 
-    async def launch(self, config: ContainerConfig) -> int:
+    async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
         check_config(config)
+        for text in self.pull_says if progress is not None else ():
+            progress(text)
         if config.container_id in self.running:
             raise Conflict(config.container_id)
         held = sum(c.gpus for c in self.running.values() if c is not None)

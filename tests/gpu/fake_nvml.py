@@ -54,6 +54,9 @@ class FakeNvml:
     def nvmlSystemGetDriverVersion(self) -> str:
         return self.version
 
+    def nvmlSystemGetCudaDriverVersion(self) -> int:
+        return 12040
+
     def nvmlDeviceGetCount(self) -> int:
         return len(self.gpus)
 

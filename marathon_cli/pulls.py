@@ -1,0 +1,110 @@
+"""How far pulls of images are, on the screen: a bar for each on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from marathon_cli.output import say
+from marathon_cli.sandbox import Mesos
+from mesos_gpu.errors import MesosGpuError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from marathon_cli.client import Marathon
+    from marathon_cli.http import HttpClient
+
+LINE_EVERY_S = 5.0
+
+
+class PullDisplay:
+    """Shows pulls as an agent's /images lists them. `close` it to have the terminal back."""
+
+    def __init__(self, *, bars: bool | None = None) -> None:
+        self._bars = sys.stderr.isatty() if bars is None else bars
+        self._progress: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._next_line_s = 0.0
+        self._phases: dict[str, str] = {}
+
+    def show(self, pulls: Sequence[Mapping[str, Any]], now_s: float) -> None:
+        """Show where these pulls are; one that is in the list no more is done."""
+        if self._bars:
+            self._show_bars(pulls)
+            return
+        phases = {str(pull.get("reference")): str(pull.get("phase")) for pull in pulls}
+        if pulls and (phases != self._phases or now_s >= self._next_line_s):
+            self._next_line_s, self._phases = now_s + LINE_EVERY_S, phases
+            for pull in pulls:
+                say(str(pull.get("text")))
+
+    def close(self) -> None:
+        """Take the bars from the screen."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def _show_bars(self, pulls: Sequence[Mapping[str, Any]]) -> None:
+        here = {str(pull.get("reference")): pull for pull in pulls}
+        if self._progress is None:
+            if not here:
+                return
+            self._progress = _new_progress()
+            self._progress.start()
+        for name, pull in here.items():
+            if name not in self._tasks:
+                self._tasks[name] = self._progress.add_task(name, total=None)
+            total = int(pull.get("bytes_total") or 0)
+            self._progress.update(
+                self._tasks[name],
+                total=total or None,
+                completed=int(pull.get("bytes_done") or 0),
+                description=f"{pull.get('phase')} {name}",
+            )
+        for name in [name for name in self._tasks if name not in here]:
+            self._progress.remove_task(self._tasks.pop(name))
+
+
+class PullWatch:
+    """Shows the pulls of the agents behind a Marathon. What cannot be asked is not shown: waiting goes on without."""
+
+    def __init__(self, marathon: Marathon) -> None:
+        self._marathon, self._display = marathon, PullDisplay()
+        self._mesos: Mesos | None = None
+        self._silent = False
+
+    def look(self) -> None:
+        """Ask all agents how far they are, and show it."""
+        if self._silent:
+            return
+        try:
+            if self._mesos is None:
+                self._mesos = Mesos(self._marathon.info())
+            pulls = [pull for _, agent in self._mesos.agents() for pull in _pulls(agent)]
+        except MesosGpuError:
+            self._silent = True
+            return
+        self._display.show(pulls, time.monotonic())
+
+    def close(self) -> None:
+        """Take it all from the screen, and close connections."""
+        self._display.close()
+        if self._mesos is not None:
+            self._mesos.close()
+
+
+def _pulls(agent: HttpClient) -> list[Mapping[str, Any]]:
+    answer = agent.ask("GET", "/images")
+    found = agent.read(answer) if answer.ok else None  # an agent of Mesos' own does not know it
+    return list(found.get("pulls") or []) if isinstance(found, dict) else []
+
+
+def _new_progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)

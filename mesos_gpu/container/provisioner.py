@@ -1,0 +1,110 @@
+"""From an image's name to a root file system that a container can be started in, and back to nothing.
+
+The name is Mesos' (`slave/containerizer/mesos/provisioner`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from mesos_gpu.container.bundle import ImageRoot
+from mesos_gpu.container.config import ImageAsk
+from mesos_gpu.container.inside import find_image_user, make_folder
+from mesos_gpu.container.namespace import MountNamespace
+from mesos_gpu.container.requirements import DriverFacts, unmet
+from mesos_gpu.container.rootfs import mount_layers
+from mesos_gpu.container.users import HostUser
+from mesos_gpu.errors import ContainerError, ImageError
+from mesos_gpu.images.progress import Progress, Tell
+from mesos_gpu.images.store import Image
+
+T = TypeVar("T")
+
+
+class Images(Protocol):
+    """What is asked of a store of images; `mesos_gpu.images.store.ImageStore` is the real one."""
+
+    async def recover(self, live: Collection[str] = ()) -> None:
+        """Take up what an earlier process left."""
+
+    async def pull(
+        self, reference: str, progress: Tell | None = None, *, by: str | None = None, cached: bool = True
+    ) -> Image:
+        """Return an image, which the container `by` uses from before this returns. Raises BadInput, ImageError."""
+
+    def release(self, container_id: str) -> None:
+        """The container uses its image no more. Raises ImageError."""
+
+
+class Provisioner:
+    """The images of one agent's containers."""
+
+    def __init__(self, images: Images, mounts: MountNamespace, bundles: Path, driver: DriverFacts) -> None:
+        self._images, self._mounts, self._bundles, self._driver = images, mounts, bundles, driver
+
+    async def recover(self, live: Collection[str]) -> None:
+        """Take up what containers used; call it once, first. Raises Conflict, ImageError."""
+        await self._images.recover(live)
+
+    async def fetch(self, container_id: str, ask: ImageAsk, progress: Callable[[str], None] | None) -> Image:
+        """Return the image, pulled if need be; the store keeps it for the container until `release`.
+
+        `progress` is told in words how far the pull is. Raises BadInput, ImageError, ContainerError when this machine's
+        driver is not what the image needs.
+        """
+
+        def tell(step: Progress) -> None:
+            if progress is not None and step.phase != "done":
+                progress(str(step))
+
+        try:
+            image = await self._images.pull(ask.name, tell, by=container_id, cached=ask.cached)
+        except ImageError as error:
+            words = str(error)
+            raise ImageError(words if ask.name in words else f"{ask.name}: {words}") from error
+        problem = unmet(image.config, self._driver)
+        if problem is not None:
+            raise ContainerError(f"{ask.name}: {problem}")
+        if not image.layers:
+            raise ImageError(f"the image {ask.name} has no layers, so there is nothing in it to run")
+        return image
+
+    async def mount(self, container_id: str, image: Image) -> ImageRoot:
+        """Mount an image for a container, in its bundle, with the folders that it says it has."""
+        bundle = self._bundles / container_id
+
+        def make() -> Path:
+            root = mount_layers(bundle, image.layers)
+            for path in (*image.config.volumes, *filter(None, [image.config.workdir])):
+                make_folder(root, path)
+            return root
+
+        # Shielded: a mount that is being made must be there to be undone.
+        root = await _whole(self._mounts.run(make))
+        return ImageRoot(str(root), image.config)
+
+    async def user(self, root: ImageRoot) -> HostUser | None:
+        """Return whom the image runs as, from its own files; None when it does not say. Raises BadInput."""
+        if not root.config.user:
+            return None
+        return await self._mounts.run(partial(find_image_user, Path(root.path), root.config.user))
+
+    def release(self, container_id: str) -> None:
+        """The container, of which no file is left, uses its image no more; without one nothing happens.
+
+        Raises ImageError when the store cannot write that down.
+        """
+        self._images.release(container_id)
+
+
+async def _whole(work: asyncio.Future[T]) -> T:
+    """Wait for work to its end even when cancelled."""
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise

@@ -1,0 +1,57 @@
+"""What an image says about running it, merged with what a task says: Mesos' isolator docker/runtime. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mesos_gpu.errors import BadInput
+from mesos_gpu.images.manifest import ImageConfig
+
+SHELL = "/bin/sh"
+DRIVER_CAPABILITIES, CAPABILITIES_GIVEN = "NVIDIA_DRIVER_CAPABILITIES", "compute,utility"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The command of a task: Mesos' CommandInfo, in its fields `shell`, `value` and `arguments`."""
+
+    shell: bool = True
+    value: str | None = None
+    arguments: tuple[str, ...] = ()
+
+
+def merge(command: Command, image: ImageConfig) -> tuple[str, ...]:
+    """Return the program and its arguments for a command in an image.
+
+    A command with a value goes before the image's ENTRYPOINT and CMD. Without one the ENTRYPOINT runs with the
+    command's arguments, or with CMD when it has none; without ENTRYPOINT, CMD runs with the command's arguments.
+    Raises BadInput where nothing says what to run. Source: Mesos docs/isolators/docker-runtime.md.
+    """
+    if command.shell:
+        if not command.value:
+            raise BadInput("a shell command has no value, so there is nothing to run")
+        return SHELL, "-c", command.value
+    if command.value:
+        # arguments[0] is argv[0] by convention; an OCI process has one field for both it and the file to execute.
+        return command.value, *command.arguments[1:]
+    entrypoint, cmd = image.entrypoint or (), image.cmd or ()
+    if entrypoint:
+        return *entrypoint, *(command.arguments or cmd)
+    if cmd:
+        return *cmd, *command.arguments
+    raise BadInput("neither the command nor the image (by ENTRYPOINT or CMD) says what to run")
+
+
+def image_environment(image: ImageConfig, task: Mapping[str, str], *, injected: bool) -> dict[str, str]:
+    """Return the variables of a container in an image: the image's, and over them the task's.
+
+    `injected`: the driver's files are in the container. What image and task say of the driver's parts does not count:
+    the variable tells programs what there is, as NVIDIA_VISIBLE_DEVICES, which the isolator sets, tells of GPUs.
+    """
+    variables = {**image.env, **task}
+    if injected:
+        variables[DRIVER_CAPABILITIES] = CAPABILITIES_GIVEN
+    else:
+        variables.pop(DRIVER_CAPABILITIES, None)
+    return variables

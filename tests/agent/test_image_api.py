@@ -1,0 +1,102 @@
+"""/images of an agent, over a store on an OCI layout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from mesos_gpu.agent.flags import FLAGS, check_flags
+from mesos_gpu.agent.image_api import ImageApi
+from mesos_gpu.agent.images import AgentImages, open_images
+from mesos_gpu.errors import BadFlag, BadInput
+from mesos_gpu.mesos.flags import parse_flags
+from tests.images.build import Layer, busybox_image, file, tar_of, write_layout
+
+Client = TestClient[web.Request, web.Application]
+
+
+def flags(*argv: str) -> dict[str, Any]:
+    return parse_flags(FLAGS, ["--work_dir=/w", *argv], {})
+
+
+@pytest.fixture
+async def images(tmp_path: Path) -> AsyncIterator[AgentImages]:
+    write_layout(tmp_path / "layouts" / "all", {"one": busybox_image(Layer(tar_of(file("a", b"a"))))})
+    opened = open_images(flags("--image_providers=docker", f"--docker_registry=file:{tmp_path}/layouts"), tmp_path)
+    assert opened is not None
+    await opened.recover()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def client(images: AgentImages) -> AsyncIterator[Client]:
+    app = web.Application()
+    ImageApi(images).add_to(app)
+    async with TestClient(TestServer(app)) as client:
+        yield client
+
+
+async def test_an_image_is_pulled_listed_and_pruned(client: Client) -> None:
+    answer = await client.post("/images/pull", json={"reference": "all:one"})
+    *steps, last = [json.loads(line) for line in (await answer.text()).splitlines()]
+    assert last["image"]["reference"] == "all:one"
+    assert all("progress" in step for step in steps)
+    listed = await (await client.get("/images")).json()
+    assert [image["reference"] for image in listed["images"]] == ["all:one"]
+    assert listed["pulls"] == []
+    pruned = await (await client.post("/slave(1)/images/prune", json={"max_bytes": 0})).json()
+    assert pruned["images"] == ["all:one"]
+    assert pruned["bytes"] == listed["bytes"] > 0
+
+
+@pytest.mark.parametrize("reference", ["all:none", "Not A Name"])
+async def test_a_pull_that_fails_ends_with_the_cause(client: Client, reference: str) -> None:
+    answer = await client.post("/images/pull", json={"reference": reference})
+    assert "error" in json.loads((await answer.text()).splitlines()[-1])
+
+
+async def test_a_body_that_is_none_is_refused(images: AgentImages) -> None:
+    @web.middleware
+    async def words(request: web.Request, handler: Any) -> web.StreamResponse:
+        try:
+            return await handler(request)  # type: ignore[no-any-return]
+        except BadInput as error:
+            return web.Response(status=400, text=str(error))
+
+    app = web.Application(middlewares=[words])
+    ImageApi(images).add_to(app)
+    async with TestClient(TestServer(app)) as client:
+        for body in ("{", '{"reference": 3}'):
+            assert (await client.post("/images/pull", data=body)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("argv", "flag"),
+    [
+        (["--image_providers=appc"], "image_providers"),
+        (["--image_providers=docker", "--isolation=cgroups/cpu"], "isolation"),
+        (["--sandbox_directory=relative"], "sandbox_directory"),
+        (["--sandbox_directory=/a/../.."], "sandbox_directory"),
+        (["--docker_pull_timeout=0secs"], "docker_pull_timeout"),
+    ],
+)
+def test_flags_that_cannot_be_meant(argv: list[str], flag: str) -> None:
+    with pytest.raises(BadFlag, match=f"--{flag}"):
+        check_flags(flags(*argv))
+
+
+def test_credentials_are_a_path_or_json_itself(tmp_path: Path) -> None:
+    providers = "--image_providers=docker"
+    assert open_images(flags(), tmp_path) is None
+    for text in ('{"auths": {}}', str(tmp_path / "config.json")):
+        (tmp_path / "config.json").write_text('{"auths": {}}')
+        assert open_images(flags(providers, f"--docker_config={text}"), tmp_path) is not None
+    with pytest.raises(BadFlag, match="cannot read /no/such"):
+        open_images(flags(providers, "--docker_config=/no/such"), tmp_path)

@@ -1,0 +1,179 @@
+"""Images on a whole box: a real registry, real pulls, real containers."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from tests.box.conftest import EXAMPLES, LiveBox
+from tests.images.build import BuiltImage, Layer, base_layer, busybox_image, cuda_image, file, tar_of
+from tests.images.registry import RealRegistry
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+Start = Callable[..., LiveBox]
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[RealRegistry]:
+    with RealRegistry(tmp_path / "registry") as registry:
+        yield registry
+
+
+@pytest.fixture
+def start(new_box: LiveBox, registry: RealRegistry) -> Start:
+    def up(*flags: str, source: str | None = None) -> LiveBox:
+        new_box.up("--gpu_driver=simulated", f"--docker_registry={source or registry.url}", *flags)
+        return new_box
+
+    return up
+
+
+def image_app(name: str, image: str, **more: Any) -> dict[str, Any]:
+    container = {"type": "MESOS", "docker": {"image": image}}
+    return {"id": name, "cpus": 0.1, "mem": 32, "gpus": 1, "instances": 1, "container": container, **more}
+
+
+def failure(box: LiveBox, app: dict[str, Any]) -> str:
+    """Add an app that fails and return what Marathon was told; then nothing of it is left."""
+    name = app["id"]
+    box.ok("app", "add", "-", text=json.dumps(app))
+    box.until("the failure is shown", lambda: "lastTaskFailure" in box.marathon(f"/v2/apps/{name}")["app"])
+    found = box.marathon(f"/v2/apps/{name}")["app"]["lastTaskFailure"]
+    assert found["state"] == "TASK_FAILED", found
+    box.ok("app", "remove", name, "--wait")
+    box.until("no GPU stays behind", lambda: box.gpus_free() == 4)
+    assert not list((box.work_dir / "agent1" / "run" / "bundles").glob("*"))
+    return str(found["message"])
+
+
+def test_docker_gpu_test_json_prints_the_table_from_inside_the_image(start: Start, registry: RealRegistry) -> None:
+    registry.push("nvidia/cuda", cuda_image())
+    box = start()
+    box.ok("app", "add", str(EXAMPLES / "docker-gpu-test.json"), "--wait")
+    box.until("the table is printed", lambda: "NVIDIA-SMI" in box.log_of("docker-gpu-test"))
+    assert box.gpus_free() == 3
+    (image,) = json.loads(box.ok("image", "list", "--json"))
+    assert image["reference"] == "nvidia/cuda:latest"
+    assert len(image["used_by"]) == 1
+    assert "0.0 MiB are free" in box.ok("image", "prune"), "what a container uses stays"
+    box.ok("app", "remove", "docker-gpu-test", "--wait")
+    box.until("the image is used no more", lambda: not json.loads(box.ok("image", "list", "--json"))[0]["used_by"])
+    assert "removed nvidia/cuda:latest" in box.ok("image", "prune")
+    assert json.loads(box.ok("image", "list", "--json")) == []
+
+
+def test_what_an_image_says_of_gpus_widens_nothing(start: Start, registry: RealRegistry) -> None:
+    says = {"Env": ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=all"]}
+    registry.push("greedy", busybox_image(run=says))
+    box = start()
+    look = (
+        'echo "visible $NVIDIA_VISIBLE_DEVICES $NVIDIA_DRIVER_CAPABILITIES"; '
+        "ls /dev | sed -n 's/^\\(nvidia[0-9]\\)/node \\1/p'; nvidia-smi -L; echo looked; sleep 1000"
+    )
+    for name, gpus in (("one", 1), ("none", 0)):
+        widened = {"NVIDIA_VISIBLE_DEVICES": "all"}
+        box.add(image_app(name, "greedy", gpus=gpus, cmd=look, env=widened))
+        box.until("it has looked", lambda name=name: "looked" in box.log_of(name))
+        log = box.log_of(name)
+        assert len(re.findall(r"^node nvidia\d", log, re.MULTILINE)) == gpus, log
+        assert log.count("UUID: ") == gpus, log
+        assert re.search(r"visible (GPU-[0-9a-f-]+|void) compute,utility", log), log
+        assert ("visible void" in log) == (gpus == 0), log
+
+
+def test_an_image_that_needs_a_newer_cuda_fails_with_both_versions(start: Start, registry: RealRegistry) -> None:
+    registry.push("newer", busybox_image(run={"Env": ["NVIDIA_REQUIRE_CUDA=cuda>=99.0"]}))
+    said = failure(start(), image_app("newer", "newer", cmd="true"))
+    assert "cuda>=99.0" in said
+    assert "CUDA 12.4" in said
+
+
+def test_the_command_of_the_image_runs_with_the_apps_arguments(start: Start, registry: RealRegistry) -> None:
+    registry.push(
+        "hello", busybox_image(run={"Entrypoint": ["/bin/sh", "-c", 'echo "hello $0"; sleep 1000'], "Cmd": ["cmd"]})
+    )
+    box = start()
+    box.add(image_app("plain", "hello"))
+    box.until("CMD is used", lambda: "hello cmd" in box.log_of("plain"))
+    box.add(image_app("args", "hello", args=["arg"]))
+    box.until("args go before CMD", lambda: "hello arg" in box.log_of("args"))
+
+
+def test_pulls_that_fail_say_why(start: Start, registry: RealRegistry) -> None:
+    image = busybox_image(Layer(tar_of(file("big", b"x" * 100_000))))
+    registry.push("damaged", image)
+    (top,) = [digest for digest in image.blobs if image.blobs[digest] == image.layers[-1].blob]
+    registry.blob_path(top).write_bytes(b"not what it was")
+    registry.push("liar", BuiltImage([base_layer()], {"Cmd": ["sh"]}, diff_ids=["sha256:" + "0" * 64]))
+    box = start()
+    said = failure(box, image_app("unknown", "no/such", cmd="true"))
+    assert "no/such" in said
+    assert "Failed to launch container" in said
+    assert "damaged" in failure(box, image_app("damaged", "damaged", cmd="true"))
+    assert "liar" in failure(box, image_app("liar", "liar", cmd="true"))
+    assert "user 'ghost'" in _ghost(box, registry)
+    registry.stop()
+    assert "refused" in failure(box, image_app("down", "other", cmd="true")).lower()
+    assert not list((box.work_dir / "agent1" / "store" / "docker" / "unpacking").iterdir())
+
+
+def _ghost(box: LiveBox, registry: RealRegistry) -> str:
+    registry.push("ghost", busybox_image(run={"User": "ghost"}))
+    return failure(box, image_app("ghost", "ghost", cmd="true"))
+
+
+@pytest.fixture
+def silent_registry() -> Iterator[tuple[str, Event]]:
+    """A registry that takes a request and never answers it."""
+    asked, enough = Event(), Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.set()
+            enough.wait()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    enough.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_kill_during_a_pull_works_and_the_pull_is_told(start: Start, silent_registry: tuple[str, Event]) -> None:
+    url, asked = silent_registry
+    box = start(source=url)
+    box.ok("app", "add", "-", text=json.dumps(image_app("slow", "slow", cmd="true")))
+    assert asked.wait(60)
+    box.until("it is starting", lambda: [task["state"] for task in box.tasks("slow")] == ["TASK_STARTING"])
+    began = time.monotonic()
+    box.ok("app", "remove", "slow", "--wait")
+    assert time.monotonic() - began < 20, "not after a time limit of the pull"
+    box.until("no GPU stays behind", lambda: box.gpus_free() == 4)
+
+
+def test_archives_and_pulls_by_hand(start: Start, tmp_path: Path) -> None:
+    from tests.images.build import save_archive
+
+    save_archive(tmp_path / "archives" / "nvidia" / "cuda:latest.tar", cuda_image(), "nvidia/cuda:latest")
+    box = start(source=str(tmp_path / "archives"))
+    assert "nvidia/cuda:latest sha256:" in box.ok("image", "pull", "nvidia/cuda")
+    missing = box.cli("image", "pull", "nothing")
+    assert missing.returncode == 1
+    assert "nothing" in missing.stderr
+    box.ok("app", "add", str(EXAMPLES / "docker-gpu-test.json"), "--wait")
+    box.until("the table is printed", lambda: "NVIDIA-SMI" in box.log_of("docker-gpu-test"))

@@ -1,0 +1,64 @@
+"""ENTRYPOINT and CMD against CommandInfo: the whole table of Mesos' docs/isolators/docker-runtime.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesos_gpu.container.runtime_spec import Command, image_environment, merge
+from mesos_gpu.errors import BadInput
+from mesos_gpu.images.manifest import ImageConfig
+
+E, C = ("/entry", "e1"), ("/cmd", "c1")
+IMAGES = {
+    "nothing": ImageConfig(),
+    "cmd": ImageConfig(cmd=C),
+    "entrypoint": ImageConfig(entrypoint=E),
+    "both": ImageConfig(entrypoint=E, cmd=C),
+}
+ERROR = None
+SH = ("/bin/sh", "-c", "value")
+
+# (shell, value, argv) -> what runs with: nothing, cmd, entrypoint, both. arguments[0] of a value is argv[0].
+TABLE = {
+    (False, None, ()): (ERROR, C, E, (*E, *C)),
+    (False, None, ("a", "b")): (ERROR, (*C, "a", "b"), (*E, "a", "b"), (*E, "a", "b")),
+    (False, "value", ()): (("value",),) * 4,
+    (False, "value", ("value", "a")): (("value", "a"),) * 4,
+    (True, None, ()): (ERROR,) * 4,
+    (True, None, ("a",)): (ERROR,) * 4,
+    (True, "value", ()): (SH,) * 4,
+    (True, "value", ("a",)): (SH,) * 4,
+}
+CELLS = [
+    (Command(shell, value, arguments), image, expected)
+    for (shell, value, arguments), row in TABLE.items()
+    for image, expected in zip(IMAGES, row, strict=True)
+]
+
+
+@pytest.mark.parametrize(("command", "image", "expected"), CELLS)
+def test_a_command_and_an_image_are_merged_as_in_mesos(
+    command: Command, image: str, expected: tuple[str, ...] | None
+) -> None:
+    if expected is ERROR:
+        with pytest.raises(BadInput, match=r"what to run|nothing to run"):
+            merge(command, IMAGES[image])
+    else:
+        assert merge(command, IMAGES[image]) == expected
+
+
+def test_an_empty_entrypoint_is_none() -> None:
+    assert merge(Command(shell=False), ImageConfig(entrypoint=(), cmd=C)) == C
+
+
+def test_the_tasks_variables_go_over_the_images() -> None:
+    image = ImageConfig(env={"PATH": "/image", "A": "image", "B": "image"})
+    assert image_environment(image, {"A": "task"}, injected=False) == {"PATH": "/image", "A": "task", "B": "image"}
+
+
+@pytest.mark.parametrize("image", [{}, {"NVIDIA_DRIVER_CAPABILITIES": "all"}])
+@pytest.mark.parametrize("task", [{}, {"NVIDIA_DRIVER_CAPABILITIES": "all"}])
+def test_what_the_driver_offers_is_not_for_image_or_task_to_say(image: dict[str, str], task: dict[str, str]) -> None:
+    with_driver = image_environment(ImageConfig(env=image), task, injected=True)
+    assert with_driver["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+    assert "NVIDIA_DRIVER_CAPABILITIES" not in image_environment(ImageConfig(env=image), task, injected=False)
