@@ -12,7 +12,7 @@ from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.sandbox import make_sandbox
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.container.config import ContainerConfig, Termination
-from mesos_gpu.errors import MesosGpuError, NotFound
+from mesos_gpu.errors import MesosGpuError, NotEnoughGpus, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,10 @@ class Runner:
         self.rebooted = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._launching: set[asyncio.Future[None]] = set()
+        self._ending: set[str] = set()
+        self._waiting: set[str] = set()
+        self._unwanted: set[str] = set()
+        self._changed = asyncio.Event()
 
     def launch(self, action: ev.Launch) -> None:
         """Make the sandbox and launch; then wait for the end."""
@@ -126,6 +130,8 @@ class Runner:
             launching.cancel()
         if launched:
             await self._wait(key, spec.container_id)
+        else:
+            self._released(spec.container_id)
 
     async def _try(self, key: TaskKey, spec: ev.LaunchSpec) -> bool:
         """Launch and report; tell whether there is a container now."""
@@ -144,7 +150,7 @@ class Runner:
         )
         try:
             make_sandbox(config.sandbox, spec.user)
-            pid = await self._containers.launch(config, PullReport(lambda text: self._post(ev.Pulling(key, text))))
+            pid = await self._launch_when_free(config, PullReport(lambda text: self._post(ev.Pulling(key, text))))
         except MesosGpuError as error:
             self._post(ev.LaunchFailed(key, str(error)))
             return False
@@ -155,6 +161,33 @@ class Runner:
             return False
         self._post(ev.Launched(key, pid))
         return True
+
+    async def _launch_when_free(self, config: ContainerConfig, progress: Callable[[str], None]) -> int:
+        """Launch; where GPUs are short, wait for containers that were asked to end and still hold theirs.
+
+        The master counts the GPUs of a framework that was torn down as free at once, and offers them (MESOS-8038).
+        """
+        self._waiting.add(config.container_id)
+        try:
+            while True:
+                try:
+                    return await self._containers.launch(config, progress)
+                except NotEnoughGpus:
+                    if not self._ending or config.container_id in self._unwanted:
+                        raise
+                    await self._changed.wait()
+        finally:
+            self._waiting.discard(config.container_id)
+            self._unwanted.discard(config.container_id)
+
+    def _released(self, container_id: str) -> None:
+        self._ending.discard(container_id)
+        self._change()
+
+    def _change(self) -> None:
+        """Wake whoever waits for GPUs, to look again."""
+        self._changed.set()
+        self._changed.clear()
 
     async def _watch(self, action: ev.Watch) -> None:
         if action.launching and action.container_id in self._containers.containers():
@@ -167,6 +200,8 @@ class Runner:
         except NotFound:
             self._post(ev.Vanished(key, self.rebooted))
             return
+        finally:
+            self._released(container_id)
         self._post(
             ev.Ended(
                 key,
@@ -181,6 +216,11 @@ class Runner:
         )
 
     async def _kill(self, action: ev.Kill) -> None:
+        if action.container_id in self._waiting:
+            self._unwanted.add(action.container_id)
+            self._change()
+        if action.container_id in self._containers.containers():
+            self._ending.add(action.container_id)
         try:
             await self._containers.kill(action.container_id, action.grace_s)
         except NotFound:

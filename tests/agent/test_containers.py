@@ -1,0 +1,80 @@
+"""What carries out launches and kills: GPUs that are about to be free are waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.containers import Runner
+from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.container.config import Termination
+from tests.fakes.containerizer import FakeContainerizer
+
+
+class Stage:
+    """A runner over a containerizer with one GPU, and what it reports."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.containers = FakeContainerizer(gpus=1)
+        self.containers.obeys = False
+        self.events: asyncio.Queue[ev.Event] = asyncio.Queue()
+        self.runner = Runner(self.containers, self.events.put_nowait)
+
+    def launch(self, name: str) -> None:
+        spec = ev.LaunchSpec(name, str(self.folder / name), ("true",), mem_bytes=1, gpus=1)
+        self.runner.launch(ev.Launch(TaskKey("framework", name), spec))
+
+    def kill(self, name: str) -> None:
+        self.runner.kill(ev.Kill(TaskKey("framework", name), name, 3.0))
+
+    async def asked_to_end(self) -> None:
+        while not self.containers.kills:  # noqa: ASYNC110 - the fake tells nobody
+            await asyncio.sleep(0)
+
+    async def next(self) -> ev.Event:
+        return await self.events.get()
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+async def test_a_launch_waits_for_the_gpu_of_a_container_that_was_asked_to_end(stage: Stage) -> None:
+    stage.launch("old")
+    assert isinstance(await stage.next(), ev.Launched)
+    stage.kill("old")
+    stage.launch("new")
+    await stage.asked_to_end()
+    assert stage.events.empty(), "it neither failed nor ran yet"
+    stage.containers.end("old", Termination(signal=15))
+    seen = {type(await stage.next()) for _ in range(2)}
+    assert seen == {ev.Ended, ev.Launched}
+    assert list(stage.containers.running) == ["new"]
+    await stage.runner.stop()
+
+
+async def test_a_launch_fails_at_once_when_no_gpu_is_about_to_be_free(stage: Stage) -> None:
+    stage.launch("old")
+    assert isinstance(await stage.next(), ev.Launched)
+    stage.launch("new")
+    failed = await stage.next()
+    assert isinstance(failed, ev.LaunchFailed)
+    assert "Requested 1 gpus but only 0 available" in str(failed)
+    await stage.runner.stop()
+
+
+async def test_a_launch_that_waits_can_be_killed(stage: Stage) -> None:
+    stage.launch("old")
+    assert isinstance(await stage.next(), ev.Launched)
+    stage.kill("old")
+    stage.launch("new")
+    await stage.asked_to_end()
+    stage.kill("new")
+    assert isinstance(await stage.next(), ev.LaunchFailed)
+    assert list(stage.containers.running) == ["old"]
+    await stage.runner.stop()
