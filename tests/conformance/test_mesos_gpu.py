@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,9 @@ from mesos_gpu.isolator import (
     discover_gpus,
     should_inject,
 )
+from mesos_gpu.master import offering
+from mesos_gpu.master.allocator import dominant_share, quantities
+from mesos_gpu.mesos.resources import Resources
 from tests.agent.live import LiveAgent, new_master
 from tests.isolator.driver_machine import VERSION, usual_machine
 from tests.master import build
@@ -328,3 +332,46 @@ async def test_the_containers_variable_names_its_own_gpus_or_void(agent: LiveAge
         assert await agent.ends(name) == "TASK_FINISHED"
     assert await agent.said("none") == "[void]\n"
     assert (await agent.said("one")).strip("[]\n") in {gpu.uuid for gpu in GPUS}
+
+
+# Elsewhere in Mesos' tree: GPUs in the allocator, the endpoints and the metrics.
+
+
+@pytest.mark.parametrize(
+    ("filtering", "capabilities", "offered"), [(True, "", 0), (True, "GPU_RESOURCES", 1), (False, "", 1)]
+)
+def test_gpu_machines_are_for_frameworks_that_take_gpus_unless_the_filter_is_off(
+    filtering: bool, capabilities: str, offered: int
+) -> None:
+    state = build.new_state(replace(build.RULES, filter_gpu_resources=filtering))
+    build.add_agent(state)
+    build.add_framework(state, capabilities=capabilities)
+    assert len(build.offers(state)) == offered
+
+
+def test_bug_an_agent_with_only_gpus_left_is_not_offered() -> None:
+    state = build.new_state()
+    agent, _ = build.add_agent(state, "cpus:1;mem:64;gpus:2"), build.add_framework(state)
+    [offer] = build.offers(state)
+    build.launch(state, offer, build.task_info(agent, "t", "cpus:1;mem:64;gpus:1"))
+    offering.tick(state, build.later(5.0))
+    [rest] = agent.offers.values()
+    assert rest.resources.gpus == 1
+
+
+def test_gpus_do_not_count_for_a_roles_dominant_share() -> None:
+    total = quantities(Resources.parse("cpus:4;mem:4096;gpus:1"))
+    held = quantities(Resources.parse("cpus:1;mem:1024;gpus:1"))
+    assert dominant_share(held, total, frozenset({"gpus"})) == 0.25
+    assert dominant_share(held, total, frozenset()) == 1.0
+
+
+def test_every_resource_object_has_gpus() -> None:
+    assert Resources.parse("cpus:1").summary()["gpus"] == 0
+
+
+def test_ROOT_DOCKER_NVIDIA_GPU_InspectDevices_access_is_read_back(tmp_path: Path) -> None:
+    plan = isolator(tmp_path).prepare("c", 1)
+    rules = {str(rule) for rule in plan.rules}
+    assert {"c 195:0 rwm", "c 195:255 rwm"} <= rules
+    assert not any("195:1 " in rule for rule in rules)

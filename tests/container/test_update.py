@@ -99,13 +99,13 @@ V2 = """
 import asyncio, sys
 from pathlib import Path
 from tests.container.conftest import Box
-from tests.container.test_update import grow_and_shrink
+from tests.container.test_update import change_after_restart, grow_and_shrink
 
 async def main(folder, cgroups_root):
     box = Box(Path(folder))
     box.cgroups_root = cgroups_root
     try:
-        await grow_and_shrink(box, "runc")
+        await globals()[sys.argv[3]](box, "runc")
         print("done")
     finally:
         await box.close()
@@ -114,7 +114,8 @@ asyncio.run(main(sys.argv[1], sys.argv[2]))
 """
 
 
-def test_gpus_come_and_go_where_there_is_only_cgroup_v2(make_box: Callable[[], Box]) -> None:
+@pytest.mark.parametrize("what", ["grow_and_shrink", "change_after_restart"])
+def test_gpus_come_and_go_where_there_is_only_cgroup_v2(make_box: Callable[[], Box], what: str) -> None:
     # runc, because crun wants to raise its memory lock limit, which not every machine lets root do.
     box = make_box()
     done = subprocess.run(
@@ -130,6 +131,7 @@ def test_gpus_come_and_go_where_there_is_only_cgroup_v2(make_box: Callable[[], B
             V2,
             str(box.folder),
             box.cgroups_root,
+            what,
         ],
         capture_output=True,
         text=True,
@@ -141,13 +143,17 @@ def test_gpus_come_and_go_where_there_is_only_cgroup_v2(make_box: Callable[[], B
 
 
 async def test_a_restarted_containerizer_can_change_what_it_found(box: Box) -> None:
-    before = await box.open(isolator=real_isolator(box.folder))
+    await change_after_restart(box, "crun")
+
+
+async def change_after_restart(box: Box, runtime: str) -> None:
+    before = await box.open(isolator=real_isolator(box.folder), runtimes=(runtime,))
     looking = Looking(box, before)
     await looking.start(1)
     await before.update("c", 2)
     await before.close()
     isolator = real_isolator(box.folder)
-    after = await box.open(["c"], isolator=isolator)
+    after = await box.open(["c"], isolator=isolator, runtimes=(runtime,))
     assert len(isolator.held["c"]) == 2
     await after.update("c", 1)
     assert looking.look() == "nvidia0 may open 0"
