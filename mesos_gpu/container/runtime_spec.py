@@ -25,8 +25,9 @@ def merge(command: Command, image: ImageConfig) -> tuple[str, ...]:
     """Return the program and its arguments for a command in an image.
 
     A command with a value goes before the image's ENTRYPOINT and CMD. Without one the ENTRYPOINT runs with the
-    command's arguments, or with CMD when it has none; without ENTRYPOINT, CMD runs with the command's arguments.
-    Raises BadInput where nothing says what to run. Source: Mesos docs/isolators/docker-runtime.md.
+    command's arguments, or with CMD when it has none; without ENTRYPOINT, the first of CMD runs, with the command's
+    arguments or with the rest of CMD. Raises BadInput where nothing says what to run. Source: Mesos
+    src/slave/containerizer/mesos/isolators/docker/runtime.cpp, getLaunchCommand.
     """
     if command.shell:
         if not command.value:
@@ -39,7 +40,7 @@ def merge(command: Command, image: ImageConfig) -> tuple[str, ...]:
     if entrypoint:
         return *entrypoint, *(command.arguments or cmd)
     if cmd:
-        return *cmd, *command.arguments
+        return cmd[0], *(command.arguments or cmd[1:])
     raise BadInput("neither the command nor the image (by ENTRYPOINT or CMD) says what to run")
 
 

@@ -1,4 +1,4 @@
-"""ENTRYPOINT and CMD against CommandInfo: the whole table of Mesos' docs/isolators/docker-runtime.md."""
+"""ENTRYPOINT and CMD against CommandInfo: the whole table of Mesos' docker/runtime isolator (runtime.cpp, getLaunchCommand)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SH = ("/bin/sh", "-c", "value")
 # (shell, value, argv) -> what runs with: nothing, cmd, entrypoint, both. arguments[0] of a value is argv[0].
 TABLE = {
     (False, None, ()): (ERROR, C, E, (*E, *C)),
-    (False, None, ("a", "b")): (ERROR, (*C, "a", "b"), (*E, "a", "b"), (*E, "a", "b")),
+    (False, None, ("a", "b")): (ERROR, (C[0], "a", "b"), (*E, "a", "b"), (*E, "a", "b")),
     (False, "value", ()): (("value",),) * 4,
     (False, "value", ("value", "a")): (("value", "a"),) * 4,
     (True, None, ()): (ERROR,) * 4,
