@@ -1,4 +1,4 @@
-"""ENTRYPOINT and CMD against CommandInfo: the whole table of Mesos' docker/runtime isolator (runtime.cpp, getLaunchCommand)."""
+"""ENTRYPOINT and CMD against CommandInfo: the whole table of Mesos' docker/runtime isolator (runtime.cpp)."""
 
 from __future__ import annotations
 
