@@ -13,7 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-APP_FILE = os.path.relpath(Path(__file__).resolve().parent / "simple-gpu-test.json")
 MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
 TABLES = 2
 # The first line of every table that nvidia-smi prints, real or simulated.
@@ -47,26 +46,32 @@ def follow_until_printed(app: str, times: int) -> None:
         log.stdout.close()
 
 
+def run_on_a_box(work_dir: str, app: str, *look: str, up: tuple[str, ...] = ()) -> int:
+    """Bring a box up, run examples/APP.json, show what `look` shows and two tables, shut it down; return the status."""
+    os.environ["MESOS_GPU_WORK_DIR"] = work_dir
+    os.environ.pop("MARATHON_URL", None)
+    app_file = os.path.relpath(Path(__file__).resolve().parent / f"{app}.json")
+    ports = ("--master_port=0", "--agent_port=0", "--marathon_port=0")
+    try:
+        subprocess.run(show("up", "--detach", *ports, *up), check=True)
+        try:
+            subprocess.run(show("app", "add", app_file, "--wait"), check=True)
+            subprocess.run(show(*look), check=True)
+            follow_until_printed(app, TABLES)
+        finally:
+            subprocess.run(show("down"), check=True)
+    except subprocess.CalledProcessError as error:
+        # The command has said why, on stderr.
+        return int(error.returncode)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
 def main() -> int:
     """Run the demo; return the exit status."""
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-demo-") as folder:
-        os.environ["MESOS_GPU_WORK_DIR"] = folder
-        os.environ.pop("MARATHON_URL", None)
-        ports = ["--master_port=0", "--agent_port=0", "--marathon_port=0"]
-        try:
-            subprocess.run(show("up", "--detach", *ports), check=True)
-            try:
-                subprocess.run(show("app", "add", APP_FILE, "--wait"), check=True)
-                subprocess.run(show("task", "list"), check=True)
-                follow_until_printed("simple-gpu-test", TABLES)
-            finally:
-                subprocess.run(show("down"), check=True)
-        except subprocess.CalledProcessError as error:
-            # The command has said why, on stderr.
-            return int(error.returncode)
-        except KeyboardInterrupt:
-            return 130
-    return 0
+        return run_on_a_box(folder, "simple-gpu-test", "task", "list")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ MESOS_GPU_DOCKER_REGISTRY=https://registry-1.docker.io it is the real one instea
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -17,41 +16,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from examples.demo import follow_until_printed, show  # noqa: E402 - as a script, only its own folder is on the path
+from examples.demo import run_on_a_box  # noqa: E402 - as a script, only its own folder is on the path
 from tests.images.build import cuda_image  # noqa: E402
 from tests.images.registry import RealRegistry  # noqa: E402
-
-APP_FILE = os.path.relpath(ROOT / "examples" / "docker-gpu-test.json")
-TABLES = 2
 
 
 def main() -> int:
     """Run the demo; return the exit status."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mesos-gpu-demo-"))
-        os.environ["MESOS_GPU_WORK_DIR"] = f"{folder}/box"
-        os.environ.pop("MARATHON_URL", None)
         source = os.environ.get("MESOS_GPU_DOCKER_REGISTRY")
         if source is None:
             registry = stack.enter_context(RealRegistry(Path(folder) / "registry"))
             registry.push("nvidia/cuda", cuda_image())
             source = registry.url
             print(f"A registry with nvidia/cuda listens at {source}")
-        ports = ["--master_port=0", "--agent_port=0", "--marathon_port=0"]
-        try:
-            subprocess.run(show("up", "--detach", *ports, f"--docker_registry={source}"), check=True)
-            try:
-                subprocess.run(show("app", "add", APP_FILE, "--wait"), check=True)
-                subprocess.run(show("image", "list"), check=True)
-                follow_until_printed("docker-gpu-test", TABLES)
-            finally:
-                subprocess.run(show("down"), check=True)
-        except subprocess.CalledProcessError as error:
-            # The command has said why, on stderr.
-            return int(error.returncode)
-        except KeyboardInterrupt:
-            return 130
-    return 0
+        return run_on_a_box(f"{folder}/box", "docker-gpu-test", "image", "list", up=(f"--docker_registry={source}",))
 
 
 if __name__ == "__main__":

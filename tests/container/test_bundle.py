@@ -17,7 +17,7 @@ from mesos_gpu.isolator.plan import BindMount, DeviceRule, LaunchPlan
 HOST = HostSetting("/run/agent/host", "mesos", ("/usr/bin/tini", "--"), (DeviceRule("c", 1, 3, "rwm"),))
 CONFIG = ContainerConfig(
     container_id="c-1",
-    sandbox=Path("/work/sandbox"),
+    sandbox=Path("/srv/sandbox"),
     argv=("/bin/sh", "-c", "nvidia-smi"),
     environment={"PATH": "/bin", "A": "1"},
     user="nobody",
@@ -41,7 +41,7 @@ def _fields(host: HostSetting) -> dict[str, Any]:
 def test_the_init_is_process_one_and_runs_the_command_in_the_sandbox_as_the_user() -> None:
     process = composed()["process"]
     assert process["args"] == ["/usr/bin/tini", "--", "/bin/sh", "-c", "nvidia-smi"]
-    assert process["cwd"] == "/work/sandbox"
+    assert process["cwd"] == "/srv/sandbox"
     assert process["user"] == {"uid": 65534, "gid": 65533, "additionalGids": [4, 24]}
     assert "rlimits" not in process
 

@@ -88,13 +88,13 @@ async def test_what_the_image_says_of_its_command_environment_folder_and_user(bo
         ],
         "Cmd": ["c0", "c1"],
         "Env": ["PATH=/bin", "A=image", "B=image"],
-        "WorkingDir": "/work/deep",
+        "WorkingDir": "/srv/deep",
         "User": "nobody",
         "Volumes": {"/data": {}},
     }
     images = Images(tmp_path, one=busybox_image(run=says))
     said = await run(box, images, box.config("c", image=ask(), environment={"B": "task"}))
-    assert said.splitlines() == ["image task c0 c1", "/work/deep", "65534", "65534", "/data"]
+    assert said.splitlines() == ["image task c0 c1", "/srv/deep", "65534", "65534", "/data"]
     assert (box.folder / "sandboxes" / "c" / "mine").stat().st_uid == 65534
 
 
