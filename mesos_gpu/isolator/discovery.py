@@ -53,10 +53,13 @@ def _chosen(devices: Sequence[str], found: Sequence[Gpu]) -> list[Gpu]:
     """Return the GPUs that `devices` name. Raises BadFlag for one that is named twice or is not there."""
     if len(devices) > len(found):
         raise BadFlag("nvidia_gpu_devices", f"names {len(devices)} GPUs, but this machine has {len(found)}")
-    by_name = {name: gpu for gpu in found for name in (str(gpu.index), gpu.uuid)}
     chosen: list[Gpu] = []
     for device in devices:
-        gpu = by_name.get(device)
+        named = [gpu for gpu in found if device in (str(gpu.index), gpu.uuid)]
+        if len(named) > 1:  # the MIG instances of one GPU, which nvidia-smi prints under its index
+            there = ", ".join(gpu.uuid for gpu in named)
+            raise BadFlag("nvidia_gpu_devices", f"GPU {device} is shared out as MIG instances; name them: {there}")
+        gpu = named[0] if named else None
         if gpu is None:
             there = ", ".join(str(gpu.index) for gpu in found) or "none"
             raise BadFlag("nvidia_gpu_devices", f"there is no usable GPU '{device}'; usable here: {there}")

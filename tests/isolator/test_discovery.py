@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.device import Gpu, MigInstance
 from mesos_gpu.isolator.discovery import discover_gpus
 
 MACHINE = tuple(
@@ -127,3 +127,10 @@ def test_answer_is_whole_or_refused(gpus: int | None, devices: list[str] | None,
     assert set(answer) <= set(MACHINE)
     if isolating:
         assert len(answer) == (len(MACHINE) if gpus is None else gpus)
+
+
+def test_mig_instances_are_named_by_uuid_since_they_share_their_gpus_index() -> None:
+    parts = [Gpu(0, 0, f"MIG-{n}", "part", mig=MigInstance("GPU-0", n, 0, ())) for n in range(2)]
+    with pytest.raises(BadFlag, match="GPU 0 is shared out as MIG instances; name them: MIG-0, MIG-1"):
+        discover_gpus(gpus_asked=1, devices=["0"], isolating=True, found=parts)
+    assert discover_gpus(gpus_asked=1, devices=["MIG-1"], isolating=True, found=parts) == (parts[1],)
