@@ -35,7 +35,8 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numb
 
 def say(message: str) -> None:
     """Print a message that is not the command's result, to stderr."""
-    click.echo(message, err=True)
+    # Not click.echo, which goes round sys.stderr: while a progress bar is shown, that is what keeps lines above it.
+    print(message, file=sys.stderr, flush=True)
 
 
 def _show_rich(columns: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[str]) -> None:

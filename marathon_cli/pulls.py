@@ -48,7 +48,8 @@ class PullDisplay:
             self._progress = None
 
     def _show_bars(self, pulls: Sequence[Mapping[str, Any]]) -> None:
-        here = {str(pull.get("reference")): pull for pull in pulls}
+        # Before a pull knows its size there is nothing to draw.
+        here = {str(pull.get("reference")): pull for pull in pulls if pull.get("bytes_total")}
         if self._progress is None:
             if not here:
                 return
