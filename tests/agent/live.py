@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,19 @@ async def new_master() -> ScriptedMaster:
     master = await ScriptedMaster(AGENT_ID).start()
     master.observe(1)
     return master
+
+
+@asynccontextmanager
+async def live_agent(folder: Path) -> AsyncIterator[LiveAgent]:
+    """Run the agent program under a scripted master; afterwards both are gone, and nothing of the agent is left."""
+    master = await new_master()
+    live = LiveAgent(folder, master)
+    try:
+        await live.start()
+        yield live
+    finally:
+        try:
+            await live.end()
+        finally:
+            await master.stop()
+    assert live.leftovers() == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.documents import AGENT_ID, scalar
-from tests.agent.live import LiveAgent, new_master
+from tests.agent.live import LiveAgent, live_agent, new_master
 
 pytestmark = pytest.mark.root
 
@@ -31,17 +31,8 @@ exec sleep 600
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
-    master = await new_master()
-    live = LiveAgent(tmp_path, master)
-    try:
-        await live.start()
+    async with live_agent(tmp_path) as live:
         yield live
-    finally:
-        try:
-            await live.end()
-        finally:
-            await master.stop()
-    assert live.leftovers() == []
 
 
 async def test_four_gpus_and_three_tasks_each_sees_its_own_and_nothing_else(agent: LiveAgent) -> None:

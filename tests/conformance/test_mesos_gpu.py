@@ -32,7 +32,7 @@ from mesos_gpu.isolator import (
 from mesos_gpu.master import offering
 from mesos_gpu.master.allocator import dominant_share, quantities
 from mesos_gpu.mesos.resources import Resources
-from tests.agent.live import LiveAgent, new_master
+from tests.agent.live import LiveAgent, live_agent
 from tests.isolator.driver_machine import VERSION, usual_machine
 from tests.master import build
 
@@ -52,17 +52,8 @@ echo looked; exec sleep 600
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
     """The agent program with four simulated GPUs and real containers."""
-    master = await new_master()
-    live = LiveAgent(tmp_path, master)
-    try:
-        await live.start()
+    async with live_agent(tmp_path) as live:
         yield live
-    finally:
-        try:
-            await live.end()
-        finally:
-            await master.stop()
-    assert live.leftovers() == []
 
 
 def isolator(folder: Path, gpus: Sequence[Gpu] = GPUS, volume: NvidiaVolume | None = None) -> NvidiaGpuIsolator:
