@@ -17,6 +17,7 @@ from types import TracebackType
 import pytest
 
 JAR = "/usr/share/java/zookeeper.jar"  # its manifest names what else it needs
+JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # small, and quick to start
 PATIENCE = 60.0
 
 
@@ -50,8 +51,7 @@ class RealZooKeeper:
             "maxClientCnxns=0\n4lw.commands.whitelist=ruok\n"
         )
         self._process = subprocess.Popen(
-            ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", JAR]
-            + ["org.apache.zookeeper.server.ZooKeeperServerMain", str(config)],
+            ["java", *JVM, "-cp", JAR, "org.apache.zookeeper.server.ZooKeeperServerMain", str(config)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
