@@ -101,8 +101,8 @@ def _framework(state: MasterState, framework: Framework) -> Document:
         view["unregistered_time"] = time_info(framework.unregistered_s)
     lists: dict[str, list[Any]] = {
         "offers": [{**o.document, "resources": o.resources.to_json(refined=True)} for o in framework.offers.values()],
-        "allocated_resources": used.to_json(),
-        "offered_resources": offered.to_json(),
+        "allocated_resources": used.to_json(shown=True),
+        "offered_resources": offered.to_json(shown=True),
     }
     return {**view, **{name: items for name, items in lists.items() if items}, "offer_constraints": {}}
 
@@ -119,9 +119,9 @@ def _agent(agent: Agent) -> Document:
     if agent.reregistered_s is not None:
         view["reregistered_time"] = time_info(agent.reregistered_s)
     lists: dict[str, list[Any]] = {
-        "total_resources": agent.total.to_json(),
-        "allocated_resources": agent.used_total.to_json(),
-        "offered_resources": agent.offered.to_json(),
+        "total_resources": agent.total.to_json(shown=True),
+        "allocated_resources": agent.used_total.to_json(shown=True),
+        "offered_resources": agent.offered.to_json(shown=True),
         "capabilities": [{"type": capability} for capability in agent.capabilities],
     }
     return {**view, **{name: items for name, items in lists.items() if items}}
