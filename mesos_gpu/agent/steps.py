@@ -1,4 +1,4 @@
-"""Steps that the agent's decisions share: an update said, logged and on its way; a task forgotten. Pure, as they are."""
+"""Steps that the agent's decisions share: an update said, logged and sent; a task forgotten. As pure as they are."""
 
 from __future__ import annotations
 
