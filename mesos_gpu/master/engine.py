@@ -27,6 +27,7 @@ from mesos_gpu.master.actions import (
     MessageExecutor,
     ObserveAgent,
     RunTask,
+    RunTaskGroup,
     SaveRegistry,
     SendEvent,
     ShutdownAgent,
@@ -179,6 +180,7 @@ class Engine:
                 | AgentReregistered()
                 | ShutdownAgent()
                 | RunTask()
+                | RunTaskGroup()
                 | KillTask()
                 | AcknowledgeStatus()
                 | UpdateFramework()

@@ -12,7 +12,11 @@ from aiohttp import web
 
 from mesos_gpu.master import metrics, subscriptions, views, views_v1
 from mesos_gpu.master.engine import Engine
-from mesos_gpu.master.requests import (
+from mesos_gpu.master.scheduler_api import SchedulerApi
+from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.http import error_response, json_response, make_app
+from mesos_gpu.process.requests import (
     JSON,
     PROTOBUF,
     HttpProblem,
@@ -21,10 +25,6 @@ from mesos_gpu.master.requests import (
     read_call,
     refuse,
 )
-from mesos_gpu.master.scheduler_api import SchedulerApi
-from mesos_gpu.mesos import messages
-from mesos_gpu.mesos.resource import Document
-from mesos_gpu.process.http import error_response, json_response, make_app
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 VERSION = "1.12.0"

@@ -16,7 +16,11 @@ from mesos_gpu.master.actions import Action
 from mesos_gpu.master.calls import call_problem
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.model import Framework, Now
-from mesos_gpu.master.requests import (
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos import messages, recordio
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.http import EventStream, error_response
+from mesos_gpu.process.requests import (
     JSON,
     PROTOBUF,
     HttpProblem,
@@ -25,10 +29,6 @@ from mesos_gpu.master.requests import (
     read_call,
     refuse,
 )
-from mesos_gpu.master.state import MasterState
-from mesos_gpu.mesos import messages, recordio
-from mesos_gpu.mesos.resource import Document
-from mesos_gpu.process.http import EventStream, error_response
 
 STREAM_ID = "Mesos-Stream-Id"
 CALL, EVENT = "mesos.v1.scheduler.Call", "mesos.v1.scheduler.Event"
