@@ -50,8 +50,8 @@ def resources_shown(total: Resources, used: Resources) -> Document:
         "resources": total.summary(),
         "reserved_resources": {role: total.reserved(role).summary() for role in reserved_roles},
         "unreserved_resources": total.unreserved().summary(),
-        "reserved_resources_full": {role: total.reserved(role).to_json() for role in reserved_roles},
-        "unreserved_resources_full": total.unreserved().to_json(),
+        "reserved_resources_full": {role: total.reserved(role).to_json(shown=True) for role in reserved_roles},
+        "unreserved_resources_full": total.unreserved().to_json(shown=True),
         "reserved_resources_allocated": {
             role: allocated.reserved(role).summary() for role in allocated.reserved_roles()
         },
