@@ -31,6 +31,7 @@ FLAGS: Sequence[Flag] = (
     Flag("allocation_interval", "duration", 1.0, "How often refusals are looked through; offers go out at once."),
     Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
     Flag("max_agent_ping_timeouts", "integer", 5, "Answers in a row that may be missing before it is unreachable."),
+    Flag("max_operator_event_stream_subscribers", "integer", 1000, "Operators that may listen at once."),
     Flag("agent_reregister_timeout", "duration", 600.0, "How long known agents may take to come back after a start."),
 )
 
@@ -44,8 +45,9 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     for name in ("allocation_interval", "agent_ping_timeout"):
         if flags[name] <= 0:
             raise BadFlag(name, "must be more than nothing")
-    if flags["max_agent_ping_timeouts"] < 1:
-        raise BadFlag("max_agent_ping_timeouts", "must be at least 1")
+    for name in ("max_agent_ping_timeouts", "max_operator_event_stream_subscribers"):
+        if flags[name] < 1:
+            raise BadFlag(name, "must be at least 1")
     for name in ("ip", "advertise_ip"):
         if flags[name] is not None:
             _check_address(name, flags[name])
@@ -66,7 +68,11 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         excluded_names=frozenset(flags["fair_sharing_excluded_resource_names"]),
         min_allocatable=min_allocatable(flags["min_allocatable_resources"]),
     )
-    return Settings(rules, allocation_interval_s=flags["allocation_interval"])
+    return Settings(
+        rules,
+        allocation_interval_s=flags["allocation_interval"],
+        max_watchers=flags["max_operator_event_stream_subscribers"],
+    )
 
 
 def min_allocatable(text: str) -> tuple[Quantities, ...]:
