@@ -9,16 +9,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from typing_extensions import assert_never
 
 from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.checker import Checker, Look
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.containers import Containers, Runner
 from mesos_gpu.agent.events import Action, Moment
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.master_link import Incoming, KeepResources, LinkBroke, MasterLink, Ping, Welcome
 from mesos_gpu.agent.paths import sandbox_path
+from mesos_gpu.agent.probes import look
 from mesos_gpu.agent.recovery import Recovered
 from mesos_gpu.agent.registration import Cause, Registration, Standing, Todo, answered_with, step
 from mesos_gpu.agent.replay import replay
@@ -26,7 +29,7 @@ from mesos_gpu.agent.resources import with_gpus
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.state_json import unreserved_form
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
-from mesos_gpu.agent.updates import Forward
+from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -85,6 +88,7 @@ class Agent:
         self._checkpoints = checkpoints
         self._link = MasterLink(endpoint, self._incoming)
         self._runner = Runner(containers, self._from_containers)
+        self._checker = Checker[TaskKey](lambda key, news: self.post(ev.Checked(key, news)), self.clock.mono)
         self._inbox: deque[ev.Event] = deque()
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
@@ -166,6 +170,7 @@ class Agent:
         self._link.close()
         if self.gpus is not None:
             await self.gpus.close()
+        await self._checker.stop()
         await self._runner.stop()
         for task in self.state.tasks():
             framework = self.state.frameworks[task.key.framework]
@@ -346,12 +351,19 @@ class Agent:
                     self._runner.watch(action)
                 case ev.Kill():
                     self._runner.kill(action)
+                case ev.BeginChecks():
+                    self._checker.begin(action.key, action.courses, self._look(action))
+                case ev.EndChecks():
+                    self._checker.end(action.key)
                 case ev.Forget():
                     self._runner.forget(action)
                 case ev.Stop():
                     self._stop(action.why)
                 case _:
                     assert_never(action)
+
+    def _look(self, begin: ev.BeginChecks) -> Look:
+        return lambda probe: look(probe, self.containers, begin.container_id, Path(begin.sandbox))
 
     def _stop(self, why: str) -> None:
         """End this process; the next one is a new agent when this one was sent away."""
