@@ -9,10 +9,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from typing_extensions import assert_never
 
 from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.checker import Checker, Look
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.containers import Containers, Runner
 from mesos_gpu.agent.events import Action, Moment
@@ -28,13 +30,14 @@ from mesos_gpu.agent.operations import (
     ReconcileOperations,
 )
 from mesos_gpu.agent.paths import sandbox_path
+from mesos_gpu.agent.probes import look
 from mesos_gpu.agent.recovery import Recovered
 from mesos_gpu.agent.registration import Cause, Registration, Standing, Todo, answered_with, step
 from mesos_gpu.agent.replay import replay
 from mesos_gpu.agent.resources import with_gpus
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
-from mesos_gpu.agent.updates import Forward
+from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -95,6 +98,7 @@ class Agent:
             Operations(state.new_uuid), checkpoints, self._link, lambda: self._registration(Cause.CHANGED)
         )
         self._runner = Runner(containers, self._from_containers)
+        self._checker = Checker[TaskKey](lambda key, news: self.post(ev.Checked(key, news)), self.clock.mono)
         self._inbox: deque[ev.Event] = deque()
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
@@ -176,6 +180,7 @@ class Agent:
         self._link.close()
         if self.gpus is not None:
             await self.gpus.close()
+        await self._checker.stop()
         await self._runner.stop()
         for task in self.state.tasks():
             framework = self.state.frameworks[task.key.framework]
@@ -370,12 +375,19 @@ class Agent:
                     self._runner.watch(action)
                 case ev.Kill():
                     self._runner.kill(action)
+                case ev.BeginChecks():
+                    self._checker.begin(action.key, action.courses, self._look(action))
+                case ev.EndChecks():
+                    self._checker.end(action.key)
                 case ev.Forget():
                     self._runner.forget(action)
                 case ev.Stop():
                     self._stop(action.why)
                 case _:
                     assert_never(action)
+
+    def _look(self, begin: ev.BeginChecks) -> Look:
+        return lambda probe: look(probe, self.containers, begin.container_id, Path(begin.sandbox))
 
     def _stop(self, why: str) -> None:
         """End this process; the next one is a new agent when this one was sent away."""

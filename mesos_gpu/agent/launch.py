@@ -23,6 +23,8 @@ OVERHEAD_MEM_MIB = 32
 MIB = 1024 * 1024
 DEFAULT_SHUTDOWN_GRACE_S = 5.0
 DEFAULT_KILL_GRACE_S = 3.0
+LEAST_GRACE_S = 0.05
+"""Even without grace Mesos sends SIGTERM first, and it is what ends most tasks before SIGKILL comes."""
 RECOVERY_TIMEOUT = "15mins"
 SUBSCRIPTION_BACKOFF_MAX = "2secs"
 # The executor gives its task the shutdown grace less one interval of reaping and one of its own.
@@ -46,9 +48,8 @@ def refusal(task: Mapping[str, Any]) -> str | None:
         return f"Fetching URIs is not supported yet, and the command asks for {values}"
     if not command.get("value") and (command.get("shell", True) or image_of(task) is None):
         return "The command has no value, so there is nothing to run"
-    for field, what in (("health_check", "Health checks"), ("check", "Checks"), ("limits", "Resource limits")):
-        if task.get(field):
-            return f"{what} done by Mesos are not supported yet"
+    if task.get("limits"):
+        return "Resource limits done by Mesos are not supported yet"
     if any("secret" in variable for variable in _variables(command)):
         return "Secrets in the environment are not supported yet"
     return _container_refusal(task.get("container") or {})

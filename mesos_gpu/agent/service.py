@@ -23,7 +23,7 @@ from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
-from mesos_gpu.agent.machine import find_master, measure
+from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
@@ -43,6 +43,7 @@ from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.conversions import with_kept
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
 
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run an agent with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
     check_flags(flags)
-    master = await find_master(flags["master"])
+    detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"])
     work_dir = Path(flags["work_dir"]).absolute()
     runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
     enter_private_mounts()
@@ -111,7 +112,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             await agent.recover(_with_holdings(compatible, agent.info))
             checkpoints.save_boot_id(read_boot_id())
             await agent.watch_gpus()
-            agent.follow(master)
+            await detector.start(agent.follow)
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, agent.leave)
             ready = {
                 "url": f"http://{endpoint.pid('').ip}:{endpoint.port}",
@@ -120,6 +121,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             }
             await _serve(agent, stop, flags["ready_file"], ready)
         finally:
+            await detector.close()
             await agent.close()
             await endpoint.stop()
             if images is not None:

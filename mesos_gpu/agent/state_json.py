@@ -146,6 +146,8 @@ def _task(task: Task) -> Document:
 
 def _status(status: Mapping[str, object]) -> Document:
     shown: Document = {"state": status["state"], "timestamp": status["timestamp"]}
+    if "healthy" in status:
+        shown["healthy"] = status["healthy"]
     container = status.get("container_status")
     if isinstance(container, dict):
         seen = {name: container[name] for name in _SHOWN_OF_CONTAINER if name in container}

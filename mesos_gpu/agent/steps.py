@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mesos_gpu.agent import checking
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.events import Action, Identity, Moment
 from mesos_gpu.agent.roster import Roster
@@ -39,7 +40,7 @@ class Steps(Roster):
         task.deadline_s = None
         actions = self._remove(framework, task) if framework.silenced else self._say(framework, task, verdict, at)
         assert task.container_id is not None
-        return [*actions, ev.Forget(task.container_id)]
+        return [*checking.end_checks(task), *actions, ev.Forget(task.container_id)]
 
     def _say(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
         """Put a status update on its way: logged first, then sent when it is its turn."""
@@ -47,6 +48,7 @@ class Steps(Roster):
         if task.container_id is not None:
             container = container_status(task.container_id, self.identity.ip, task.pid)
         status = self._status(task.key, verdict, at, executor_id=task.executor_id, container=container)
+        status |= checking.said(task, verdict)
         task.note(status)
         self._count(verdict.state)
         actions = self._log(framework, task, {"type": "UPDATE", "status": status})
