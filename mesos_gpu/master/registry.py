@@ -26,6 +26,8 @@ class Registry:
         self.path = work_dir / "registry.json"
         self._saved: Document | None = None
         self._masters: list[str] = []
+        self.rest: Document = {}
+        """What `load` found beside the agents, for who wrote it."""
         try:
             work_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -40,6 +42,7 @@ class Registry:
                 for agent in document["agents"]
             }
             self._masters = [str(master) for master in document["masters"]]
+            self.rest = {key: value for key, value in document.items() if key not in ("agents", "masters")}
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -57,8 +60,9 @@ class Registry:
         """
         if document == self._saved:
             return
+        rest = {key: value for key, value in document.items() if key != "master_id"}
         masters = list(dict.fromkeys([*self._masters, document["master_id"]]))[-MAX_MASTERS:]
-        data = msgspec.json.format(msgspec.json.encode({"masters": masters, "agents": document["agents"]}), indent=1)
+        data = msgspec.json.format(msgspec.json.encode({"masters": masters, **rest}), indent=1)
         temporary = self.path.with_suffix(".new")
         try:
             with temporary.open("wb") as file:

@@ -73,6 +73,7 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     known = registry.load()
     endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
     state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock(), known)
+    state.recall(registry.rest)
     engine = Engine(state, registry)
     shown = flags_as_text(flags)
     api = OperatorApi(engine, shown, cluster=flags["cluster"], system=system_metrics)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mesos_gpu.master.actions import Action, SaveRegistry, SendEvent
 from mesos_gpu.master.allocator import Rules
@@ -16,6 +17,7 @@ from mesos_gpu.master.filters import Filters
 from mesos_gpu.master.model import (
     MAX_UNREACHABLE_TASKS,
     Agent,
+    Drain,
     Executor,
     Framework,
     KnownAgent,
@@ -63,6 +65,10 @@ class MasterState:
         known = known or {}
         self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
         self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
+        self.deactivated: dict[str, Drain | None] = {}
+        """Agents that operators keep from being offered, and whether they are to be drained, by id."""
+        self.gone: dict[str, float] = {}
+        """When operators said that agents are gone for good, by id; the newest last."""
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
         self.allocation_due = False
@@ -102,8 +108,29 @@ class MasterState:
                     {"info": a.info, "pid": a.pid, **({} if a.since_s is None else {"unreachable_since_s": a.since_s})}
                     for a in known.values()
                 ],
+                **self._wishes(),
             }
         )
+
+    def _wishes(self) -> Document:
+        """Return what operators want of agents, for the registry; `recall` reads it."""
+        for agent_id in list(self.gone)[:-MAX_UNREACHABLE_AGENTS]:
+            del self.gone[agent_id]
+        drains = {
+            agent_id: None
+            if drain is None
+            else {"config": drain.config, "since_s": drain.started_s, "done": drain.done}
+            for agent_id, drain in self.deactivated.items()
+        }
+        return {**({"deactivated": drains} if drains else {}), **({"gone": dict(self.gone)} if self.gone else {})}
+
+    def recall(self, document: Mapping[str, Any]) -> None:
+        """Take up what operators of an earlier run wanted, from the registry's document."""
+        self.gone = dict(document.get("gone", {}))
+        self.deactivated = {
+            agent_id: None if drain is None else Drain(drain["config"], drain["since_s"], drain["done"])
+            for agent_id, drain in document.get("deactivated", {}).items()
+        }
 
     # Events to schedulers.
 
