@@ -59,16 +59,17 @@ class MasterState:
     ) -> None:
         """`known` is what the registry of an earlier run holds, by agent id."""
         self.master_info, self.settings, self.started = master_info, settings, started
+        self.elected: Now | None = None
         self.frameworks: dict[str, Framework] = {}
         self.completed: dict[str, Framework] = {}
         self.agents: dict[str, Agent] = {}
-        known = known or {}
-        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
-        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
         self.deactivated: dict[str, Drain | None] = {}
         """Agents that operators keep from being offered, and whether they are to be drained, by id."""
         self.gone: dict[str, float] = {}
         """When operators said that agents are gone for good, by id; the newest last."""
+        self.recovered: dict[str, KnownAgent] = {}
+        self.unreachable: dict[str, KnownAgent] = {}
+        self.recover(known or {})
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
         self.allocation_due = False
@@ -81,6 +82,20 @@ class MasterState:
     def id(self) -> str:
         """Return this master's id, the beginning of every id it gives."""
         return str(self.master_info["id"])
+
+    def recover(self, known: Mapping[str, KnownAgent], rest: Mapping[str, Any] | None = None) -> None:
+        """Take over what the registry holds, by agent id: at the start, or when this master is elected.
+
+        `rest` is what else it holds: here, what operators wanted of agents.
+        """
+        wishes = rest or {}
+        self.gone = dict(wishes.get("gone", {}))
+        self.deactivated = {
+            agent_id: None if drain is None else Drain(drain["config"], drain["since_s"], drain["done"])
+            for agent_id, drain in wishes.get("deactivated", {}).items()
+        }
+        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
+        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
 
     def new_id(self, kind: str) -> str:
         """Return a fresh id: `framework` <id>-0000, `agent` <id>-S0, `offer` <id>-O0."""
@@ -113,7 +128,7 @@ class MasterState:
         )
 
     def _wishes(self) -> Document:
-        """Return what operators want of agents, for the registry; `recall` reads it."""
+        """Return what operators want of agents, for the registry; `recover` reads it."""
         for agent_id in list(self.gone)[:-MAX_UNREACHABLE_AGENTS]:
             del self.gone[agent_id]
         drains = {
@@ -123,14 +138,6 @@ class MasterState:
             for agent_id, drain in self.deactivated.items()
         }
         return {**({"deactivated": drains} if drains else {}), **({"gone": dict(self.gone)} if self.gone else {})}
-
-    def recall(self, document: Mapping[str, Any]) -> None:
-        """Take up what operators of an earlier run wanted, from the registry's document."""
-        self.gone = dict(document.get("gone", {}))
-        self.deactivated = {
-            agent_id: None if drain is None else Drain(drain["config"], drain["since_s"], drain["done"])
-            for agent_id, drain in document.get("deactivated", {}).items()
-        }
 
     # Events to schedulers.
 

@@ -200,8 +200,8 @@ def test_what_operators_want_is_kept_in_the_registry(state: MasterState, agent: 
     state.gone["other"] = NOW.wall_s
     Registry(tmp_path).save(state.registry().document)
     registry = Registry(tmp_path)
-    again = MasterState({"id": "m2"}, state.settings, NOW, registry.load())
-    again.recall(registry.rest)
+    again = MasterState({"id": "m2"}, state.settings, NOW)
+    again.recover(registry.load(), registry.rest)
     assert (again.deactivated, again.gone) == (state.deactivated, state.gone)
     back = readmission.reregister(again, report(agent_id=agent.id), later(1))
     assert any(isinstance(action, DrainAgent) for action in back)
