@@ -16,16 +16,20 @@ from typing_extensions import assert_never
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master import offering, operator_events, subscriptions
 from mesos_gpu.master.actions import (
+    AcknowledgeOperation,
     AcknowledgeStatus,
     Action,
     AgentRegistered,
     AgentReregistered,
+    ApplyOperation,
     AwaitFailover,
     CloseStream,
     ForgetAgent,
+    KeepResources,
     KillTask,
     MessageExecutor,
     ObserveAgent,
+    ReconcileOperations,
     RunTask,
     RunTaskGroup,
     SaveRegistry,
@@ -217,6 +221,10 @@ class Engine:
                 | ShutdownFramework()
                 | ShutdownExecutor()
                 | MessageExecutor()
+                | ApplyOperation()
+                | KeepResources()
+                | AcknowledgeOperation()
+                | ReconcileOperations()
             ):
                 if self.agents is not None:
                     self.agents.perform(action)

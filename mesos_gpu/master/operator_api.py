@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.master import metrics, operator_stream, subscriptions, views, views_v1
+from mesos_gpu.master import metrics, operator_operations, operator_stream, subscriptions, views, views_v1
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.scheduler_api import SchedulerApi
 from mesos_gpu.mesos import messages
@@ -68,6 +68,7 @@ class OperatorApi:
         self._handlers["api/v1/scheduler"] = SchedulerApi(engine).handle
         self._handlers["api/v1"] = self._v1
         self._handlers["teardown"] = self._teardown
+        self._handlers.update(operator_operations.handlers(engine))
 
     def make_app(self) -> web.Application:
         """Return the application."""
@@ -167,6 +168,8 @@ class OperatorApi:
             raise refuse(400, f"Failed to validate master::Call: Expecting '{field}' to be present")
         if kind == "TEARDOWN":
             return self._remove_framework(call["teardown"]["framework_id"]["value"])
+        if kind in operator_operations.V1_CALLS:
+            return operator_operations.v1(self._engine, call)
         accepted = accepted_type(request)
         if accepted is None:
             raise refuse(406, f"Expecting 'Accept' to allow '{JSON}' or '{PROTOBUF}'")
@@ -201,6 +204,8 @@ class OperatorApi:
                 return views_v1.get_executors(state)
             case "GET_TASKS":
                 return views_v1.get_tasks(state)
+            case "GET_OPERATIONS":
+                return views_v1.get_operations(state)
             case "GET_ROLES":
                 return views_v1.get_roles(state)
             case "GET_MASTER":
@@ -215,7 +220,6 @@ class OperatorApi:
 
 # What this master has none of, as Mesos shows none.
 _NOTHING_THERE: Mapping[str, Document | None] = {
-    "GET_OPERATIONS": {},
     "GET_WEIGHTS": None,
     "GET_QUOTA": {"status": {}},
     "GET_MAINTENANCE_STATUS": {"status": {}},
