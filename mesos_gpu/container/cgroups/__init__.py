@@ -5,7 +5,7 @@ An OCI runtime makes them, at `<cgroups_root>/<container id>`, as Mesos names th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -41,6 +41,9 @@ class Cgroups(Protocol):
 
     def check(self) -> None:
         """Raise Unavailable when this process may not make cgroups; leaves the root cgroup behind."""
+
+    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
+        """Change what it may use: `cpu` as in an OCI bundle (shares, quota, period), memory. Raises OSError."""
 
     def pids(self, container_id: str) -> frozenset[int]:
         """Return the processes in it, in the numbering of this process."""
