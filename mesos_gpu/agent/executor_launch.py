@@ -20,16 +20,18 @@ from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
 
-def refusal(info: Mapping[str, Any]) -> str | None:
-    """Return why an executor cannot be run here at all; None when it can be tried."""
+def refusal(identity: Identity, info: Mapping[str, Any]) -> str | None:
+    """Return why an executor cannot be run by this agent at all; None when it can be tried."""
     if not is_path_safe(info["executor_id"]["value"]):
         return "The executor id cannot be the name of a folder"
     if info.get("type") == DEFAULT:
         if "command" in info:
             return "The default executor brings its own command"
+        if not identity.default_executor:
+            return "This agent has no default executor"
     elif "command" not in info:
         return "The executor has no command"
-    return launch.refusal(_as_task(info, ("/bin/true",)))
+    return launch.refusal(_as_task(info, identity.default_executor))
 
 
 def executor_spec(

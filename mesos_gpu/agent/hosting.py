@@ -75,7 +75,7 @@ class Hosting(Steps):
         info: Document = infos[0]["executor"]
         key = ExecutorKey(framework.id, info["executor_id"]["value"])
         executor = framework.executors.get(key.executor)
-        verdict = refused or verdicts.refused_hosted(info, infos, group=event.group)
+        verdict = refused or verdicts.refused_hosted(self.identity, info, infos, group=event.group)
         if verdict is None and ((executor is None and not event.launch_executor) or (executor and not executor.alive)):
             verdict = verdicts.executor_terminated(framework)
         if verdict is not None:

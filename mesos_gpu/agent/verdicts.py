@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mesos_gpu.agent import executor_launch, launch
-from mesos_gpu.agent.events import Ending, RunTask
+from mesos_gpu.agent.events import Ending, Identity, RunTask
 from mesos_gpu.agent.executors import DEFAULT, Executor, Patience
 from mesos_gpu.agent.paths import is_path_safe
 from mesos_gpu.agent.status import AGENT, Verdict, how_it_ended, verdict_of
@@ -91,13 +91,13 @@ def unknown_to_agent(*, partition_aware: bool, reason: str) -> Verdict:
 # --- tasks of executors ---------------------------------------------------------------------------------------------
 
 
-def refused_hosted(executor: Document, tasks: Sequence[Document], *, group: bool) -> Verdict | None:
+def refused_hosted(identity: Identity, executor: Document, tasks: Sequence[Document], *, group: bool) -> Verdict | None:
     """Return why tasks may not run in this executor, or None; a group runs whole or not at all."""
     if (executor.get("type") == DEFAULT) is not group:
         return launch_failed("Task groups are for the default executor, and it is for task groups")
     if not all(is_path_safe(info["task_id"]["value"]) for info in tasks):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
-    words = executor_launch.refusal(executor)
+    words = executor_launch.refusal(identity, executor)
     return None if words is None else launch_failed(words)
 
 
