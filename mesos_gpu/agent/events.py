@@ -9,6 +9,7 @@ from typing import TypeAlias
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.container.config import ImageAsk, Volume
+from mesos_gpu.mesos.checks import Course, News
 from mesos_gpu.mesos.resource import Document
 
 Owner: TypeAlias = TaskKey | ExecutorKey
@@ -230,6 +231,14 @@ class Resized:
 
 
 @dataclass(frozen=True, slots=True)
+class Checked:
+    """A check or health check of a task has news."""
+
+    key: TaskKey
+    news: News
+
+
+@dataclass(frozen=True, slots=True)
 class Registered:
     """The master knows us (again): outstanding updates may go."""
 
@@ -266,6 +275,7 @@ Event: TypeAlias = (
     | FrameworkMessage
     | ShutdownExecutor
     | Resized
+    | Checked
     | Registered
     | Disconnected
     | Tick
@@ -347,6 +357,23 @@ class Kill:
     key: Owner
     container_id: str
     grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BeginChecks:
+    """Check a task's container; Checked comes back for all that is new."""
+
+    key: TaskKey
+    container_id: str
+    sandbox: str
+    courses: tuple[Course, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndChecks:
+    """Check a task no longer: it is to end."""
+
+    key: TaskKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,6 +495,8 @@ Action: TypeAlias = (
     | Launch
     | Watch
     | Kill
+    | BeginChecks
+    | EndChecks
     | Forget
     | Close
     | SaveDrain

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from mesos_gpu.agent.checkpoints import LATEST, SENTINEL, Checkpoints, read_json, read_log
+from mesos_gpu.agent.checkpoints import HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
 from mesos_gpu.agent.replay import ExecutorRun, Run
 from mesos_gpu.agent.tasks import MAX_COMPLETED_EXECUTORS
 from mesos_gpu.mesos.resource import Document
@@ -28,6 +28,8 @@ class Recovered:
     runs: tuple[Run, ...] = ()
     executors: tuple[ExecutorRun, ...] = ()
     resources: tuple[Document, ...] = ()
+    """Reservations and volumes; an agent that begins anew has them too."""
+    operations: tuple[Document, ...] = ()
     drain: Document | None = None
 
 
@@ -41,8 +43,9 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
     meta = checkpoints.meta
     link = meta / "slaves" / LATEST
     agent = read_json(link / "slave.info") if link.is_symlink() else None
+    holdings = _holdings(meta)
     if agent is None:
-        return Recovered()
+        return Recovered(resources=tuple(holdings["resources"]))
     checkpoints.use(agent["id"]["value"])
     try:
         before = (meta / "boot_id").read_text(encoding="utf-8").strip()
@@ -67,7 +70,8 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
         frameworks=found,
         runs=tuple(runs),
         executors=tuple(executors),
-        resources=tuple(read_json(meta / "resources" / "resources.info") or ()),
+        resources=tuple(holdings["resources"]),
+        operations=tuple(holdings["operations"]),
         drain=read_json(folder / "drain.config"),
     )
 
@@ -79,6 +83,14 @@ def _worth_keeping(runs: list[AnyRun]) -> list[AnyRun]:
     """Return the last of those that are complete, and all others."""
     complete = [run for run in runs if run.complete][-MAX_COMPLETED_EXECUTORS:]
     return complete + [run for run in runs if not run.complete]
+
+
+def _holdings(meta: Path) -> Document:
+    found = read_json(meta / "resources" / HOLDINGS)
+    if isinstance(found, dict):
+        return found
+    # What versions before this one wrote.
+    return {"resources": read_json(meta / "resources" / "resources.info") or (), "operations": ()}
 
 
 def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:

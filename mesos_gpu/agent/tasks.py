@@ -80,6 +80,7 @@ class Fate(Enum):
     TIMED_OUT = "timed_out"
     SILENCED = "silenced"
     GPU_ILL = "gpu_ill"
+    UNHEALTHY = "unhealthy"
 
 
 @dataclass(slots=True)
@@ -108,6 +109,9 @@ class Task:
     hosted: bool = False
     grace_ends_s: float | None = None
     deadline_s: float | None = None
+    running_since_s: float | None = None
+    healthy: bool | None = None
+    check_status: Document | None = None
 
     def note(self, status: Document) -> None:
         """Take a status into the task's history, as Mesos does: the last of each run of equal states, without data."""

@@ -90,6 +90,25 @@ class RunTask:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTaskGroup:
+    """Start tasks that share one executor; `launch_executor` when the agent has it not yet."""
+
+    agent_id: str
+    framework_info: Document
+    executor: Document
+    tasks: list[Document]
+    launch_executor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrainAgent:
+    """Have an agent end all its tasks; `config` is a DrainConfig."""
+
+    agent_id: str
+    config: Document
+
+
+@dataclass(frozen=True, slots=True)
 class KillTask:
     """Ask for the end of a task."""
 
@@ -156,6 +175,8 @@ ToAgent: TypeAlias = (
     | AgentReregistered
     | ShutdownAgent
     | RunTask
+    | RunTaskGroup
+    | DrainAgent
     | KillTask
     | AcknowledgeStatus
     | UpdateFramework
