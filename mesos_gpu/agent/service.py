@@ -11,6 +11,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import measure
+from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
 from mesos_gpu.agent.registration import Registration
@@ -31,7 +33,7 @@ from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, pars
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.container import enter_private_mounts, open_containerizer
 from mesos_gpu.container.requirements import DriverFacts
-from mesos_gpu.errors import Conflict, Unavailable
+from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.gpu.topology import best
@@ -39,8 +41,10 @@ from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
+from mesos_gpu.mesos.conversions import with_kept
 from mesos_gpu.mesos.cram_md5 import read_credential
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, read_flags, read_secret, run_program, write_ready_file
@@ -115,7 +119,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)
-            await agent.recover(_compatible(found, agent.info, flags["reconfiguration_policy"]))
+            compatible = _compatible(found, agent.info, flags["reconfiguration_policy"])
+            await agent.recover(_with_holdings(compatible, agent.info))
             checkpoints.save_boot_id(read_boot_id())
             await agent.watch_gpus()
             await detector.start(agent.follow)
@@ -200,11 +205,27 @@ def _compatible(found: Recovered, info: Document, policy: str) -> Recovered:
         return found
     if found.rebooted:
         log.warning("the machine was restarted and the agent changed, so it registers anew: %s", "; ".join(differences))
-        return Recovered()
+        return Recovered(resources=found.resources)
     raise Conflict(
         f"the agent that ran here was another (--reconfiguration_policy={policy}): {'; '.join(differences)}. "
         "Start it as it was, or remove meta/slaves/latest in its --work_dir to begin anew without its tasks"
     )
+
+
+def _with_holdings(found: Recovered, info: Document) -> Recovered:
+    """Return what was found, with reservations that fit what the agent has. Raises Conflict where they cannot."""
+    flags, kept = Resources.from_json(info["resources"]), Resources(map(Resource.from_json, found.resources))
+    fits = fitting(kept, flags)
+    if fits != kept:
+        log.warning("GPUs that were reserved have vanished: %s is now %s", kept, fits)
+    try:
+        with_kept(flags, fits)
+    except BadResources as error:
+        raise Conflict(
+            f"what was reserved on this agent is not part of its --resources: {error}. Start it with what it had, or, "
+            "to give up reservations and persistent volumes, remove meta/resources in its --work_dir"
+        ) from None
+    return replace(found, resources=tuple(fits.to_json(refined=True)))
 
 
 def _lock(work_dir: Path) -> int:

@@ -17,6 +17,7 @@ from mesos_gpu.master.actions import (
     AcknowledgeStatus,
     AgentRegistered,
     AgentReregistered,
+    DrainAgent,
     KillTask,
     MessageExecutor,
     RunTask,
@@ -118,6 +119,8 @@ class AgentLink:
                 self._run_task(action)
             case RunTaskGroup():
                 self._run_group(action)
+            case DrainAgent(agent_id, config):
+                self._tell(agent_id, "DrainSlaveMessage", {"config": config})
             case KillTask(agent_id, framework_id, task_id, policy):
                 document = {"framework_id": _id(framework_id), "task_id": _id(task_id)}
                 if policy is not None:

@@ -90,7 +90,7 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     registry = Registry(Path(flags["work_dir"]) if group is None else _zk_registry(flags, group))
     engine = Engine(state, registry)
     if group is None:
-        state.recover(registry.load())
+        state.recover(registry.load(), registry.rest)
     shown = flags_as_text(flags)
     app = OperatorApi(engine, shown, cluster=flags["cluster"], system=system_metrics).make_app()
     app.middlewares.append(leadership.middleware())
@@ -112,7 +112,7 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     def lead() -> None:
         """Begin to lead: what the registry holds is ours now."""
         if group is not None:
-            state.recover(registry.load())
+            state.recover(registry.load(), registry.rest)
             # Written at once: from here on a leader that was thought dead cannot write any more.
             registry.save(state.registry().document)
         state.elected = clock()

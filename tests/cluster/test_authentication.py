@@ -1,4 +1,4 @@
-"""An agent shows a master who it is, over real sockets: with the right secret, the wrong one, none, and after breaks."""
+"""An agent shows a master who it is, over real sockets: the right secret, the wrong one, none, and after breaks."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ def address(master: RunningMaster) -> str:
 
 
 async def test_the_right_secret_registers_and_again_after_each_break(tmp_path: Path) -> None:
-    async with live_master(tmp_path / "master", *asking(tmp_path)) as master:
-        async with cluster_agent(tmp_path / "agent", address(master), credential=TIM) as agent:
+    async with (
+        live_master(tmp_path / "master", *asking(tmp_path)) as master,
+        cluster_agent(tmp_path / "agent", address(master), credential=TIM) as agent,
+    ):
+        await soon(agent.agent.registered.wait())
+        assert master.link._authenticators.principals == {str(agent.endpoint.pid("slave(1)")): "tim"}
+        agent_id, port = agent.agent.agent_id, master.endpoint.port
+        await master.close()
+        await until(lambda: not agent.agent.registered.is_set())
+        async with live_master(tmp_path / "master", *asking(tmp_path, f"--port={port}")) as second:
             await soon(agent.agent.registered.wait())
-            assert master.link._authenticators.principals == {str(agent.endpoint.pid("slave(1)")): "tim"}
-            agent_id, port = agent.agent.agent_id, master.endpoint.port
-            await master.close()
-            await until(lambda: not agent.agent.registered.is_set())
-            async with live_master(tmp_path / "master", *asking(tmp_path, f"--port={port}")) as second:
-                await soon(agent.agent.registered.wait())
-                assert list(second.engine.state.agents) == [agent_id]
+            assert list(second.engine.state.agents) == [agent_id]
 
 
 async def test_the_wrong_secret_stops_the_agent_and_registers_nobody(tmp_path: Path) -> None:
@@ -67,12 +69,14 @@ async def test_without_a_secret_nobody_is_registered_and_the_log_says_why(
 async def test_an_agent_with_a_secret_asks_a_master_without_any_again_and_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with live_master(tmp_path / "master") as master:
-        async with cluster_agent(tmp_path / "agent", address(master), credential=TIM) as agent:
-            caplog.set_level(logging.WARNING)
-            await until(lambda: caplog.text.count("No authenticator loaded") >= 2)
-            assert not agent.agent.registered.is_set()
-            assert master.engine.state.agents == {}  # an agent with a credential never registers without
+    async with (
+        live_master(tmp_path / "master") as master,
+        cluster_agent(tmp_path / "agent", address(master), credential=TIM) as agent,
+    ):
+        caplog.set_level(logging.WARNING)
+        await until(lambda: caplog.text.count("No authenticator loaded") >= 2)
+        assert not agent.agent.registered.is_set()
+        assert master.engine.state.agents == {}  # an agent with a credential never registers without
 
 
 async def test_a_stranger_cannot_end_the_conversation_of_another(tmp_path: Path) -> None:
