@@ -12,7 +12,7 @@ from typing import Any
 
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.events import Identity, LaunchSpec
-from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorKey, Patience
+from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.tasks import Task
 from mesos_gpu.mesos.flags import format_duration
@@ -35,7 +35,11 @@ def refusal(identity: Identity, info: Mapping[str, Any]) -> str | None:
 
 
 def executor_spec(
-    identity: Identity, framework: Mapping[str, Any], executor: Executor, tasks: Iterable[Task], patience: Patience
+    identity: Identity,
+    framework: Mapping[str, Any],
+    executor: Executor,
+    tasks: Iterable[Task],
+    patience: ExecutorPatience,
 ) -> LaunchSpec:
     """Return what the container of an executor needs, with room for the tasks that wait for it."""
     info = executor.info
@@ -69,7 +73,7 @@ def sandbox(identity: Identity, key: ExecutorKey, container_id: str) -> str:
     return sandbox_path(identity.work_dir, identity.agent_id, key.framework, key.executor, container_id)
 
 
-def shutdown_grace_s(info: Mapping[str, Any], patience: Patience) -> float:
+def shutdown_grace_s(info: Mapping[str, Any], patience: ExecutorPatience) -> float:
     """Return how long an executor may take to end once it was told to."""
     own = info.get("shutdown_grace_period")
     return patience.shutdown_s if own is None else max(0.0, int(own["nanoseconds"]) / 1e9)

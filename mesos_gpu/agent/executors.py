@@ -84,7 +84,7 @@ def next_stage(stage: Stage, turn: Turn) -> Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ExecutorPatience:
     """How long executors are waited for, in seconds, and what they are told of it (flags of the agent)."""
 
     registration_s: float = 60.0

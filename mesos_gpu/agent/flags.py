@@ -97,6 +97,7 @@ FLAGS: Sequence[Flag] = (
     ),
     Flag("executor_shutdown_grace_period", "duration", 5.0, "How long an executor may take to end when told to."),
     Flag("recovery_timeout", "duration", 900.0, "How long executors go on without an agent; told to them."),
+    Flag(
         "credential",
         "path",
         None,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent import executor_launch, verdicts
 from mesos_gpu.agent.events import Action, Event, Moment
-from mesos_gpu.agent.executors import Executor, ExecutorKey, Parcel, Patience, Stage, Turn
+from mesos_gpu.agent.executors import Executor, ExecutorKey, ExecutorPatience, Parcel, Stage, Turn
 from mesos_gpu.agent.status import Verdict, hosted_status
 from mesos_gpu.agent.steps import Steps
 from mesos_gpu.agent.tasks import Cause, Fate, Framework, Phase, Task, next_phase
@@ -23,7 +23,7 @@ from mesos_gpu.mesos.tasks import is_terminal
 class Hosting(Steps):
     """Executors, from their launch to the acknowledgement of the last update of their tasks."""
 
-    patience = Patience()
+    patience = ExecutorPatience()
 
     @property
     def executors_due_s(self) -> float | None:

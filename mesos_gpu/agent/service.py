@@ -20,7 +20,7 @@ from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.events import Identity
-from mesos_gpu.agent.executors import Patience
+from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
@@ -125,7 +125,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_backoff_factor"],
             ),
         )
-        agent.state.patience = Patience(
+        agent.state.patience = ExecutorPatience(
             registration_s=flags["executor_registration_timeout"],
             reregistration_s=flags["executor_reregistration_timeout"],
             shutdown_s=flags["executor_shutdown_grace_period"],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mesos_gpu.agent import checking, executor_launch, launch
 from mesos_gpu.agent.events import Ending, Identity, RunTask
-from mesos_gpu.agent.executors import DEFAULT, Executor, Patience
+from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorPatience
 from mesos_gpu.agent.paths import is_path_safe
 from mesos_gpu.agent.status import AGENT, Verdict, how_it_ended, verdict_of
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
@@ -125,7 +125,7 @@ def update_failed(problem: str) -> Verdict:
     return Verdict("TASK_FAILED", AGENT, "REASON_CONTAINER_UPDATE_FAILED", words)
 
 
-def not_subscribed(framework: Framework, executor: Executor, patience: Patience) -> Verdict:
+def not_subscribed(framework: Framework, executor: Executor, patience: ExecutorPatience) -> Verdict:
     """Return what is said of the tasks of an executor that did not subscribe in time."""
     if executor.recovered:
         words = f"Executor did not reregister within {format_duration(patience.reregistration_s)}"
