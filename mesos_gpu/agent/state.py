@@ -7,44 +7,24 @@ Source: Mesos src/slave/slave.cpp, src/launcher/executor.cpp.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from typing_extensions import assert_never
 
+from mesos_gpu.agent import checking, launch, verdicts
 from mesos_gpu.agent import events as ev
-from mesos_gpu.agent import launch, verdicts
-from mesos_gpu.agent.events import Action, Event, Identity, Moment
+from mesos_gpu.agent.events import Action, Event, Moment
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
-from mesos_gpu.agent.roster import Roster
-from mesos_gpu.agent.status import Verdict, container_status, make_status
+from mesos_gpu.agent.status import Verdict
+from mesos_gpu.agent.steps import Steps
 from mesos_gpu.agent.tasks import Cause, Fate, Framework, Phase, Task, next_phase
-from mesos_gpu.agent.updates import Forward, TaskKey, UpdateStreams
+from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
 
 
-class AgentState(Roster):
+class AgentState(Steps):
     """Frameworks and tasks of one agent. `handle` is the only way to change it; actions are carried out in order.
 
     `new_uuid` gives the base64 text of 16 fresh bytes for each status update, `new_container_id` a fresh id.
     """
-
-    def __init__(
-        self,
-        identity: Identity,
-        resource_version: str,
-        *,
-        new_uuid: Callable[[], str],
-        new_container_id: Callable[[], str],
-    ) -> None:
-        super().__init__()
-        self.identity = identity
-        self.resource_version = resource_version
-        self.streams = UpdateStreams()
-        self.drain: ev.Drain | None = None
-        self.stopping: str | None = None
-        self.stopped = False
-        self.counts: dict[str, int] = {}
-        self._new_uuid, self._new_container_id = new_uuid, new_container_id
 
     @property
     def next_due_s(self) -> float | None:
@@ -96,6 +76,8 @@ class AgentState(Roster):
                 return self._vanished(event, at)
             case ev.GpuIll():
                 return self._gpu_ill(event, at)
+            case ev.Checked():
+                return self._checked(event, at)
             case ev.Registered():
                 return self._sending(self.streams.resume(at.mono_s))
             case ev.Disconnected():
@@ -120,7 +102,7 @@ class AgentState(Roster):
         actions: list[Action] = [ev.Watch(task.key, task.container_id, launching)]
         if task.phase is Phase.ENDING:
             actions.append(ev.Kill(task.key, task.container_id, launch.DEFAULT_KILL_GRACE_S))
-        return actions
+        return actions + checking.begin_checks(task)
 
     def adopted(self) -> None:
         """Say that `adopt` was called for all there is: frameworks without a live task are of the past."""
@@ -198,7 +180,8 @@ class AgentState(Roster):
             # Its container is killed when the launch has come to an end; but a pull may take hours.
             pulls = was is Phase.LAUNCHING and launch.image_of(task.info) is not None
             return [*actions, ev.Kill(task.key, task.container_id, 0.0)] if pulls else actions
-        if was is Phase.RUNNING and fate is Fate.KILLED and framework.can("TASK_KILLING_STATE"):
+        actions += checking.end_checks(task)
+        if was is Phase.RUNNING and fate in (Fate.KILLED, Fate.UNHEALTHY) and framework.can("TASK_KILLING_STATE"):
             actions += self._say(framework, task, Verdict("TASK_KILLING", reason=task.reason), at)
         grace_s = self._grace_s(task, fate, asked_grace_s)
         if task.grace_ends_s is None or at.mono_s + grace_s < task.grace_ends_s:
@@ -208,13 +191,13 @@ class AgentState(Roster):
 
     def _grace_s(self, task: Task, fate: Fate, asked_s: float | None) -> float:
         if fate is Fate.TIMED_OUT:
-            return 0.0
+            return launch.LEAST_GRACE_S
         if fate is Fate.SILENCED:
             return launch.shutdown_grace_s(task.info)
         own_s = launch.grace_s(task.info.get("kill_policy"))
         grace_s = next((s for s in (asked_s, own_s) if s is not None), launch.DEFAULT_KILL_GRACE_S)
         most_s = None if self.drain is None else self.drain.max_grace_s
-        return grace_s if most_s is None else min(grace_s, most_s)
+        return max(launch.LEAST_GRACE_S, grace_s if most_s is None else min(grace_s, most_s))
 
     def _silence(self, framework_id: str) -> list[Action]:
         """Kill what a framework runs, and never speak of it again."""
@@ -283,7 +266,7 @@ class AgentState(Roster):
             return [ev.Kill(task.key, task.container_id, 0.0)]
         limit_s = launch.max_completion_s(task.info)
         task.deadline_s = None if limit_s is None else at.mono_s + limit_s
-        return self._say(framework, task, Verdict("TASK_RUNNING"), at)
+        return self._say(framework, task, Verdict("TASK_RUNNING"), at) + checking.begin_checks(task, at.mono_s)
 
     def _pulling(self, event: ev.Pulling, at: Moment) -> list[Action]:
         """Tell a task's owner how far the pull of its image is."""
@@ -329,6 +312,15 @@ class AgentState(Roster):
             return []
         return self._say(framework, task, Verdict("TASK_RUNNING", message=event.message), at)
 
+    def _checked(self, event: ev.Checked, at: Moment) -> list[Action]:
+        """Tell a task's owner what its checks found; a health check may have failed often enough to end the task."""
+        framework, task = self.frameworks.get(event.key.framework), self.task(event.key)
+        if framework is None or task is None or framework.silenced or task.phase is not Phase.RUNNING:
+            return []
+        verdict, kill = checking.take(task, event.news)
+        actions = self._say(framework, task, verdict, at)
+        return actions + (self._end(framework, task, Fate.UNHEALTHY, None, at) if kill else [])
+
     def _tick(self, at: Moment) -> list[Action]:
         actions = self._sending(self.streams.retry(at.mono_s))
         for framework in list(self.frameworks.values()):
@@ -337,72 +329,3 @@ class AgentState(Roster):
                     task.deadline_s = None
                     actions += self._end(framework, task, Fate.TIMED_OUT, None, at)
         return actions
-
-    # --- steps that several of the above take -------------------------------------------------------------------
-
-    def _conclude(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
-        """Say how a task ended, or nothing when its framework is gone."""
-        task.deadline_s = None
-        actions = self._remove(framework, task) if framework.silenced else self._say(framework, task, verdict, at)
-        assert task.container_id is not None
-        return [*actions, ev.Forget(task.container_id)]
-
-    def _say(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
-        """Put a status update on its way: logged first, then sent when it is its turn."""
-        container: Document | None = None
-        if task.container_id is not None:
-            container = container_status(task.container_id, self.identity.ip, task.pid)
-        status = self._status(task.key, verdict, at, executor_id=task.executor_id, container=container)
-        task.note(status)
-        self._count(verdict.state)
-        actions = self._log(framework, task, {"type": "UPDATE", "status": status})
-        return actions + self._sending(self.streams.add(task.key, status, at.mono_s))
-
-    def _loose(self, key: TaskKey, verdict: Verdict, at: Moment) -> Action:
-        """Say something about a task that is not here; whoever asked asks again when it gets lost."""
-        return ev.SendLoose(key, self._status(key, verdict, at))
-
-    def _status(
-        self,
-        key: TaskKey,
-        verdict: Verdict,
-        at: Moment,
-        *,
-        executor_id: str | None = None,
-        container: Document | None = None,
-    ) -> Document:
-        return make_status(
-            verdict,
-            task_id=key.task,
-            agent_id=self.identity.agent_id,
-            executor_id=executor_id,
-            uuid=self._new_uuid(),
-            wall_s=at.wall_s,
-            container=container,
-        )
-
-    def _sending(self, sends: list[Forward]) -> list[Action]:
-        for send in sends:
-            task = self.task(send.key)
-            if task is not None:
-                task.forwarded_state, task.forwarded_uuid = send.status["state"], send.status["uuid"]
-        return list(sends)
-
-    def _log(self, framework: Framework, task: Task, record: Document) -> list[Action]:
-        if not framework.checkpoint or task.container_id is None:
-            return []
-        return [ev.Log(task.key, task.container_id, record)]
-
-    def _close(self, task: Task, framework: Framework) -> list[Action]:
-        if not framework.checkpoint or task.container_id is None:
-            return []
-        return [ev.Close(task.key, task.container_id)]
-
-    def _remove(self, framework: Framework, task: Task) -> list[Action]:
-        """Forget a task that everyone knows the end of; its framework too, when that was its last."""
-        self.streams.forget(task.key)
-        self.remove(framework, task)
-        return self._close(task, framework)
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1

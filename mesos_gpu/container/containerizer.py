@@ -30,6 +30,7 @@ from mesos_gpu.container.config import (
     check_id,
     read_status,
 )
+from mesos_gpu.container.execution import Execution, Executor
 from mesos_gpu.container.isolation import Isolator
 from mesos_gpu.container.namespace import MountNamespace
 from mesos_gpu.container.nesting import (
@@ -110,6 +111,7 @@ class Containerizer:
         *,
         host: HostSetting,
         conmon: Conmon,
+        executor: Executor,
         cgroups: Cgroups,
         isolator: Isolator,
         checkpoints: Checkpoints,
@@ -117,6 +119,7 @@ class Containerizer:
         mounts: MountNamespace,
         provisioner: Provisioner | None = None,
     ) -> None:
+        self._executor = executor
         self._provisioner = provisioner
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
         self._mounts = mounts
@@ -160,6 +163,7 @@ class Containerizer:
             if record.conmon_pid is not None:
                 container.conmon = Process.open(record.conmon_pid, start_time=record.conmon_start_time)
         self._containers[record.container_id] = container
+        self._executor.end_strays(record.container_id, self._bundles / record.container_id)
         self._follow(container)
 
     async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
@@ -540,6 +544,17 @@ class Containerizer:
             self._signal_all(container, what)
         else:
             container.init.kill(what)
+
+    async def execute(self, container_id: str, execution: Execution) -> int:
+        """Run one more command in a container that runs; return its exit status, 128 + N for signal N.
+
+        Raises NotFound for a container that does not run, ContainerError when the command takes too long.
+        """
+        container = self._find(container_id)
+        await container.started.wait()
+        if container.init is None or container.ended.is_set():
+            raise NotFound(f"container {container_id} does not run")
+        return await self._executor.run(container_id, self._bundles / container_id, execution)
 
     async def kill(self, container_id: str, grace_s: float) -> None:
         """Send SIGTERM to every process but the init; after `grace_s` seconds SIGKILL. Returns when SIGTERM is sent.

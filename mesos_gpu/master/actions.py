@@ -90,6 +90,17 @@ class RunTask:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTaskGroup:
+    """Start tasks that share one executor; `launch_executor` when the agent has it not yet."""
+
+    agent_id: str
+    framework_info: Document
+    executor: Document
+    tasks: list[Document]
+    launch_executor: bool
+
+
+@dataclass(frozen=True, slots=True)
 class KillTask:
     """Ask for the end of a task."""
 
@@ -156,6 +167,7 @@ ToAgent: TypeAlias = (
     | AgentReregistered
     | ShutdownAgent
     | RunTask
+    | RunTaskGroup
     | KillTask
     | AcknowledgeStatus
     | UpdateFramework

@@ -20,6 +20,7 @@ from mesos_gpu.master.actions import (
     KillTask,
     MessageExecutor,
     RunTask,
+    RunTaskGroup,
     ShutdownAgent,
     ShutdownExecutor,
     ShutdownFramework,
@@ -51,7 +52,10 @@ class AgentLink:
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
         self._observers: dict[str, Observer] = {}
         self._made = 0
-        endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
+
+    def listen(self) -> None:
+        """Take agents' messages from now on."""
+        self._endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
 
     def stop(self) -> None:
         """Ping nobody any more and take no more messages."""
@@ -100,6 +104,8 @@ class AgentLink:
                 self._tell(agent_id, "SlaveReregisteredMessage", document)
             case RunTask():
                 self._run_task(action)
+            case RunTaskGroup():
+                self._run_group(action)
             case KillTask(agent_id, framework_id, task_id, policy):
                 document = {"framework_id": _id(framework_id), "task_id": _id(task_id)}
                 if policy is not None:
@@ -132,9 +138,18 @@ class AgentLink:
             "task": devolve("mesos.TaskInfo", _for_agent(agent, action.task)),
             "launch_executor": action.launch_executor,
         }
-        if agent.resource_version_uuid is not None:
-            document["resource_version_uuids"] = [{"uuid": {"value": agent.resource_version_uuid}}]
-        self._tell(action.agent_id, "RunTaskMessage", document)
+        self._tell(action.agent_id, "RunTaskMessage", document | _resource_version(agent))
+
+    def _run_group(self, action: RunTaskGroup) -> None:
+        agent = self._engine.state.agents[action.agent_id]
+        tasks = [devolve("mesos.TaskInfo", _for_agent(agent, task)) for task in action.tasks]
+        document: Document = {
+            "framework": devolve("mesos.FrameworkInfo", action.framework_info),
+            "executor": devolve("mesos.ExecutorInfo", _resources_for(agent, action.executor)),
+            "task_group": {"tasks": tasks},
+            "launch_executor": action.launch_executor,
+        }
+        self._tell(action.agent_id, "RunTaskGroupMessage", document | _resource_version(agent))
 
     def _connection(self) -> Document:
         return {"connection": {"total_ping_timeout_seconds": self._pace.total_s}}
@@ -250,13 +265,20 @@ def _report(document: Document, pid: str) -> Report:
 
 def _for_agent(agent: Agent, task: Document) -> Document:
     """Return a TaskInfo with resources in the format that the agent knows."""
+    older = _resources_for(agent, task)
+    return {**older, "executor": _resources_for(agent, task["executor"])} if "executor" in task else older
+
+
+def _resources_for(agent: Agent, info: Document) -> Document:
     if "RESERVATION_REFINEMENT" in agent.capabilities:
-        return task
-    older = {**task, "resources": Resources.from_json(task["resources"]).to_json()}
-    if "executor" in task:
-        resources = Resources.from_json(task["executor"].get("resources", [])).to_json()
-        older["executor"] = {**task["executor"], "resources": resources}
-    return older
+        return info
+    return {**info, "resources": Resources.from_json(info.get("resources", [])).to_json()}
+
+
+def _resource_version(agent: Agent) -> Document:
+    if agent.resource_version_uuid is None:
+        return {}
+    return {"resource_version_uuids": [{"uuid": {"value": agent.resource_version_uuid}}]}
 
 
 def _reconciliation(reconciliation: Document) -> Document:

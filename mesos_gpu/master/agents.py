@@ -72,6 +72,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     actions = state.rescind_all(agent)
     del state.agents[agent_id]
     state.remember_unreachable(agent, now.wall_s)
+    state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent_id)
     state.counters["slave_removals"] += 1
     actions += [state.registry(), ForgetAgent(agent_id)]
@@ -94,6 +95,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
         task.document["state"] = task.document["status_update_state"] = status["state"]
         task.document.pop("status_update_uuid", None)
         record(task, status)
+        state.announce_status(task, status)
         state.lose_task(framework, task)
         state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
         actions += state.tell_status(framework, status)
@@ -117,6 +119,7 @@ def remove_agent(state: MasterState, agent: Agent, cause: str, now: Now) -> list
             state, framework, task, "TASK_GONE", "REASON_AGENT_REMOVED", f"Agent {agent.hostname} removed: {cause}", now
         )
     del state.agents[agent.id]
+    state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent.id)
     state.counters["slave_removals"] += 1
     return [*actions, ForgetAgent(agent.id), *_tell_all(state, agent.id)]
@@ -152,6 +155,7 @@ def _end(
         task.document["state"] = task.document["status_update_state"] = status["state"]
         task.document.pop("status_update_uuid", None)
         record(task, status)
+        state.announce_status(task, status)
         state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
         actions = state.tell_status(framework, status)
     state.drop_task(framework, task)

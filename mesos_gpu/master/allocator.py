@@ -34,6 +34,8 @@ class Client:
     role: str
     gpu_resources: bool = True
     multi_role: bool = False
+    refinement: bool = True
+    """Whether it can be told of a reservation that was made of something reserved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,9 @@ def allocate(
         free = supply.free
         for role in sorted(by_role, key=shares.of_role):
             for client in sorted(by_role[role], key=shares.of_client):
-                candidate = available(free, role)
+                candidate = available(free, role, refinement=client.refinement)
                 if not allocatable(candidate, rules.min_allocatable):
-                    break
+                    continue
                 if admits(supply, client, rules) and not refused(client, supply.agent_id, candidate):
                     given.append(Allocation(client, supply.agent_id, candidate))
                     shares.add(role, client.framework_id, candidate)
@@ -102,9 +104,16 @@ def admits(supply: Supply, client: Client, rules: Rules) -> bool:
     return supply.hierarchical_role or "/" not in client.role
 
 
-def available(free: Resources, role: str) -> Resources:
-    """Return what a role may have: unreserved, or reserved for it or for a role above it."""
-    return free.filter(lambda r: not r.reservations or r.role == role or role.startswith(f"{r.role}/"))
+def available(free: Resources, role: str, *, refinement: bool = True) -> Resources:
+    """Return what a role may have: unreserved, or reserved for it or for a role above it.
+
+    A framework without RESERVATION_REFINEMENT is not offered what has more than one reservation.
+    """
+    return free.filter(
+        lambda r: (
+            not r.reservations or ((r.role == role or role.startswith(f"{r.role}/")) and (refinement or not r.refined))
+        )
+    )
 
 
 def allocatable(candidate: Resources, minimums: Sequence[Quantities]) -> bool:

@@ -173,10 +173,10 @@ def agent_full(agent: Agent) -> Document:
     """Return what only /slaves says of an agent: whole Resource documents."""
     total = agent.total
     return {
-        "reserved_resources_full": {role: total.reserved(role).to_json() for role in total.reserved_roles()},
-        "unreserved_resources_full": total.unreserved().to_json(),
-        "used_resources_full": agent.used_total.to_json(),
-        "offered_resources_full": agent.offered.to_json(),
+        "reserved_resources_full": {role: total.reserved(role).to_json(shown=True) for role in total.reserved_roles()},
+        "unreserved_resources_full": total.unreserved().to_json(shown=True),
+        "used_resources_full": agent.used_total.to_json(shown=True),
+        "offered_resources_full": agent.offered.to_json(shown=True),
     }
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mesos_gpu.master.actions import Action, RunTask
+from mesos_gpu.master.actions import Action, RunTask, RunTaskGroup
 from mesos_gpu.master.filters import refuse_seconds
+from mesos_gpu.master.group_validation import GroupLaunch, group_problem
 from mesos_gpu.master.model import Agent, Executor, Framework, Now, Offer, Task, add
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import made_here
@@ -158,9 +159,16 @@ def _perform(
             else:
                 actions += _refused(state, framework, task, "REASON_TASK_INVALID", problem, now)
     elif kind == "LAUNCH_GROUP":
-        problem = "Task groups are not supported by this master"
-        for task in _tasks_of(operation):
-            actions += _refused(state, framework, task, "REASON_TASK_GROUP_INVALID", problem, now)
+        group = _group(framework, agent, role, operation, remaining)
+        if group is None:
+            return actions, remaining
+        problem = _id_on_launch_problem(operation) or group_problem(group)
+        if problem is None:
+            remaining = remaining - group.required
+            actions.append(_launch_group(state, group))
+        else:
+            for task in group.tasks:
+                actions += _refused(state, framework, task, "REASON_TASK_GROUP_INVALID", problem, now)
     else:
         actions += _operation_failed(state, framework, operation, f"{kind} is not supported by this master")
     return actions, remaining
@@ -180,6 +188,34 @@ def _launch(state: MasterState, launch: Launch) -> RunTask:
     return RunTask(agent.id, framework.info, info, launch_executor)
 
 
+def _group(
+    framework: Framework, agent: Agent, role: str, operation: Mapping[str, Any], available: Resources
+) -> GroupLaunch | None:
+    """Return the group of a LAUNCH_GROUP; None for one without tasks, which changes nothing."""
+    tasks = _tasks_of(operation)
+    if not tasks:
+        return None
+    given = operation["launch_group"]["executor"]
+    executor = _allocated(given, role)
+    prepared = [_prepared(framework, {k: v for k, v in task.items() if k != "executor"}, role) for task in tasks]
+    for task, sent in zip(prepared, tasks, strict=True):
+        if "executor" in sent:
+            task["executor"] = executor if sent["executor"] == given else sent["executor"]
+    return GroupLaunch(executor, prepared, framework, agent, available)
+
+
+def _launch_group(state: MasterState, group: GroupLaunch) -> RunTaskGroup:
+    framework, agent = group.framework, group.agent
+    launch_executor = group.new_executor
+    if launch_executor:
+        state.add_executor(framework.id, agent, Executor(group.executor, group.executor_resources))
+    tasks = [{**task, "executor": group.executor} for task in group.tasks]
+    for task in tasks:
+        state.add_task(framework, agent, new_task(framework, task))
+    state.counters["tasks_launched"] += len(tasks)
+    return RunTaskGroup(agent.id, framework.info, group.executor, tasks, launch_executor)
+
+
 def new_task(framework: Framework, info: Mapping[str, Any]) -> Task:
     """Return the Task of a TaskInfo that is about to be sent to its agent."""
     document: Document = {field: info[field] for field in _TASK_FIELDS if field in info}
@@ -196,14 +232,15 @@ def _prepared(framework: Framework, task: Document, role: str) -> Document:
     """Return a TaskInfo with what the scheduler may leave out filled in."""
     prepared = {**task, "resources": [refined(r, role) for r in task.get("resources", ())]}
     if "executor" in task:
-        executor = {**task["executor"]}
-        executor["resources"] = [refined(r, role) for r in executor.get("resources", ())]
-        executor.setdefault("framework_id", {"value": framework.id})
-        prepared["executor"] = executor
+        prepared["executor"] = {"framework_id": {"value": framework.id}, **_allocated(task["executor"], role)}
     check = prepared.get("health_check")
     if check is not None and "type" not in check and ("command" in check or "http" in check):
         prepared["health_check"] = {**check, "type": "COMMAND" if "command" in check else "HTTP"}
     return prepared
+
+
+def _allocated(info: Document, role: str) -> Document:
+    return {**info, "resources": [refined(r, role) for r in info.get("resources", ())]}
 
 
 def _refused(
@@ -233,7 +270,7 @@ def _operation_failed(state: MasterState, framework: Framework, operation: Docum
 
 
 def _id_on_launch_problem(operation: Mapping[str, Any]) -> str | None:
-    return "The 'id' field must not be set on a LAUNCH operation" if "id" in operation else None
+    return f"The 'id' field must not be set on a {operation['type']} operation" if "id" in operation else None
 
 
 def _tasks_of(operation: Mapping[str, Any]) -> Sequence[Document]:

@@ -54,7 +54,13 @@ def clients(framework: Framework) -> list[Client]:
         return []
     capabilities = framework.capabilities
     return [
-        Client(framework.id, role, "GPU_RESOURCES" in capabilities, "MULTI_ROLE" in capabilities)
+        Client(
+            framework.id,
+            role,
+            gpu_resources="GPU_RESOURCES" in capabilities,
+            multi_role="MULTI_ROLE" in capabilities,
+            refinement="RESERVATION_REFINEMENT" in capabilities,
+        )
         for role in framework.roles
         if role not in framework.suppressed
     ]

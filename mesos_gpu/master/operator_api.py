@@ -10,9 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.master import metrics, subscriptions, views, views_v1
+from mesos_gpu.master import metrics, operator_stream, subscriptions, views, views_v1
 from mesos_gpu.master.engine import Engine
-from mesos_gpu.master.requests import (
+from mesos_gpu.master.scheduler_api import SchedulerApi
+from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.http import error_response, json_response, make_app
+from mesos_gpu.process.requests import (
     JSON,
     PROTOBUF,
     HttpProblem,
@@ -21,10 +25,6 @@ from mesos_gpu.master.requests import (
     read_call,
     refuse,
 )
-from mesos_gpu.master.scheduler_api import SchedulerApi
-from mesos_gpu.mesos import messages
-from mesos_gpu.mesos.resource import Document
-from mesos_gpu.process.http import error_response, json_response, make_app
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 VERSION = "1.12.0"
@@ -154,11 +154,11 @@ class OperatorApi:
             return method_not_allowed(request, "POST")
         try:
             call = await read_call(request, CALL)
-            return self._answer(request, call)
+            return await self._answer(request, call)
         except HttpProblem as refused:
             return refused.response
 
-    def _answer(self, request: web.Request, call: Document) -> web.Response:
+    async def _answer(self, request: web.Request, call: Document) -> web.StreamResponse:
         kind = call.get("type")
         if kind is None:
             raise refuse(400, "Failed to validate master::Call: Expecting 'type' to be present")
@@ -170,6 +170,8 @@ class OperatorApi:
         accepted = accepted_type(request)
         if accepted is None:
             raise refuse(406, f"Expecting 'Accept' to allow '{JSON}' or '{PROTOBUF}'")
+        if kind == "SUBSCRIBE":
+            return await operator_stream.subscribe(self._engine, request, accepted)
         body = self._body(str(kind))
         document = {"type": kind} if body is None else {"type": kind, field: body}
         if accepted == PROTOBUF:

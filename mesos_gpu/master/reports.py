@@ -88,6 +88,7 @@ def admit(state: MasterState, report: Report, agent_id: str, now: Now) -> Agent:
         report.resource_version_uuid,
     )
     state.agents[agent_id] = agent
+    state.announce("AGENT_ADDED", agent)
     state.allocation_due = True
     return agent
 

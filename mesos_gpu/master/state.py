@@ -23,6 +23,7 @@ from mesos_gpu.master.model import (
     Offer,
     Task,
 )
+from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 
 MAX_COMPLETED_FRAMEWORKS = 50
@@ -36,6 +37,16 @@ class Settings:
     rules: Rules = field(default_factory=Rules)
     allocation_interval_s: float = 1.0
     heartbeat_interval_s: float = 15.0
+    max_watchers: int = 1000
+    """Operators that may listen at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Something that operators who subscribed are told; `kind` is the event's type, tasks are whole bodies."""
+
+    kind: str
+    subject: Agent | Framework | Document
 
 
 class MasterState:
@@ -46,21 +57,30 @@ class MasterState:
     ) -> None:
         """`known` is what the registry of an earlier run holds, by agent id."""
         self.master_info, self.settings, self.started = master_info, settings, started
+        self.elected: Now | None = None
         self.frameworks: dict[str, Framework] = {}
         self.completed: dict[str, Framework] = {}
         self.agents: dict[str, Agent] = {}
-        known = known or {}
-        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
-        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
+        self.recovered: dict[str, KnownAgent] = {}
+        self.unreachable: dict[str, KnownAgent] = {}
+        self.recover(known or {})
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
         self.allocation_due = False
+        self.watched = False
+        """Whether any operator listens; only then `news` are kept, until somebody takes them."""
+        self.news: list[News] = []
         self._made: Counter[str] = Counter()
 
     @property
     def id(self) -> str:
         """Return this master's id, the beginning of every id it gives."""
         return str(self.master_info["id"])
+
+    def recover(self, known: Mapping[str, KnownAgent]) -> None:
+        """Take over what the registry holds, by agent id: at the start, or when this master is elected."""
+        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
+        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
 
     def new_id(self, kind: str) -> str:
         """Return a fresh id: `framework` <id>-0000, `agent` <id>-S0, `offer` <id>-O0."""
@@ -105,6 +125,19 @@ class MasterState:
         """Return the action that sends an UPDATE event."""
         return self.tell(framework, "UPDATE", {"status": status})
 
+    # Events to operators.
+
+    def announce(self, kind: str, subject: Agent | Framework) -> None:
+        """Let operators know what became of an agent or a framework."""
+        if self.watched:
+            self.news.append(News(kind, subject))
+
+    def announce_status(self, task: Task, status: Document) -> None:
+        """Let operators know of a task's new status."""
+        if self.watched:
+            body = {"framework_id": task.document["framework_id"], "status": status, "state": task.state}
+            self.news.append(News("TASK_UPDATED", body))
+
     # Tasks and their resources.
 
     def add_task(self, framework: Framework, agent: Agent, task: Task) -> None:
@@ -114,6 +147,8 @@ class MasterState:
         task.held = not task.ended
         if task.held:
             agent.charge(framework.id, task.resources)
+        if self.watched:
+            self.news.append(News("TASK_ADDED", {"task": with_defaults("mesos.v1.Task", task.document)}))
 
     def release(self, task: Task) -> None:
         """Free what a task holds; nothing the second time."""

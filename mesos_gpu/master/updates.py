@@ -48,6 +48,7 @@ def status_update(state: MasterState, agent_id: str, framework_id: str, status: 
             state.release(task)
         task.document["state"] = latest
     record(task, status)
+    state.announce_status(task, status)
     return actions
 
 

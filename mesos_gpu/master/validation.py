@@ -169,29 +169,53 @@ def _executor(launch: Launch) -> str | None:
     executor = launch.task.get("executor")
     if executor is None:
         return None
+    if executor.get("type", "CUSTOM") == "DEFAULT":
+        return "'ExecutorInfo.type' must be 'CUSTOM' for a task that is launched with LAUNCH; use LAUNCH_GROUP"
+    # A scheduler may leave the framework out here, not in a group.
+    named = {"framework_id": {"value": launch.framework.id}, **executor}
+    return executor_problem(named, launch.framework, launch.agent)
+
+
+def executor_problem(executor: Mapping[str, Any], framework: Framework, agent: Agent) -> str | None:
+    """Return why an executor of either type is refused, or None. Source: namespace executor of the same file."""
     return (
-        _executor_shape_problem(executor, launch)
+        _executor_shape_problem(executor, framework)
         or _executor_resources_problem(executor)
-        or _executor_differs_problem(executor, launch)
+        or _executor_differs_problem(executor, framework, agent)
     )
 
 
-def _executor_shape_problem(executor: Mapping[str, Any], launch: Launch) -> str | None:
+def _executor_shape_problem(executor: Mapping[str, Any], framework: Framework) -> str | None:
     executor_id = executor["executor_id"]["value"]
     problem = id_problem(executor_id)
     if problem is not None:
         return f"Executor ID is invalid: {problem}"
-    if executor.get("type", "CUSTOM") == "DEFAULT":
-        return "Executor of type 'DEFAULT' is not supported by LAUNCH; use LAUNCH_GROUP"
-    if "command" not in executor:
-        return "'ExecutorInfo.command' must be set for 'CUSTOM' executor"
-    framework_id = executor.get("framework_id", {}).get("value", launch.framework.id)
-    if framework_id != launch.framework.id:
-        return f"ExecutorInfo has an invalid FrameworkID (Actual: {framework_id} vs Expected: {launch.framework.id})"
+    problem = _executor_type_problem(executor)
+    if problem is not None:
+        return problem
+    framework_id = executor.get("framework_id", {}).get("value", "")
+    if framework_id != framework.id:
+        return f"ExecutorInfo has an invalid FrameworkID (Actual: {framework_id} vs Expected: {framework.id})"
     if executor.get("shutdown_grace_period", {}).get("nanoseconds", 0) < 0:
         return "ExecutorInfo's 'shutdown_grace_period' must be non-negative"
-    problem = _environment_problem(executor["command"])
+    problem = _environment_problem(executor.get("command", {}))
     return None if problem is None else f"Executor's `CommandInfo` is invalid: {problem}"
+
+
+def _executor_type_problem(executor: Mapping[str, Any]) -> str | None:
+    kind = executor.get("type", "CUSTOM")
+    if kind == "CUSTOM":
+        return None if "command" in executor else "'ExecutorInfo.command' must be set for 'CUSTOM' executor"
+    if kind != "DEFAULT":
+        return "Unknown executor type"
+    if "command" in executor:
+        return "'ExecutorInfo.command' must not be set for 'DEFAULT' executor"
+    container = executor.get("container", {"type": "MESOS"})
+    if container.get("type") != "MESOS":
+        return "'ExecutorInfo.container.type' must be 'MESOS' for 'DEFAULT' executor"
+    if "image" in container.get("mesos", {}):
+        return "'ExecutorInfo.container.mesos.image' must not be set for 'DEFAULT' executor"
+    return None
 
 
 def _executor_resources_problem(executor: Mapping[str, Any]) -> str | None:
@@ -203,14 +227,31 @@ def _executor_resources_problem(executor: Mapping[str, Any]) -> str | None:
     return None if problem is None else f"Executor uses invalid resources: {problem}"
 
 
-def _executor_differs_problem(executor: Mapping[str, Any], launch: Launch) -> str | None:
-    running = launch.agent.executors.get((launch.framework.id, executor["executor_id"]["value"]))
-    if running is not None and running.info != executor:
+def _executor_differs_problem(executor: Mapping[str, Any], framework: Framework, agent: Agent) -> str | None:
+    running = agent.executors.get((framework.id, executor["executor_id"]["value"]))
+    if running is not None and not _same(running.info, executor):
         return (
             "ExecutorInfo is not compatible with existing ExecutorInfo with same ExecutorID "
-            f"'{executor['executor_id']['value']}' on agent {launch.agent.id}"
+            f"'{executor['executor_id']['value']}' on agent {agent.id}"
         )
     return None
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two ExecutorInfos of one framework are equal; resources may be written in any order and format."""
+    apart = ("resources", "framework_id")
+    rest = [{key: value for key, value in info.items() if key not in apart} for info in (one, other)]
+    resources = [Resources.from_json(info.get("resources", [])) for info in (one, other)]
+    return rest[0] == rest[1] and resources[0] == resources[1]
+
+
+def shares_cgroups(task: Mapping[str, Any]) -> bool:
+    """Tell whether a task asks, in so many words, for the cgroups of its executor."""
+    return bool(task.get("container", {}).get("linux_info", {}).get("share_cgroups", False))
+
+
+def _share_cgroups(launch: Launch) -> str | None:
+    return "Only tasks of a task group may share cgroups with their executor" if shares_cgroups(launch.task) else None
 
 
 def _fits(launch: Launch) -> str | None:
@@ -223,7 +264,7 @@ def _fits(launch: Launch) -> str | None:
     return None
 
 
-_CHECKS: tuple[Callable[[Launch], str | None], ...] = (
+TASK_CHECKS: tuple[Callable[[Launch], str | None], ...] = (
     _id,
     _unique,
     _agent,
@@ -235,7 +276,6 @@ _CHECKS: tuple[Callable[[Launch], str | None], ...] = (
     _environment,
     _container,
     _limits,
-    _command_or_executor,
-    _executor,
-    _fits,
 )
+"""What holds for any task, alone or in a group."""
+_CHECKS = (*TASK_CHECKS, _command_or_executor, _executor, _fits, _share_cgroups)

@@ -14,6 +14,7 @@ import pytest
 
 from mesos_gpu.container import ContainerConfig
 from mesos_gpu.container.config import SessionConfig
+from mesos_gpu.container.execution import Execution
 from mesos_gpu.container.nesting import cgroup_of
 from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.container.switchboard import Attachment
@@ -134,6 +135,9 @@ async def test_a_session_is_inside_its_parent_and_ends_with_its_first_process(bo
     assert int(said["STDOUT"]) == 2, "the init of the nested container and its shell, not the parent's"
     said = await heard(await containerizer.enter(SessionConfig("parent.typo", Command(False, "no-such-program"))))
     assert b"no-such-program" in said["STDERR"]
+    executed = Execution(("sh", "-c", "cat /proc/self/cgroup"), box.folder / "executed", {})
+    assert await containerizer.execute(NEST, executed) == 0
+    assert f"{box.cgroups_root}/parent/mesos/child" in executed.output.read_text()
     with pytest.raises(BadInput, match="inside another"):
         await containerizer.enter(session("true", "alone"))
 

@@ -145,16 +145,11 @@ def test_two_offers_of_one_agent_add_up(state: MasterState) -> None:
     check_books(state)
 
 
-def test_groups_and_operations_that_are_not_built_are_answered_not_dropped(state: MasterState) -> None:
+def test_operations_that_are_not_built_are_answered_not_dropped(state: MasterState) -> None:
     agent, _ = add_agent(state), add_framework(state)
     [offer] = offers(state)
-    group = {
-        "type": "LAUNCH_GROUP",
-        "launch_group": {"executor": {}, "task_group": {"tasks": [task_info(agent, "a"), task_info(agent, "b")]}},
-    }
     reserve = {"type": "RESERVE", "id": {"value": "op"}, "reserve": {"resources": []}}
-    actions = accept(state, [offer.id], group, reserve)
-    assert [s["reason"] for s in statuses(actions)] == ["REASON_TASK_GROUP_INVALID"] * 2
+    actions = accept(state, [offer.id], reserve)
     [operation] = events(actions, "UPDATE_OPERATION_STATUS")
     assert operation["status"]["state"] == "OPERATION_ERROR"
     assert not agent.tasks

@@ -155,7 +155,10 @@ def test_limits_need_an_agent_that_knows_them(framework: Framework, agent: Agent
     [
         ({}, None),
         ({"executor_id": {"value": ".."}}, "Executor ID is invalid: '..' is disallowed"),
-        ({"type": "DEFAULT"}, "Executor of type 'DEFAULT' is not supported by LAUNCH; use LAUNCH_GROUP"),
+        (
+            {"type": "DEFAULT"},
+            "'ExecutorInfo.type' must be 'CUSTOM' for a task that is launched with LAUNCH; use LAUNCH_GROUP",
+        ),
         ({"framework_id": {"value": "other"}}, "ExecutorInfo has an invalid FrameworkID (Actual: other vs Expected: "),
         ({"shutdown_grace_period": {"nanoseconds": -1}}, "ExecutorInfo's 'shutdown_grace_period' must be non-negative"),
         ({"resources": [scalar("gpus", 0.5)]}, "Executor uses invalid resources: Invalid 'gpus' resource"),

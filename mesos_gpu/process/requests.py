@@ -1,4 +1,4 @@
-"""What both v1 APIs do with a request before it is a call: method, types, body. Source: Mesos src/master/http.cpp.
+"""What every v1 API does with a request before it is a call: method, types, body. Source: Mesos src/master/http.cpp.
 
 Statuses and words are those of the recorded answers; Content-Type parameters, which Mesos refuses, are tolerated.
 """
