@@ -47,7 +47,7 @@ from mesos_gpu.container.processes import Process
 from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.release import Releaser
 from mesos_gpu.container.sandbox import open_output, own_sandbox, prepare_volumes
-from mesos_gpu.container.sessions import Child, first_process, start_on_terminal, start_piped
+from mesos_gpu.container.sessions import Child, first_pid, start_on_terminal, start_piped
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.container.users import HostUser, find_user
@@ -283,12 +283,10 @@ class Containerizer:
         child, container.board = await starting
         container.init = child
         attachment = container.board.attach()
-        first = await first_process(bundle / "pid", child)
-        container.record = msgspec.structs.replace(
-            container.record, step="running", pid=None if first is None else first.pid
-        )
+        pid = await first_pid(bundle / "pid", child)
+        container.first = None if pid is None else Process.open(pid)
+        container.record = msgspec.structs.replace(container.record, step="running", pid=pid)
         self._checkpoints.save(container.record)
-        container.first = first
         return attachment
 
     async def _start(
@@ -413,9 +411,10 @@ class Containerizer:
 
     async def _watch(self, container: _Container) -> None:
         container_id = container.record.container_id
-        if container.first is not None and not self._conmon.runtime.leaves_cgroup:
+        if container.record.session and container.record.pid and not self._conmon.runtime.leaves_cgroup:
             # runc relays output to its very end, which a process left behind may put off for ever.
-            await container.first.wait()
+            if container.first is not None:
+                await container.first.wait()
             self._cgroups.kill(container_id)
         if container.init is not None:
             await container.init.wait()

@@ -110,14 +110,14 @@ async def receive_terminal(server: socket.socket) -> int:
     return descriptors[0]
 
 
-async def first_process(pid_file: Path, runtime: Child) -> Process | None:
-    """Return the process that a runtime has started in a container, once it says so; None when it has ended."""
+async def first_pid(pid_file: Path, runtime: Child) -> int | None:
+    """Return the process that a runtime has started in a container, once it says so; None when the runtime ended."""
     ended = asyncio.ensure_future(runtime.wait())
     try:
         while not ended.done():
             text = pid_file.read_text() if pid_file.exists() else ""
             if text.strip().isdecimal():
-                return Process.open(int(text))
+                return int(text)
             await asyncio.wait([ended], timeout=LOOK_EVERY_S)
         return None
     finally:
