@@ -161,6 +161,19 @@ class Framework:
         return seen_by(state, partition_aware=self.partition_aware)
 
 
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """An operator wants an agent empty; `config` is a v1 DrainConfig."""
+
+    config: Document
+    started_s: float
+    done: bool = False
+
+    def to_json(self) -> Document:
+        """Return it as a v1 DrainInfo."""
+        return {"state": "DRAINED" if self.done else "DRAINING", "config": self.config}
+
+
 @dataclass(eq=False, slots=True)
 class Agent:
     """An agent, connected or on its way back. `info` is its v1 AgentInfo with the id and refined resources."""
@@ -177,6 +190,9 @@ class Agent:
     """Base64 of 16 bytes; the agent refuses tasks that name another."""
     reregistered_s: float | None = None
     connected: bool = True
+    deactivated: bool = False
+    """Whether an operator keeps it from being offered."""
+    drain: Drain | None = None
     tasks: dict[tuple[str, str], Task] = field(default_factory=dict)
     executors: dict[tuple[str, str], Executor] = field(default_factory=dict)
     used: dict[str, Resources] = field(default_factory=dict)
@@ -191,6 +207,11 @@ class Agent:
     killed: dict[tuple[str, str], Document | None] = field(default_factory=dict)
     """Tasks (framework id, task id) whose end was asked for, with the kill policy; asked again after a reconnection."""
     _free: tuple[tuple[Resources, ...], Resources] | None = None
+
+    @property
+    def active(self) -> bool:
+        """Tell whether it may be offered."""
+        return self.connected and not self.deactivated
 
     @property
     def hostname(self) -> str:

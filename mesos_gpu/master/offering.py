@@ -23,7 +23,7 @@ def offer_resources(state: MasterState, now: Now) -> list[Action]:
     state.allocation_due = False
     state.counters["allocation_runs"] += 1
     rules = state.settings.rules
-    agents = [a for a in state.agents.values() if a.connected and allocatable(a.free, rules.min_allocatable)]
+    agents = [a for a in state.agents.values() if a.active and allocatable(a.free, rules.min_allocatable)]
     wanting = [client for framework in state.frameworks.values() for client in clients(framework)]
     if not agents or not wanting:
         return []

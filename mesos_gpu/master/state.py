@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mesos_gpu.master.actions import Action, SaveRegistry, SendEvent
 from mesos_gpu.master.allocator import Rules
@@ -16,6 +17,7 @@ from mesos_gpu.master.filters import Filters
 from mesos_gpu.master.model import (
     MAX_UNREACHABLE_TASKS,
     Agent,
+    Drain,
     Executor,
     Framework,
     KnownAgent,
@@ -61,6 +63,10 @@ class MasterState:
         self.frameworks: dict[str, Framework] = {}
         self.completed: dict[str, Framework] = {}
         self.agents: dict[str, Agent] = {}
+        self.deactivated: dict[str, Drain | None] = {}
+        """Agents that operators keep from being offered, and whether they are to be drained, by id."""
+        self.gone: dict[str, float] = {}
+        """When operators said that agents are gone for good, by id; the newest last."""
         self.recovered: dict[str, KnownAgent] = {}
         self.unreachable: dict[str, KnownAgent] = {}
         self.recover(known or {})
@@ -77,8 +83,17 @@ class MasterState:
         """Return this master's id, the beginning of every id it gives."""
         return str(self.master_info["id"])
 
-    def recover(self, known: Mapping[str, KnownAgent]) -> None:
-        """Take over what the registry holds, by agent id: at the start, or when this master is elected."""
+    def recover(self, known: Mapping[str, KnownAgent], rest: Mapping[str, Any] | None = None) -> None:
+        """Take over what the registry holds, by agent id: at the start, or when this master is elected.
+
+        `rest` is what else it holds: here, what operators wanted of agents.
+        """
+        wishes = rest or {}
+        self.gone = dict(wishes.get("gone", {}))
+        self.deactivated = {
+            agent_id: None if drain is None else Drain(drain["config"], drain["since_s"], drain["done"])
+            for agent_id, drain in wishes.get("deactivated", {}).items()
+        }
         self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
         self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
 
@@ -108,8 +123,21 @@ class MasterState:
                     {"info": a.info, "pid": a.pid, **({} if a.since_s is None else {"unreachable_since_s": a.since_s})}
                     for a in known.values()
                 ],
+                **self._wishes(),
             }
         )
+
+    def _wishes(self) -> Document:
+        """Return what operators want of agents, for the registry; `recover` reads it."""
+        for agent_id in list(self.gone)[:-MAX_UNREACHABLE_AGENTS]:
+            del self.gone[agent_id]
+        drains = {
+            agent_id: None
+            if drain is None
+            else {"config": drain.config, "since_s": drain.started_s, "done": drain.done}
+            for agent_id, drain in self.deactivated.items()
+        }
+        return {**({"deactivated": drains} if drains else {}), **({"gone": dict(self.gone)} if self.gone else {})}
 
     # Events to schedulers.
 
