@@ -19,6 +19,7 @@ from mesos_gpu.container.cgroups.files import (
     rename,
     signal_pids,
 )
+from mesos_gpu.container.nesting import cgroup_of
 
 CPU: tuple[Column, ...] = (
     ("cpus_user_time_secs", "user_usec", lambda us: us / 1e6),
@@ -55,7 +56,7 @@ class CgroupsV2:
 
     def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
         """Write cpu.weight, cpu.max and memory.max of the controllers that we were given. Raises OSError."""
-        folder, controllers = self._root / container_id, self.controllers()
+        folder, controllers = self._root / cgroup_of(container_id), self.controllers()
         if "cpu" in controllers:
             (folder / "cpu.weight").write_text(str(weight_of(cpu["shares"])))
             if "quota" in cpu:
@@ -63,20 +64,26 @@ class CgroupsV2:
         if "memory" in controllers:
             (folder / "memory.max").write_text(str(mem_bytes))
 
+    def make(self, container_id: str) -> tuple[Path, ...]:
+        """Make it, with the limits of what it lies in; return the file that takes processes."""
+        folder = self._root / cgroup_of(container_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / "cgroup.procs",)
+
     def pids(self, container_id: str) -> frozenset[int]:
         """Return the processes in it and below it."""
-        return read_pids(self._root / container_id)
+        return read_pids(self._root / cgroup_of(container_id))
 
     def kill(self, container_id: str) -> None:
         """Send SIGKILL to every process in it, in one step where the kernel can (5.14)."""
         try:
-            (self._root / container_id / "cgroup.kill").write_text("1")
+            (self._root / cgroup_of(container_id) / "cgroup.kill").write_text("1")
         except OSError:
             signal_pids(self.pids(container_id), signal.SIGKILL)
 
     def remove(self, container_id: str) -> bool:
         """Remove it; False while it is busy."""
-        return remove_tree(self._root / container_id)
+        return remove_tree(self._root / cgroup_of(container_id))
 
     def remove_root(self) -> None:
         """Remove the root cgroup if nothing is in it."""
@@ -90,7 +97,7 @@ class CgroupsV2:
 
     def usage(self, container_id: str) -> Statistics:
         """Return CPU time, memory and processes."""
-        folder = self._root / container_id
+        folder = self._root / cgroup_of(container_id)
         found: Statistics = {
             "processes": len(read_pids(folder)),
             "threads": len(read_pids(folder, "cgroup.threads")),
@@ -104,16 +111,16 @@ class CgroupsV2:
 
     def oom_kills(self, container_id: str) -> int:
         """Return the kernel's count."""
-        return read_table(self._root / container_id / "memory.events").get("oom_kill", 0)
+        return read_table(self._root / cgroup_of(container_id) / "memory.events").get("oom_kill", 0)
 
     def mem_max_bytes(self, container_id: str) -> int | None:
         """Return the highest memory.current there was (kernel 5.19)."""
-        return read_number(self._root / container_id / "memory.peak")
+        return read_number(self._root / cgroup_of(container_id) / "memory.peak")
 
     def watch_oom(self, container_id: str) -> ChangeWatch | None:
         """Return a watch of memory.events, which also changes for reasons other than OOM."""
         try:
-            return ChangeWatch(self._root / container_id / "memory.events")
+            return ChangeWatch(self._root / cgroup_of(container_id) / "memory.events")
         except OSError:
             return None
 
