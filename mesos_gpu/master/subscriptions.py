@@ -48,7 +48,7 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     known.stream_id = stream_id
     known.epoch += 1
     known.suppressed = set(suppressed)
-    state.allocation_due = True
+    state.ask_for_offers()
     # Agents know only frameworks that were here before, with this master or an earlier one.
     return [*actions, *_welcome(state, known), *(_tell_agents(state, known) if framework_id else ())]
 
@@ -66,7 +66,7 @@ def update_framework(
         return problem, []
     framework.info = info
     framework.suppressed = set(suppressed)
-    state.allocation_due = True
+    state.ask_for_offers()
     gone = [offer for offer in framework.offers.values() if offer.role not in framework.roles]
     actions = [action for offer in gone for action in state.rescind(offer)]
     return None, [*actions, *_tell_agents(state, framework)]
@@ -78,7 +78,7 @@ def revive(state: MasterState, framework: Framework, roles: list[str]) -> list[A
     if wanted is not None:
         framework.suppressed -= wanted
         state.filters.revive(framework.id, wanted)
-        state.allocation_due = True
+        state.ask_for_offers()
     return []
 
 
