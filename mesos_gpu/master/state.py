@@ -56,8 +56,8 @@ class MasterState:
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
         self.market = Market(settings.rules)
-        self.changed: set[str] = set()
-        """Agents of which something else may be free than the allocator knows."""
+        self.changed: dict[str, None] = {}
+        """Agents of which something else may be free than the allocator knows, in order: so are they entered there."""
         self._asked = self._unsure = False
         self._made: Counter[str] = Counter()
 
@@ -79,7 +79,7 @@ class MasterState:
 
     def touch(self, agent: Agent) -> None:
         """Note that an agent is other than it was: its total, what it is capable of, or whether it is here."""
-        self.changed.add(agent.id)
+        self.changed[agent.id] = None
 
     def sync_market(self) -> None:
         """Tell the allocator all that has changed since it last was."""
@@ -92,7 +92,7 @@ class MasterState:
     def accounted(self, agent: Agent) -> None:
         """Note that an agent's offers are as the allocator decided them."""
         self.market.offered(agent)
-        self.changed.discard(agent.id)
+        self.changed.pop(agent.id, None)
 
     @property
     def id(self) -> str:
