@@ -126,7 +126,7 @@ class FullScan:
         return Resources([*(r for r in candidate if not countable(r)), *kept])
 
     def _candidate(self, supply: Supply, client: Client) -> Resources | None:
-        candidate = available(self.free[supply.agent_id], client.role)
+        candidate = available(self.free[supply.agent_id], client.role, refinement=client.refinement)
         if not self._worth(candidate, client) or not admits(supply, client, self.rules):
             return None
         return capable(candidate, client)

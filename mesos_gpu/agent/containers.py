@@ -12,6 +12,7 @@ from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.sandbox import make_sandbox
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.container.config import ContainerConfig, Termination
+from mesos_gpu.container.execution import Execution
 from mesos_gpu.errors import MesosGpuError, NotEnoughGpus, NotFound
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,9 @@ class Containers(Protocol):
 
     async def kill(self, container_id: str, grace_s: float) -> None:
         """Ask every process in it to end, and end them after the grace."""
+
+    async def execute(self, container_id: str, execution: Execution) -> int:
+        """Run one more command in it; return the exit status. Raises NotFound, ContainerError."""
 
     async def destroy(self, container_id: str) -> None:
         """End it at once; nothing happens when there is none."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.container.config import ImageAsk, Volume
+from mesos_gpu.mesos.checks import Course, News
 from mesos_gpu.mesos.resource import Document
 
 
@@ -167,6 +168,14 @@ class GpuIll:
 
 
 @dataclass(frozen=True, slots=True)
+class Checked:
+    """A check or health check of a task has news."""
+
+    key: TaskKey
+    news: News
+
+
+@dataclass(frozen=True, slots=True)
 class Registered:
     """The master knows us (again): outstanding updates may go."""
 
@@ -196,6 +205,7 @@ Event: TypeAlias = (
     | Ended
     | Vanished
     | GpuIll
+    | Checked
     | Registered
     | Disconnected
     | Tick
@@ -278,6 +288,23 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginChecks:
+    """Check a task's container; Checked comes back for all that is new."""
+
+    key: TaskKey
+    container_id: str
+    sandbox: str
+    courses: tuple[Course, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndChecks:
+    """Check a task no longer: it is to end."""
+
+    key: TaskKey
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """How a container ended is written down: the containerizer need not remember it any longer."""
 
@@ -331,6 +358,8 @@ Action: TypeAlias = (
     | Launch
     | Watch
     | Kill
+    | BeginChecks
+    | EndChecks
     | Forget
     | Close
     | SaveDrain

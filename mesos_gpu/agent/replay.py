@@ -32,6 +32,8 @@ def replay(run: Run, sandbox: str, at: Moment) -> tuple[Task, list[Document]]:
     for record in run.records:
         if record["type"] == "UPDATE":
             task.note(record["status"])
+            if record["status"]["state"] == "TASK_RUNNING":
+                task.healthy, task.check_status = record["status"].get("healthy"), record["status"].get("check_status")
             pending.append(record["status"])
         elif record["type"] == "ACK":
             # Only the oldest can have been acknowledged; it was the last one forwarded.
@@ -59,6 +61,8 @@ def _phase(task: Task, *, ran: bool) -> Phase:
 def _clocks(task: Task, since_s: float | None, at: Moment) -> None:
     if task.statuses:
         task.pid = (task.statuses[-1].get("container_status") or {}).get("executor_pid")
+    if since_s is not None:
+        task.running_since_s = at.mono_s - max(0.0, at.wall_s - since_s)
     limit_s = launch.max_completion_s(task.info)
     if limit_s is not None and since_s is not None and task.phase is Phase.RUNNING:
         task.deadline_s = at.mono_s + max(0.0, since_s + limit_s - at.wall_s)

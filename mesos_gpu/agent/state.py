@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing_extensions import assert_never
 
+from mesos_gpu.agent import checking, launch, verdicts
 from mesos_gpu.agent import events as ev
-from mesos_gpu.agent import launch, verdicts
 from mesos_gpu.agent.events import Action, Event, Moment
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.status import Verdict
@@ -76,6 +76,8 @@ class AgentState(Steps):
                 return self._vanished(event, at)
             case ev.GpuIll():
                 return self._gpu_ill(event, at)
+            case ev.Checked():
+                return self._checked(event, at)
             case ev.Registered():
                 return self._sending(self.streams.resume(at.mono_s))
             case ev.Disconnected():
@@ -100,7 +102,7 @@ class AgentState(Steps):
         actions: list[Action] = [ev.Watch(task.key, task.container_id, launching)]
         if task.phase is Phase.ENDING:
             actions.append(ev.Kill(task.key, task.container_id, launch.DEFAULT_KILL_GRACE_S))
-        return actions
+        return actions + checking.begin_checks(task)
 
     def adopted(self) -> None:
         """Say that `adopt` was called for all there is: frameworks without a live task are of the past."""
@@ -178,7 +180,8 @@ class AgentState(Steps):
             # Its container is killed when the launch has come to an end; but a pull may take hours.
             pulls = was is Phase.LAUNCHING and launch.image_of(task.info) is not None
             return [*actions, ev.Kill(task.key, task.container_id, 0.0)] if pulls else actions
-        if was is Phase.RUNNING and fate is Fate.KILLED and framework.can("TASK_KILLING_STATE"):
+        actions += checking.end_checks(task)
+        if was is Phase.RUNNING and fate in (Fate.KILLED, Fate.UNHEALTHY) and framework.can("TASK_KILLING_STATE"):
             actions += self._say(framework, task, Verdict("TASK_KILLING", reason=task.reason), at)
         grace_s = self._grace_s(task, fate, asked_grace_s)
         if task.grace_ends_s is None or at.mono_s + grace_s < task.grace_ends_s:
@@ -188,13 +191,13 @@ class AgentState(Steps):
 
     def _grace_s(self, task: Task, fate: Fate, asked_s: float | None) -> float:
         if fate is Fate.TIMED_OUT:
-            return 0.0
+            return launch.LEAST_GRACE_S
         if fate is Fate.SILENCED:
             return launch.shutdown_grace_s(task.info)
         own_s = launch.grace_s(task.info.get("kill_policy"))
         grace_s = next((s for s in (asked_s, own_s) if s is not None), launch.DEFAULT_KILL_GRACE_S)
         most_s = None if self.drain is None else self.drain.max_grace_s
-        return grace_s if most_s is None else min(grace_s, most_s)
+        return max(launch.LEAST_GRACE_S, grace_s if most_s is None else min(grace_s, most_s))
 
     def _silence(self, framework_id: str) -> list[Action]:
         """Kill what a framework runs, and never speak of it again."""
@@ -263,7 +266,7 @@ class AgentState(Steps):
             return [ev.Kill(task.key, task.container_id, 0.0)]
         limit_s = launch.max_completion_s(task.info)
         task.deadline_s = None if limit_s is None else at.mono_s + limit_s
-        return self._say(framework, task, Verdict("TASK_RUNNING"), at)
+        return self._say(framework, task, Verdict("TASK_RUNNING"), at) + checking.begin_checks(task, at.mono_s)
 
     def _pulling(self, event: ev.Pulling, at: Moment) -> list[Action]:
         """Tell a task's owner how far the pull of its image is."""
@@ -308,6 +311,15 @@ class AgentState(Steps):
         if told or task.phase is not Phase.RUNNING:
             return []
         return self._say(framework, task, Verdict("TASK_RUNNING", message=event.message), at)
+
+    def _checked(self, event: ev.Checked, at: Moment) -> list[Action]:
+        """Tell a task's owner what its checks found; a health check may have failed often enough to end the task."""
+        framework, task = self.frameworks.get(event.key.framework), self.task(event.key)
+        if framework is None or task is None or framework.silenced or task.phase is not Phase.RUNNING:
+            return []
+        verdict, kill = checking.take(task, event.news)
+        actions = self._say(framework, task, verdict, at)
+        return actions + (self._end(framework, task, Fate.UNHEALTHY, None, at) if kill else [])
 
     def _tick(self, at: Moment) -> list[Action]:
         actions = self._sending(self.streams.retry(at.mono_s))

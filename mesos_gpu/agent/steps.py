@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mesos_gpu.agent import checking
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.events import Action, Identity, Moment
 from mesos_gpu.agent.roster import Roster
@@ -32,14 +33,14 @@ class Steps(Roster):
         self.stopping: str | None = None
         self.stopped = False
         self.counts: dict[str, int] = {}
-        self._new_uuid, self._new_container_id = new_uuid, new_container_id
+        self.new_uuid, self._new_container_id = new_uuid, new_container_id
 
     def _conclude(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
         """Say how a task ended, or nothing when its framework is gone."""
         task.deadline_s = None
         actions = self._remove(framework, task) if framework.silenced else self._say(framework, task, verdict, at)
         assert task.container_id is not None
-        return [*actions, ev.Forget(task.container_id)]
+        return [*checking.end_checks(task), *actions, ev.Forget(task.container_id)]
 
     def _say(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
         """Put a status update on its way: logged first, then sent when it is its turn."""
@@ -47,6 +48,7 @@ class Steps(Roster):
         if task.container_id is not None:
             container = container_status(task.container_id, self.identity.ip, task.pid)
         status = self._status(task.key, verdict, at, executor_id=task.executor_id, container=container)
+        status |= checking.said(task, verdict)
         task.note(status)
         self._count(verdict.state)
         actions = self._log(framework, task, {"type": "UPDATE", "status": status})
@@ -70,7 +72,7 @@ class Steps(Roster):
             task_id=key.task,
             agent_id=self.identity.agent_id,
             executor_id=executor_id,
-            uuid=self._new_uuid(),
+            uuid=self.new_uuid(),
             wall_s=at.wall_s,
             container=container,
         )

@@ -79,6 +79,7 @@ class Fate(Enum):
     TIMED_OUT = "timed_out"
     SILENCED = "silenced"
     GPU_ILL = "gpu_ill"
+    UNHEALTHY = "unhealthy"
 
 
 @dataclass(slots=True)
@@ -103,6 +104,9 @@ class Task:
     gone: bool = False
     grace_ends_s: float | None = None
     deadline_s: float | None = None
+    running_since_s: float | None = None
+    healthy: bool | None = None
+    check_status: Document | None = None
 
     def note(self, status: Document) -> None:
         """Take a status into the task's history, as Mesos does: the last of each run of equal states, without data."""

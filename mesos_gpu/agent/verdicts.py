@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesos_gpu.agent import launch
+from mesos_gpu.agent import checking, launch
 from mesos_gpu.agent.events import Ending, RunTask
 from mesos_gpu.agent.paths import is_path_safe
 from mesos_gpu.agent.status import AGENT, Verdict, how_it_ended, verdict_of
@@ -32,7 +32,7 @@ def refused_task(info: Document) -> Verdict | None:
     """Return why this task may not run, or None."""
     if not is_path_safe(info["task_id"]["value"]):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
-    words = launch.refusal(info)
+    words = launch.refusal(info) or checking.refusal(info)
     return None if words is None else launch_failed(words)
 
 
@@ -74,7 +74,7 @@ def vanished(framework: Framework, task: Task, was: Phase, *, rebooted: bool) ->
         return killed_during_launch(task)
     if task.fate is Fate.GPU_ILL:
         return gpu_ill(task)
-    if task.fate is Fate.KILLED:
+    if task.fate in (Fate.KILLED, Fate.UNHEALTHY):
         return Verdict("TASK_KILLED", AGENT, task.reason or "REASON_AGENT_RESTARTED", f"Killed, and {why}")
     if was is Phase.LAUNCHING:
         return _dropped(framework, "REASON_AGENT_RESTARTED", f"Never launched: {why}")

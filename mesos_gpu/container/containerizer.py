@@ -21,6 +21,7 @@ from mesos_gpu.container.cgroups import Cgroups, OomWatch
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.checkpoints import Checkpoints, Record, read_boot_id
 from mesos_gpu.container.config import ContainerConfig, ImageAsk, Termination, check_config, read_status
+from mesos_gpu.container.execution import Execution, Executor
 from mesos_gpu.container.isolation import Isolator
 from mesos_gpu.container.namespace import MountNamespace
 from mesos_gpu.container.processes import Process
@@ -83,6 +84,7 @@ class Containerizer:
         *,
         host: HostSetting,
         conmon: Conmon,
+        executor: Executor,
         cgroups: Cgroups,
         isolator: Isolator,
         checkpoints: Checkpoints,
@@ -90,6 +92,7 @@ class Containerizer:
         mounts: MountNamespace,
         provisioner: Provisioner | None = None,
     ) -> None:
+        self._executor = executor
         self._provisioner = provisioner
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
         self._mounts = mounts
@@ -136,6 +139,7 @@ class Containerizer:
             if record.conmon_pid is not None:
                 container.conmon = Process.open(record.conmon_pid, start_time=record.conmon_start_time)
         self._containers[record.container_id] = container
+        self._executor.end_strays(record.container_id, self._bundles / record.container_id)
         self._follow(container)
 
     async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
@@ -351,6 +355,17 @@ class Containerizer:
         container.record = msgspec.structs.replace(container.record, gpus=gpus)
         self._checkpoints.save(container.record)
         return change
+
+    async def execute(self, container_id: str, execution: Execution) -> int:
+        """Run one more command in a container that runs; return its exit status, 128 + N for signal N.
+
+        Raises NotFound for a container that does not run, ContainerError when the command takes too long.
+        """
+        container = self._find(container_id)
+        await container.started.wait()
+        if container.init is None or container.ended.is_set():
+            raise NotFound(f"container {container_id} does not run")
+        return await self._executor.run(container_id, self._bundles / container_id, execution)
 
     async def kill(self, container_id: str, grace_s: float) -> None:
         """Send SIGTERM to every process but the init; after `grace_s` seconds SIGKILL. Returns when SIGTERM is sent.

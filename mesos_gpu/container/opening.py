@@ -16,6 +16,7 @@ from mesos_gpu.container.cgroups import Cgroups, find_cgroups
 from mesos_gpu.container.checkpoints import Checkpoints
 from mesos_gpu.container.config import ContainerConfig
 from mesos_gpu.container.containerizer import Containerizer
+from mesos_gpu.container.execution import Executor
 from mesos_gpu.container.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.namespace import MountNamespace
 from mesos_gpu.container.provisioner import Images, Provisioner
@@ -92,6 +93,7 @@ class _Parts:
         return Containerizer(
             host=self.host,
             conmon=Conmon(self.conmon, runtime, folder / "exits", self.mounts),
+            executor=Executor(runtime, self.mounts, self.cgroups),
             cgroups=self.cgroups,
             isolator=isolator,
             checkpoints=Checkpoints(folder / "containers"),

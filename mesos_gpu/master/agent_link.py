@@ -17,6 +17,7 @@ from mesos_gpu.master.actions import (
     AcknowledgeStatus,
     AgentRegistered,
     AgentReregistered,
+    DrainAgent,
     KillTask,
     MessageExecutor,
     RunTask,
@@ -52,7 +53,10 @@ class AgentLink:
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
         self._observers: dict[str, Observer] = {}
         self._made = 0
-        endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
+
+    def listen(self) -> None:
+        """Take agents' messages from now on."""
+        self._endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
 
     def stop(self) -> None:
         """Ping nobody any more and take no more messages."""
@@ -103,6 +107,8 @@ class AgentLink:
                 self._run_task(action)
             case RunTaskGroup():
                 self._run_group(action)
+            case DrainAgent(agent_id, config):
+                self._tell(agent_id, "DrainSlaveMessage", {"config": config})
             case KillTask(agent_id, framework_id, task_id, policy):
                 document = {"framework_id": _id(framework_id), "task_id": _id(task_id)}
                 if policy is not None:

@@ -50,7 +50,7 @@ def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
         for task in list(agent.tasks.values()):
             framework = state.frameworks[task.framework_id]
             if not framework.checkpoint:
-                actions += _end(
+                actions += end_task(
                     state,
                     framework,
                     task,
@@ -73,6 +73,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     actions = state.rescind_all(agent)
     del state.agents[agent_id]
     state.remember_unreachable(agent, now.wall_s)
+    state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent_id)
     state.counters["slave_removals"] += 1
     actions += [state.registry(), ForgetAgent(agent_id)]
@@ -95,10 +96,11 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
         task.document["state"] = task.document["status_update_state"] = status["state"]
         task.document.pop("status_update_uuid", None)
         record(task, status)
+        state.announce_status(task, status)
         state.lose_task(framework, task)
         state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
         actions += state.tell_status(framework, status)
-    return [*actions, *_tell_all(state, agent_id)]
+    return [*actions, *tell_agent_lost(state, agent_id)]
 
 
 def unregister(state: MasterState, agent_id: str, pid: str, now: Now) -> list[Action]:
@@ -114,13 +116,15 @@ def remove_agent(state: MasterState, agent: Agent, cause: str, now: Now) -> list
     actions = state.rescind_all(agent)
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
-        actions += _end(
+        actions += end_task(
             state, framework, task, "TASK_GONE", "REASON_AGENT_REMOVED", f"Agent {agent.hostname} removed: {cause}", now
         )
     del state.agents[agent.id]
+    state.deactivated.pop(agent.id, None)
+    state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent.id)
     state.counters["slave_removals"] += 1
-    return [*actions, ForgetAgent(agent.id), *_tell_all(state, agent.id)]
+    return [*actions, ForgetAgent(agent.id), *tell_agent_lost(state, agent.id)]
 
 
 def recovery_ended(state: MasterState, now: Now) -> list[Action]:
@@ -142,7 +146,7 @@ def updated(state: MasterState, agent_id: str, pid: str, resource_version_uuid: 
     return []
 
 
-def _end(
+def end_task(
     state: MasterState, framework: Framework, task: Task, end: str, reason: str, message: str, now: Now
 ) -> list[Action]:
     """End a task here, without its agent, and tell the framework, unless it had ended before."""
@@ -153,13 +157,15 @@ def _end(
         task.document["state"] = task.document["status_update_state"] = status["state"]
         task.document.pop("status_update_uuid", None)
         record(task, status)
+        state.announce_status(task, status)
         state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
         actions = state.tell_status(framework, status)
     state.drop_task(framework, task)
     return actions
 
 
-def _tell_all(state: MasterState, agent_id: str) -> list[Action]:
+def tell_agent_lost(state: MasterState, agent_id: str) -> list[Action]:
+    """Return the FAILURE of an agent, for every framework."""
     return [
         action
         for framework in state.frameworks.values()

@@ -45,8 +45,8 @@ class Client:
     role: str
     gpu_resources: bool = True
     multi_role: bool = False
-    refined: bool = True
-    """RESERVATION_REFINEMENT."""
+    refinement: bool = True
+    """Whether it can be told of a reservation that was made of something reserved."""
     revocable: bool = True
     shared: bool = True
     min_allocatable: tuple[Quantities, ...] | None = None
@@ -249,7 +249,7 @@ class Allocator:
 
     def _candidate(self, machine: _Machine, client: Client) -> Resources | None:
         """Return all of an agent that a client may be offered; None when that is not worth an offer."""
-        candidate = available(machine.free, client.role)
+        candidate = available(machine.free, client.role, refinement=client.refinement)
         if not self._allocatable(candidate, client) or not admits(machine.supply, client, self._rules):
             return None
         return capable(candidate, client)
@@ -362,11 +362,18 @@ def admits(supply: Supply, client: Client, rules: Rules) -> bool:
     return client.constraints is None or client.constraints.admit(supply.info)
 
 
-def available(free: Resources, role: str) -> Resources:
-    """Return what a role may have: unreserved, or reserved for it or for a role above it."""
+def available(free: Resources, role: str, *, refinement: bool = True) -> Resources:
+    """Return what a role may have: unreserved, or reserved for it or for a role above it.
+
+    A framework without RESERVATION_REFINEMENT is not offered what has more than one reservation.
+    """
     if not any(r.reservations for r in free):
         return free
-    return free.filter(lambda r: not r.reservations or r.role == role or role.startswith(f"{r.role}/"))
+    return free.filter(
+        lambda r: (
+            not r.reservations or ((r.role == role or role.startswith(f"{r.role}/")) and (refinement or not r.refined))
+        )
+    )
 
 
 def capable(candidate: Resources, client: Client) -> Resources:
@@ -401,8 +408,6 @@ def dominant_share(held: Quantities, total: Quantities, excluded: frozenset[str]
 
 
 def _understands(resource: Resource, client: Client) -> bool:
-    if not client.refined and len(resource.reservations) > 1:
-        return False
     if not resource.other:
         return True
     return (client.revocable or not resource.revocable) and (client.shared or '"shared"' not in resource.other)

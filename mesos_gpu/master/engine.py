@@ -14,7 +14,7 @@ from typing import Protocol
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master import offering, subscriptions
+from mesos_gpu.master import draining, offering, operator_events, subscriptions
 from mesos_gpu.master.actions import (
     AcknowledgeStatus,
     Action,
@@ -22,6 +22,7 @@ from mesos_gpu.master.actions import (
     AgentReregistered,
     AwaitFailover,
     CloseStream,
+    DrainAgent,
     ForgetAgent,
     KillTask,
     MessageExecutor,
@@ -84,6 +85,7 @@ class Engine:
         """Has an exception when the master cannot go on."""
         self._registry = registry
         self._subscribers: dict[str, Subscriber] = {}
+        self._watchers: dict[str, Subscriber] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._allocating = False
         self._stopped = False
@@ -99,11 +101,21 @@ class Engine:
             timer.cancel()
         self._timers.clear()
 
+    def fail(self, why: str) -> None:
+        """Do nothing any more, and have `failed` say why."""
+        log.critical("%s", why)
+        self._stopped = True
+        if not self.failed.done():
+            self.failed.set_exception(Unavailable(why))
+
     def do(self, event: Event) -> None:
         """Apply one event and carry out its actions, then allocate in this turn of the loop if that is due."""
         if self._stopped:
             return
         self._perform(event(self.state, self.now()))
+        if self.state.deactivated:
+            self._perform(draining.settle(self.state, self.now()))
+        self._publish()
         self.allocate_soon()
 
     def allocate_soon(self) -> None:
@@ -120,6 +132,30 @@ class Engine:
         """A stream has ended, from whichever side."""
         self._subscribers.pop(stream_id, None)
         self.do(lambda state, now: subscriptions.disconnected(state, stream_id, now))
+
+    def watch(self, stream_id: str, watcher: Subscriber) -> None:
+        """Tell an operator everything there is now, and from now on what changes; the oldest gives way to a new one."""
+        while len(self._watchers) >= self.state.settings.max_watchers:
+            self._watchers.pop(next(iter(self._watchers))).close()
+        self._watchers[stream_id] = watcher
+        self.state.watched = True
+        for event in operator_events.subscribed(self.state):
+            watcher.send(event)
+
+    def unwatch(self, stream_id: str) -> None:
+        """An operator's stream has ended, from whichever side."""
+        self._watchers.pop(stream_id, None)
+        self.state.watched = bool(self._watchers)
+
+    @property
+    def watchers(self) -> int:
+        """Return how many operators listen."""
+        return len(self._watchers)
+
+    def _publish(self) -> None:
+        for event in operator_events.take(self.state):
+            for watcher in list(self._watchers.values()):
+                watcher.send(event)
 
     def later(self, delay_s: float, event: Event) -> None:
         """Apply an event after `delay_s` seconds."""
@@ -150,10 +186,7 @@ class Engine:
                 self._carry_out(action)
         except Unavailable as error:
             # Nothing that was to follow may happen: an agent must not hear of an id that is not on disk.
-            log.critical("%s", error)
-            self._stopped = True
-            if not self.failed.done():
-                self.failed.set_exception(error)
+            self.fail(str(error))
 
     def _carry_out(self, action: Action) -> None:
         match action:
@@ -181,6 +214,7 @@ class Engine:
                 | ShutdownAgent()
                 | RunTask()
                 | RunTaskGroup()
+                | DrainAgent()
                 | KillTask()
                 | AcknowledgeStatus()
                 | UpdateFramework()

@@ -73,7 +73,7 @@ def clients_of(framework: Framework) -> list[Client]:
             role,
             gpu_resources="GPU_RESOURCES" in capabilities,
             multi_role="MULTI_ROLE" in capabilities,
-            refined="RESERVATION_REFINEMENT" in capabilities,
+            refinement="RESERVATION_REFINEMENT" in capabilities,
             revocable="REVOCABLE_RESOURCES" in capabilities,
             shared="SHARED_RESOURCES" in capabilities,
             min_allocatable=minimums.get(role),

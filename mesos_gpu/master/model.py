@@ -163,6 +163,19 @@ class Framework:
         return seen_by(state, partition_aware=self.partition_aware)
 
 
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """An operator wants an agent empty; `config` is a v1 DrainConfig."""
+
+    config: Document
+    started_s: float
+    done: bool = False
+
+    def to_json(self) -> Document:
+        """Return it as a v1 DrainInfo."""
+        return {"state": "DRAINED" if self.done else "DRAINING", "config": self.config}
+
+
 @dataclass(eq=False, slots=True)
 class Agent:
     """An agent, connected or on its way back. `info` is its v1 AgentInfo with the id and refined resources."""
@@ -179,6 +192,9 @@ class Agent:
     """Base64 of 16 bytes; the agent refuses tasks that name another."""
     reregistered_s: float | None = None
     connected: bool = True
+    deactivated: bool = False
+    """Whether an operator keeps it from being offered."""
+    drain: Drain | None = None
     tasks: dict[tuple[str, str], Task] = field(default_factory=dict)
     executors: dict[tuple[str, str], Executor] = field(default_factory=dict)
     used: dict[str, Resources] = field(default_factory=dict)
@@ -197,14 +213,14 @@ class Agent:
     _free: tuple[tuple[Resources, ...], Resources] | None = None
 
     @property
+    def active(self) -> bool:
+        """Tell whether it may be offered."""
+        return self.connected and not self.deactivated
+
+    @property
     def hostname(self) -> str:
         """Return the name for people and URLs."""
         return str(self.info["hostname"])
-
-    @property
-    def active(self) -> bool:
-        """Tell whether it takes part in allocation."""
-        return self.connected
 
     @property
     def free(self) -> Resources:

@@ -10,9 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.master import metrics, subscriptions, views, views_v1
+from mesos_gpu.errors import BadInput
+from mesos_gpu.master import draining, metrics, operator_stream, subscriptions, views, views_v1
+from mesos_gpu.master.actions import Action
 from mesos_gpu.master.engine import Engine
+from mesos_gpu.master.model import Now
 from mesos_gpu.master.scheduler_api import SchedulerApi
+from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.http import error_response, json_response, make_app
@@ -154,27 +158,38 @@ class OperatorApi:
             return method_not_allowed(request, "POST")
         try:
             call = await read_call(request, CALL)
-            return self._answer(request, call)
+            return await self._answer(request, call)
         except HttpProblem as refused:
             return refused.response
 
-    def _answer(self, request: web.Request, call: Document) -> web.Response:
+    async def _answer(self, request: web.Request, call: Document) -> web.StreamResponse:
         kind = call.get("type")
         if kind is None:
             raise refuse(400, "Failed to validate master::Call: Expecting 'type' to be present")
         field = str(kind).lower()
         if field in messages.field_names(CALL) and field not in call:
             raise refuse(400, f"Failed to validate master::Call: Expecting '{field}' to be present")
+        if kind in _CHANGES:
+            return self._change(_CHANGES[kind], call[field])
         if kind == "TEARDOWN":
             return self._remove_framework(call["teardown"]["framework_id"]["value"])
         accepted = accepted_type(request)
         if accepted is None:
             raise refuse(406, f"Expecting 'Accept' to allow '{JSON}' or '{PROTOBUF}'")
+        if kind == "SUBSCRIBE":
+            return await operator_stream.subscribe(self._engine, request, accepted)
         body = self._body(str(kind))
         document = {"type": kind} if body is None else {"type": kind, field: body}
         if accepted == PROTOBUF:
             return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
         return json_response(document)
+
+    def _change(self, change: Callable[[MasterState, Document, Now], list[Action]], body: Document) -> web.Response:
+        try:
+            self._engine.do(lambda state, now: change(state, body, now))
+        except BadInput as error:
+            raise refuse(400, str(error)) from None
+        return web.Response()
 
     def _body(self, kind: str) -> Document | None:
         state = self._engine.state
@@ -211,6 +226,13 @@ class OperatorApi:
         return metrics.snapshot(self._engine.state, self._engine.now(), self._system())
 
 
+# Calls that change something and are answered with nothing, or with why not.
+_CHANGES: Mapping[str, Callable[[MasterState, Document, Now], list[Action]]] = {
+    "DEACTIVATE_AGENT": lambda state, body, now: draining.deactivate(state, body["agent_id"]["value"]),
+    "DRAIN_AGENT": lambda state, body, now: draining.drain(state, body["agent_id"]["value"], body, now),
+    "REACTIVATE_AGENT": lambda state, body, now: draining.reactivate(state, body["agent_id"]["value"]),
+    "MARK_AGENT_GONE": lambda state, body, now: draining.mark_gone(state, body["agent_id"]["value"], now),
+}
 # What this master has none of, as Mesos shows none.
 _NOTHING_THERE: Mapping[str, Document | None] = {
     "GET_OPERATIONS": {},

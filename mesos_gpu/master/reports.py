@@ -89,6 +89,7 @@ def admit(state: MasterState, report: Report, agent_id: str, now: Now) -> Agent:
         changes=state.changed,
     )
     state.agents[agent_id] = agent
+    state.announce("AGENT_ADDED", agent)
     state.touch(agent)
     return agent
 

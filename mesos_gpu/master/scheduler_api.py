@@ -6,7 +6,6 @@ Master::Http::scheduler). A refusal of the framework itself is no HTTP error: it
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 
 from aiohttp import web
@@ -15,9 +14,9 @@ from mesos_gpu.master import launching, subscriptions, updates
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.calls import call_problem
 from mesos_gpu.master.engine import Engine
+from mesos_gpu.master.event_stream import TypedStream
 from mesos_gpu.master.model import Framework, Now
 from mesos_gpu.master.state import MasterState
-from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.http import EventStream, error_response
 from mesos_gpu.process.requests import (
@@ -34,30 +33,6 @@ STREAM_ID = "Mesos-Stream-Id"
 CALL, EVENT = "mesos.v1.scheduler.Call", "mesos.v1.scheduler.Event"
 # Taken and without effect: the stock allocator ignores requests, and this master makes no inverse offers or operations.
 _IGNORED = frozenset({"REQUEST", "ACCEPT_INVERSE_OFFERS", "DECLINE_INVERSE_OFFERS", "ACKNOWLEDGE_OPERATION_STATUS"})
-
-
-class SchedulerStream:
-    """One scheduler's stream: JSON or protobuf records, and a heartbeat every so often."""
-
-    def __init__(self, stream: EventStream, kind: str, heartbeat_s: float) -> None:
-        self._stream, self._kind, self._heartbeat_s = stream, kind, heartbeat_s
-        self._timer = asyncio.get_running_loop().call_later(heartbeat_s, self._beat)
-
-    def send(self, event: Document) -> None:
-        """Send one event as one record."""
-        if self._kind == PROTOBUF:
-            self._stream.send_raw(recordio.encode(messages.encode(EVENT, event)))
-        else:
-            self._stream.send(event)
-
-    def close(self) -> None:
-        """End the stream after what was sent."""
-        self._timer.cancel()
-        self._stream.close()
-
-    def _beat(self) -> None:
-        self.send({"type": "HEARTBEAT"})
-        self._timer = asyncio.get_running_loop().call_later(self._heartbeat_s, self._beat)
 
 
 class SchedulerApi:
@@ -90,7 +65,7 @@ class SchedulerApi:
             raise refuse(400, f"Subscribe calls should not include the '{STREAM_ID}' header")
         stream_id = str(uuid.uuid4())
         response = await EventStream.open(request, {STREAM_ID: stream_id}, content_type=kind)
-        stream = SchedulerStream(response, kind, self._engine.state.settings.heartbeat_interval_s)
+        stream = TypedStream(response, kind, EVENT, self._engine.state.settings.heartbeat_interval_s)
         self._engine.open_stream(stream_id, stream)
         try:
             self._engine.do(lambda state, now: subscriptions.subscribe(state, stream_id, call["subscribe"], now))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mesos_gpu.master.actions import Action, SaveRegistry, SendEvent
 from mesos_gpu.master.allocator import Rules
@@ -17,6 +18,7 @@ from mesos_gpu.master.market import Market
 from mesos_gpu.master.model import (
     MAX_UNREACHABLE_TASKS,
     Agent,
+    Drain,
     Executor,
     Framework,
     KnownAgent,
@@ -24,6 +26,7 @@ from mesos_gpu.master.model import (
     Offer,
     Task,
 )
+from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 
 MAX_COMPLETED_FRAMEWORKS = 50
@@ -37,6 +40,16 @@ class Settings:
     rules: Rules = field(default_factory=Rules)
     allocation_interval_s: float = 1.0
     heartbeat_interval_s: float = 15.0
+    max_watchers: int = 1000
+    """Operators that may listen at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Something that operators who subscribed are told; `kind` is the event's type, tasks are whole bodies."""
+
+    kind: str
+    subject: Agent | Framework | Document
 
 
 class MasterState:
@@ -47,18 +60,26 @@ class MasterState:
     ) -> None:
         """`known` is what the registry of an earlier run holds, by agent id."""
         self.master_info, self.settings, self.started = master_info, settings, started
+        self.elected: Now | None = None
         self.frameworks: dict[str, Framework] = {}
         self.completed: dict[str, Framework] = {}
         self.agents: dict[str, Agent] = {}
-        known = known or {}
-        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
-        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
+        self.deactivated: dict[str, Drain | None] = {}
+        """Agents that operators keep from being offered, and whether they are to be drained, by id."""
+        self.gone: dict[str, float] = {}
+        """When operators said that agents are gone for good, by id; the newest last."""
+        self.recovered: dict[str, KnownAgent] = {}
+        self.unreachable: dict[str, KnownAgent] = {}
+        self.recover(known or {})
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
         self.market = Market(settings.rules)
         self.changed: dict[str, None] = {}
         """Agents of which something else may be free than the allocator knows, in order: so are they entered there."""
         self._asked = self._unsure = False
+        self.watched = False
+        """Whether any operator listens; only then `news` are kept, until somebody takes them."""
+        self.news: list[News] = []
         self._made: Counter[str] = Counter()
 
     @property
@@ -99,6 +120,20 @@ class MasterState:
         """Return this master's id, the beginning of every id it gives."""
         return str(self.master_info["id"])
 
+    def recover(self, known: Mapping[str, KnownAgent], rest: Mapping[str, Any] | None = None) -> None:
+        """Take over what the registry holds, by agent id: at the start, or when this master is elected.
+
+        `rest` is what else it holds: here, what operators wanted of agents.
+        """
+        wishes = rest or {}
+        self.gone = dict(wishes.get("gone", {}))
+        self.deactivated = {
+            agent_id: None if drain is None else Drain(drain["config"], drain["since_s"], drain["done"])
+            for agent_id, drain in wishes.get("deactivated", {}).items()
+        }
+        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
+        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
+
     def new_id(self, kind: str) -> str:
         """Return a fresh id: `framework` <id>-0000, `agent` <id>-S0, `offer` <id>-O0."""
         number = self._made[kind]
@@ -125,8 +160,21 @@ class MasterState:
                     {"info": a.info, "pid": a.pid, **({} if a.since_s is None else {"unreachable_since_s": a.since_s})}
                     for a in known.values()
                 ],
+                **self._wishes(),
             }
         )
+
+    def _wishes(self) -> Document:
+        """Return what operators want of agents, for the registry; `recover` reads it."""
+        for agent_id in list(self.gone)[:-MAX_UNREACHABLE_AGENTS]:
+            del self.gone[agent_id]
+        drains = {
+            agent_id: None
+            if drain is None
+            else {"config": drain.config, "since_s": drain.started_s, "done": drain.done}
+            for agent_id, drain in self.deactivated.items()
+        }
+        return {**({"deactivated": drains} if drains else {}), **({"gone": dict(self.gone)} if self.gone else {})}
 
     # Events to schedulers.
 
@@ -142,6 +190,19 @@ class MasterState:
         """Return the action that sends an UPDATE event."""
         return self.tell(framework, "UPDATE", {"status": status})
 
+    # Events to operators.
+
+    def announce(self, kind: str, subject: Agent | Framework) -> None:
+        """Let operators know what became of an agent or a framework."""
+        if self.watched:
+            self.news.append(News(kind, subject))
+
+    def announce_status(self, task: Task, status: Document) -> None:
+        """Let operators know of a task's new status."""
+        if self.watched:
+            body = {"framework_id": task.document["framework_id"], "status": status, "state": task.state}
+            self.news.append(News("TASK_UPDATED", body))
+
     # Tasks and their resources.
 
     def add_task(self, framework: Framework, agent: Agent, task: Task) -> None:
@@ -151,6 +212,8 @@ class MasterState:
         task.held = not task.ended
         if task.held:
             agent.charge(framework.id, task.resources)
+        if self.watched:
+            self.news.append(News("TASK_ADDED", {"task": with_defaults("mesos.v1.Task", task.document)}))
 
     def release(self, task: Task) -> None:
         """Free what a task holds; nothing the second time."""

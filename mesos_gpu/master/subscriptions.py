@@ -41,11 +41,13 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     if problem is not None:
         return [SendEvent(stream_id, {"type": "ERROR", "error": {"message": problem}}), CloseStream(stream_id)]
     actions: list[Action] = []
+    is_new = known is None
     if known is None:
         known = _add(state, info, framework_id, now)
     else:
         actions += _take_over(state, known, info, now)
     known.stream_id = stream_id
+    state.announce("FRAMEWORK_ADDED" if is_new else "FRAMEWORK_UPDATED", known)
     known.epoch += 1
     known.suppressed = set(suppressed)
     state.ask_for_offers()
@@ -65,6 +67,7 @@ def update_framework(
     if problem is not None:
         return problem, []
     framework.info = info
+    state.announce("FRAMEWORK_UPDATED", framework)
     framework.suppressed = set(suppressed)
     state.ask_for_offers()
     gone = [offer for offer in framework.offers.values() if offer.role not in framework.roles]
@@ -117,9 +120,11 @@ def remove_framework(state: MasterState, framework: Framework, now: Now) -> list
     for task in list(framework.tasks.values()):
         if not task.ended:
             message = f"Framework {framework.id} removed"
-            record(task, about(framework, task, "TASK_KILLED", now, reason="REASON_FRAMEWORK_REMOVED", message=message))
+            status = about(framework, task, "TASK_KILLED", now, reason="REASON_FRAMEWORK_REMOVED", message=message)
+            record(task, status)
             state.release(task)
             task.document["state"] = "TASK_KILLED"
+            state.announce_status(task, status)
         state.drop_task(framework, task)
     for agent in state.agents.values():
         for framework_id, executor_id in list(agent.executors):
@@ -132,6 +137,7 @@ def remove_framework(state: MasterState, framework: Framework, now: Now) -> list
     del state.frameworks[framework.id]
     state.filters.forget_framework(framework.id)
     state.remember_framework(framework)
+    state.announce("FRAMEWORK_REMOVED", framework)
     return actions
 
 
@@ -139,6 +145,7 @@ def recover_framework(state: MasterState, info: Document, now: Now) -> Framework
     """Enter a framework that only its agent's report tells of; it may subscribe again."""
     framework = Framework(info["id"]["value"], info, now.wall_s, recovered=True)
     state.frameworks[framework.id] = framework
+    state.announce("FRAMEWORK_ADDED", framework)
     return framework
 
 

@@ -66,7 +66,7 @@ def get_frameworks(state: MasterState) -> Document:
 def get_agents(state: MasterState) -> Document:
     """Return the body of GET_AGENTS."""
     return {
-        "agents": [_agent(agent) for agent in state.agents.values()],
+        "agents": [agent_view(agent) for agent in state.agents.values()],
         "recovered_agents": [known.info for known in state.recovered.values()],
     }
 
@@ -82,7 +82,7 @@ def get_master(state: MasterState) -> Document:
     return {
         "master_info": state.master_info,
         "start_time": state.started.wall_s,
-        "elected_time": state.started.wall_s,
+        "elected_time": (state.elected or state.started).wall_s,
     }
 
 
@@ -101,17 +101,25 @@ def _framework(state: MasterState, framework: Framework) -> Document:
         view["unregistered_time"] = time_info(framework.unregistered_s)
     lists: dict[str, list[Any]] = {
         "offers": [{**o.document, "resources": o.resources.to_json(refined=True)} for o in framework.offers.values()],
-        "allocated_resources": used.to_json(),
-        "offered_resources": offered.to_json(),
+        "allocated_resources": used.to_json(shown=True),
+        "offered_resources": offered.to_json(shown=True),
     }
     return {**view, **{name: items for name, items in lists.items() if items}, "offer_constraints": {}}
 
 
-def _agent(agent: Agent) -> Document:
+def framework_news(state: MasterState, framework: Framework) -> Document:
+    """Return a framework as operator events show it: with a time of removal even before there is one."""
+    view = _framework(state, framework)
+    del view["offer_constraints"]
+    return {"unregistered_time": time_info(framework.unregistered_s), **view}
+
+
+def agent_view(agent: Agent) -> Document:
+    """Return an agent as GET_AGENTS and AGENT_ADDED show it."""
     view: Document = {
         "agent_info": {**agent.info, "checkpoint": agent.checkpoint},
-        "active": agent.connected,
-        "deactivated": False,
+        "active": agent.active,
+        "deactivated": agent.deactivated,
         "version": agent.version,
         "pid": agent.pid,
         "registered_time": time_info(agent.registered_s),
@@ -119,12 +127,16 @@ def _agent(agent: Agent) -> Document:
     if agent.reregistered_s is not None:
         view["reregistered_time"] = time_info(agent.reregistered_s)
     lists: dict[str, list[Any]] = {
-        "total_resources": agent.total.to_json(),
-        "allocated_resources": agent.used_total.to_json(),
-        "offered_resources": agent.offered.to_json(),
+        "total_resources": agent.total.to_json(shown=True),
+        "allocated_resources": agent.used_total.to_json(shown=True),
+        "offered_resources": agent.offered.to_json(shown=True),
         "capabilities": [{"type": capability} for capability in agent.capabilities],
     }
-    return {**view, **{name: items for name, items in lists.items() if items}}
+    shown = {**view, **{name: items for name, items in lists.items() if items}}
+    if agent.drain is None:
+        return shown
+    since = time_info(agent.drain.started_s)
+    return {**shown, "drain_info": agent.drain.to_json(), "estimated_drain_start_time": since}
 
 
 def _role(state: MasterState, role: str) -> Document:

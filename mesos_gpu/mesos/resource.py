@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from mesos_gpu.errors import BadResources
@@ -66,8 +67,13 @@ class Resource:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Return what must be equal for two amounts to add up."""
-        return (self.name, self.type, self.reservations, self.allocation_role, self.other)
+        """Return what must be equal for two amounts to add up.
+
+        Of a DiskInfo that is its source and the id of its volume: how a task wants to see the volume (path, mode) is
+        no property of the disk, and may differ from task to task.
+        """
+        identity = _identity(self.other) if self.other else ""
+        return (self.name, self.type, self.reservations, self.allocation_role, identity)
 
     @property
     def role(self) -> str:
@@ -84,6 +90,62 @@ class Resource:
         """Tell whether Mesos may take it back at any time."""
         return '"revocable"' in self.other
 
+    @property
+    def shared(self) -> bool:
+        """Tell whether several tasks may have it at once."""
+        return '"shared"' in self.other
+
+    @property
+    def dynamic(self) -> bool:
+        """Tell whether a framework or operator reserved it, and not the agent's flags: the innermost counts."""
+        return bool(self.reservations) and self.reservations[-1].type == "DYNAMIC"
+
+    @property
+    def refined(self) -> bool:
+        """Tell whether a reservation was made of something reserved: only RESERVATION_REFINEMENT can say that."""
+        return len(self.reservations) > 1
+
+    @property
+    def disk(self) -> Document:
+        """Return its DiskInfo, empty for anything but a disk that has one."""
+        found: Document = json.loads(self.other).get("disk", {}) if self.other else {}
+        return found
+
+    @property
+    def persistence_id(self) -> str | None:
+        """Return the id of the persistent volume that it is, None when it is none."""
+        persistence = self.disk.get("persistence")
+        return None if persistence is None else str(persistence["id"])
+
+    @property
+    def kept(self) -> bool:
+        """Tell whether an agent keeps it on disk: it is not in the flags that the agent starts with."""
+        return self.dynamic or self.persistence_id is not None
+
+    def pushed(self, reservation: Reservation) -> Resource:
+        """Return it reserved, on top of the reservations that it has."""
+        return replace(self, reservations=(*self.reservations, reservation))
+
+    def popped(self) -> Resource:
+        """Return it without its innermost reservation. Raises BadResources when it has none."""
+        if not self.reservations:
+            raise BadResources(f"Resource {self} is not reserved")
+        return replace(self, reservations=self.reservations[:-1])
+
+    def without_volume(self) -> Resource:
+        """Return the plain disk that a persistent volume is made of."""
+        fields: Document = json.loads(self.other) if self.other else {}
+        disk = fields.pop("disk", {})
+        fields.pop("shared", None)
+        if "source" in disk:
+            fields["disk"] = {"source": disk["source"]}
+        return replace(self, other=json.dumps(fields, sort_keys=True) if fields else "")
+
+    def base(self) -> Resource:
+        """Return it as the agent's flags give it: static reservations only, no volume, allocated to nobody."""
+        static = tuple(reservation for reservation in self.reservations if reservation.type == "STATIC")
+        return replace(self.without_volume(), reservations=static, allocation_role=None)
+
     def plus(self, other: Resource) -> Resource:
         """Return the sum; both have one key."""
         return replace(self, amount=_plus(self.amount, other.amount))
@@ -93,7 +155,9 @@ class Resource:
         return replace(self, amount=_minus(self.amount, other.amount))
 
     def holds(self, other: Resource) -> bool:
-        """Tell whether all of `other` is in this one; both have one key."""
+        """Tell whether all of `other` is in this one; both have one key. A persistent volume is taken whole or not."""
+        if self.other and self.persistence_id is not None:
+            return self.amount == other.amount
         if isinstance(self.amount, int) and isinstance(other.amount, int):
             return other.amount <= self.amount
         return not _minus(other.amount, self.amount)
@@ -118,11 +182,12 @@ class Resource:
             other=json.dumps(other, sort_keys=True) if other else "",
         )
 
-    def to_json(self, *, refined: bool = False) -> Document:
+    def to_json(self, *, refined: bool = False, shown: bool = False) -> Document:
         """Return it as a Resource document.
 
         With `refined`, in the format of RESERVATION_REFINEMENT (`reservations`, no `role`); else in the older one
         (`role`, and `reservation` for a dynamic one), which is what Mesos shows to everyone who lacks that capability.
+        With `shown`, as endpoints do: in both at once, where the older one can say it.
         """
         document: Document = {"name": self.name, "type": self.type}
         if isinstance(self.amount, int):
@@ -131,10 +196,9 @@ class Resource:
             document["ranges"] = {"range": [{"begin": begin, "end": end} for begin, end in self.amount]}
         else:
             document["set"] = {"item": sorted(self.amount)}
-        if refined or len(self.reservations) > 1:
-            if self.reservations:
-                document["reservations"] = [reservation.to_json() for reservation in self.reservations]
-        else:
+        if self.reservations and (refined or shown or self.refined):
+            document["reservations"] = [reservation.to_json() for reservation in self.reservations]
+        if not refined and not self.refined:
             document["role"] = self.role
             if self.reservations and self.reservations[0].type == "DYNAMIC":
                 inner = self.reservations[0].to_json()
@@ -152,8 +216,12 @@ class Resource:
             text += f"(allocated: {self.allocation_role})"
         if self.reservations:
             text += f"(reservations: [{','.join(map(str, self.reservations))}])"
+        if disk := self.disk:
+            text += f"[{_disk_text(disk)}]"
         if self.revocable:
             text += "{REV}"
+        if self.shared:
+            text += "<SHARED>"
         return f"{text}:{amount_text(self.amount)}"
 
 
@@ -206,6 +274,35 @@ def subtract_ranges(ranges: Ranges, taken: Ranges) -> Ranges:
         if begin <= end:
             left.append((begin, end))
     return tuple(left)
+
+
+@lru_cache(maxsize=4096)
+def _identity(other: str) -> str:
+    """Return what of the other fields distinguishes (Mesos' comparison of DiskInfo: source and persistence id)."""
+    fields = json.loads(other)
+    if "disk" in fields:
+        disk = fields["disk"]
+        kept = {key: disk[key] for key in ("source",) if key in disk}
+        if "persistence" in disk:
+            kept["persistence"] = disk["persistence"]["id"]
+        fields["disk"] = kept
+    return json.dumps(fields, sort_keys=True)
+
+
+def _disk_text(disk: Mapping[str, Any]) -> str:
+    parts = []
+    if "source" in disk:
+        source = disk["source"]
+        root = source.get(str(source.get("type", "")).lower(), {}).get("root")
+        parts.append(str(source.get("type", "")) + (f":{root}" if root else ""))
+    if "persistence" in disk:
+        parts.append(str(disk["persistence"]["id"]))
+    text = ",".join(parts)
+    if "volume" in disk:
+        volume = disk["volume"]
+        mode = {"RW": ":rw", "RO": ":ro"}.get(str(volume.get("mode")), "")
+        text += f":{volume.get('container_path', '')}{mode}"
+    return text
 
 
 def _plus(a: Amount, b: Amount) -> Amount:

@@ -65,9 +65,9 @@ class Resources:
             raise BadResources(problem)
         return cls(Resource.from_json(document) for document in documents)
 
-    def to_json(self, *, refined: bool = False) -> list[Document]:
-        """Return a list of Resource documents; for `refined` see Resource.to_json."""
-        return [resource.to_json(refined=refined) for resource in self]
+    def to_json(self, *, refined: bool = False, shown: bool = False) -> list[Document]:
+        """Return a list of Resource documents; for `refined` and `shown` see Resource.to_json."""
+        return [resource.to_json(refined=refined, shown=shown) for resource in self]
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._by_key.values())
@@ -153,6 +153,14 @@ class Resources:
         """Return the roles that something is reserved for, sorted."""
         return tuple(sorted({r.role for r in self if r.reservations}))
 
+    def kept(self) -> Resources:
+        """Return what an agent keeps on disk: dynamic reservations and persistent volumes."""
+        return self.filter(lambda r: r.kept)
+
+    def base(self) -> Resources:
+        """Return the same as the agent's flags give it; see Resource.base."""
+        return Resources(resource.base() for resource in self)
+
     def find(self, name: str, thousandths: int, roles: Sequence[str]) -> Resources | None:
         """Take so much of a scalar from resources of `roles`, tried in that order, possibly from several.
 
@@ -192,6 +200,29 @@ def validate(documents: Sequence[Mapping[str, Any]]) -> str | None:
         if isinstance(resource.amount, int) and resource.amount <= 0 and document["scalar"]["value"] != 0:
             shown = str(replace(resource, amount=milli(document["scalar"]["value"])))
             return f"Resource '{shown}' is invalid: Invalid scalar resource: value <= 0"
+        problem = _reservations_problem(document)
+        if problem is not None:
+            return f"Resource '{resource}' is invalid: {problem}"
+    return None
+
+
+def _reservations_problem(document: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with how a Resource says for whom it is (Resources::validate, both formats)."""
+    stack = document.get("reservations", ())
+    if stack and "reservation" in document:
+        return "'Resource.reservation' must not be set if 'Resource.reservations' is set"
+    if not stack and "reservation" in document and document.get("role", UNRESERVED) == UNRESERVED:
+        return 'Invalid reservation: role "*" cannot be dynamically reserved'
+    below: str | None = None
+    for reservation in stack:
+        role = reservation.get("role", UNRESERVED)
+        if role == UNRESERVED:
+            return 'Invalid reservation: role "*" cannot be reserved'
+        if below is not None and reservation.get("type", "STATIC") != "DYNAMIC":
+            return "Invalid reservation: a refined reservation must be DYNAMIC"
+        if below is not None and not role.startswith(f"{below}/"):
+            return f"Invalid reservation: role '{role}' is not below '{below}', for which it is reserved already"
+        below = role
     return None
 
 

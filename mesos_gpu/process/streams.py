@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import weakref
 from collections.abc import Mapping
 
@@ -12,8 +13,11 @@ from aiohttp import web
 from mesos_gpu.mesos import recordio
 from mesos_gpu.process.front import Front
 
-MAX_WAITING = 64 * 1024 * 1024
-"""Bytes a subscriber may be behind before it is cut off."""
+MAX_WAITING = 16 * 1024 * 1024
+"""Bytes a subscriber may be behind before it is cut off; one record may be larger, when nothing waits before it."""
+log = logging.getLogger(__name__)
+LINGER_S = 30.0
+"""Seconds that a subscriber has to read what was sent before its stream was closed."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -26,6 +30,7 @@ class EventStream:
         self._records: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._waiting = 0
         self._ended = False
+        self._lingering: asyncio.TimerHandle | None = None
 
     @classmethod
     async def open(
@@ -51,10 +56,10 @@ class EventStream:
         """Send bytes as one chunk, as they are. A subscriber that is too far behind is cut off."""
         if self._ended:
             return
-        self._waiting += len(data)
-        if self._waiting > MAX_WAITING:
-            self.close()
+        if self._waiting and self._waiting + len(data) > MAX_WAITING:
+            self._cut_off()
         else:
+            self._waiting += len(data)
             self._records.put_nowait(data)
 
     def close(self) -> None:
@@ -62,6 +67,20 @@ class EventStream:
         if not self._ended:
             self._ended = True
             self._records.put_nowait(None)
+            self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._hang_up)
+
+    def _cut_off(self) -> None:
+        """Hang up on a subscriber that does not read: what it was sent would stay in memory for ever."""
+        log.warning("%s is more than %d bytes behind and cut off", self._request.remote, MAX_WAITING)
+        self._ended = True
+        while not self._records.empty():
+            self._records.get_nowait()
+        self._records.put_nowait(None)
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
 
     async def closed(self) -> None:
         """Write what is sent until the stream is closed from either side."""
@@ -77,6 +96,8 @@ class EventStream:
             pass  # the peer left while we wrote; that is an end like any other
         finally:
             self._ended = True
+            if self._lingering is not None:
+                self._lingering.cancel()
 
 
 class OpenStreams(weakref.WeakSet["EventStream"]):

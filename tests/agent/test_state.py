@@ -321,7 +321,7 @@ def test_a_task_may_only_run_for_so_long() -> None:
     assert state.next_due_s == 30.0
     assert state.handle(ev.Tick(), at(29.9)) == []
     kills = [a for a in state.handle(ev.Tick(), at(30.0)) if isinstance(a, ev.Kill)]
-    assert [kill.grace_s for kill in kills] == [0.0]
+    assert [kill.grace_s for kill in kills] == [0.05]
     end(state, signal=9)
     last = acknowledge_all(state)[-1]
     assert (last["state"], last["reason"]) == ("TASK_FAILED", "REASON_MAX_COMPLETION_TIME_REACHED")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from mesos_gpu.container.config import ContainerConfig, Termination, check_config
+from mesos_gpu.container.execution import Execution
 from mesos_gpu.errors import Conflict, MesosGpuError, NotEnoughGpus, NotFound
 
 
@@ -30,6 +31,8 @@ class FakeContainerizer:
         self.launches_go_on = asyncio.Event()
         self.launches_go_on.set()
         self.obeys = True
+        self.executed: list[Execution] = []
+        self.exit_codes: list[int] = []
         self.pull_says: Sequence[str] = ()
         self._waiting: dict[str, asyncio.Event] = {}
 
@@ -67,6 +70,12 @@ class FakeContainerizer:
         self.kills.append((container_id, grace_s))
         if self.obeys and container_id in self.running:
             self.end(container_id, Termination(signal=15 if grace_s else 9))
+
+    async def execute(self, container_id: str, execution: Execution) -> int:
+        if container_id not in self.running:
+            raise NotFound(container_id)
+        self.executed.append(execution)
+        return self.exit_codes.pop(0) if self.exit_codes else 0
 
     async def destroy(self, container_id: str) -> None:
         if container_id in self.running:

@@ -18,6 +18,7 @@ from mesos_gpu.master.allocator import (
     dominant_share,
     quantities,
 )
+from mesos_gpu.mesos.resource import Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import RULES
 
@@ -198,3 +199,12 @@ def test_nothing_is_given_twice_and_nobody_gets_what_is_not_for_it(
         for client in clients:
             rest = available(left[one.agent_id], client.role)
             assert not (admits(one, client, rules) and allocatable(rest, rules.min_allocatable)), "left lying"
+
+
+def test_refined_reservations_are_offered_to_frameworks_that_understand_them_only() -> None:
+    ml = Reservation("ml")
+    refined = Resource("cpus", 1000, (ml, Reservation("ml/train", "DYNAMIC")))
+    free = Resources([Resource("cpus", 2000, (ml,)), refined, Resource("gpus", 1000, (Reservation("web"),))])
+    assert available(free, "ml/train") == Resources([Resource("cpus", 2000, (ml,)), refined])
+    assert available(free, "ml/train", refinement=False) == Resources([Resource("cpus", 2000, (ml,))])
+    assert available(free, "ml") == Resources([Resource("cpus", 2000, (ml,))])
