@@ -14,6 +14,7 @@ from pathlib import Path
 from typing_extensions import assert_never
 
 from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.authentication import Authentication, Patience
 from mesos_gpu.agent.checker import Checker, Look
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.containers import Containers, Runner
@@ -38,6 +39,7 @@ from mesos_gpu.agent.resources import with_gpus
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
 from mesos_gpu.agent.updates import Forward, TaskKey
+from mesos_gpu.mesos.cram_md5 import Credential
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -46,6 +48,10 @@ from mesos_gpu.process.endpoint import Endpoint
 log = logging.getLogger(__name__)
 
 TRIES_BEFORE_A_WORD = 4
+# A master forgets who we are when our connection breaks, and a new one never knew.
+_BEGINNINGS = frozenset(
+    {Cause.DETECTED, Cause.NONE_LEADS, Cause.PINGED_AS_STRANGER, Cause.PING_MISSED, Cause.LINK_BROKE}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,8 @@ class Agent:
         clock: Clock | None = None,
         gpus: AgentGpus | None = None,
         kill_for_gpus: bool = False,
+        credential: Credential | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self.info, self.state = info, state
         self.gpus, self._kill_for_gpus = gpus, kill_for_gpus
@@ -94,6 +102,16 @@ class Agent:
         self.containers = containers
         self._checkpoints = checkpoints
         self._link = MasterLink(endpoint, self._incoming)
+        self._authentication: Authentication | None = None
+        if credential is not None:
+            self._authentication = Authentication(
+                endpoint,
+                credential,
+                lambda: self._link.pid,
+                on_done=lambda: self._registration(Cause.AUTHENTICATED),
+                on_refused=self._stop,
+                patience=patience,
+            )
         self.holdings = Holdings(
             Operations(state.new_uuid), checkpoints, self._link, lambda: self._registration(Cause.CHANGED)
         )
@@ -178,6 +196,8 @@ class Agent:
         if self._timer is not None:
             self._timer.cancel()
         self._link.close()
+        if self._authentication is not None:
+            self._authentication.close()
         if self.gpus is not None:
             await self.gpus.close()
         await self._checker.stop()
@@ -299,6 +319,8 @@ class Agent:
             level = logging.INFO if cause is Cause.CHANGED else logging.WARNING
             log.log(level, "no longer registered: %s", cause.value)
             self.registered.clear()
+        if cause in _BEGINNINGS and self._authentication is not None:
+            self._authentication.forget()
         for todo in todos:
             match todo:
                 case Todo.PAUSE_UPDATES:
@@ -324,6 +346,10 @@ class Agent:
         self.holdings.perform(operations.resume(self.clock.mono()), agent_id)
 
     def _register(self) -> None:
+        if self._authentication is not None and self.master is not None and not self._authentication.done:
+            self._link.meet()
+            self._authentication.begin(self.master)
+            return
         tries = self.registration.tries
         if tries % TRIES_BEFORE_A_WORD == 0:
             log.warning(

@@ -81,6 +81,15 @@ FLAGS: Sequence[Flag] = (
     Flag("image_gc_interval", "duration", 3600.0, "How often unused images are looked for."),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
     Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),
+    Flag(
+        "credential",
+        "path",
+        None,
+        'File with whom to be to the master: {"principal": ..., "secret": ...}; default: nobody in particular.',
+    ),
+    Flag("authentication_backoff_factor", "duration", 1.0, "Scale of the waits between tries to authenticate."),
+    Flag("authentication_timeout_min", "duration", 5.0, "How long the master may at least take to authenticate."),
+    Flag("authentication_timeout_max", "duration", 60.0, "How long it may take at most, after many tries."),
     Flag("registration_backoff_factor", "duration", 1.0, "Scale of the waits between tries to register."),
     Flag("reconfiguration_policy", "text", "equal", "What may change between restarts: equal (nothing) or additive."),
 )

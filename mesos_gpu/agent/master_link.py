@@ -89,6 +89,11 @@ class MasterLink:
 
     # --- out ----------------------------------------------------------------------------------------------------
 
+    def meet(self) -> None:
+        """Link to the master, before the first word to it."""
+        if self.master is not None:
+            self._endpoint.link(PROCESS_ID, self.master)
+
     def register(self, info: Document, resource_version: str, resources: Sequence[Document]) -> None:
         """Link to the master and ask for an agent id; `info` has none yet."""
         self._introduce("RegisterSlaveMessage", {"slave": _slave_info(info)}, resource_version, resources)
@@ -178,7 +183,7 @@ class MasterLink:
         document["checkpointed_resources"] = [devolve("mesos.Resource", resource) for resource in resources]
         document["agent_capabilities"] = [{"type": capability} for capability in CAPABILITIES]
         document["resource_version_uuid"] = {"value": resource_version}
-        self._endpoint.link(PROCESS_ID, self.master)
+        self.meet()
         self._send(name, document)
 
     def _send(self, name: str, document: Mapping[str, Any]) -> None:
