@@ -178,7 +178,11 @@ _amounts = st.builds(
 
 @given(
     st.lists(_amounts, max_size=5),
-    st.lists(st.tuples(st.sampled_from("fgh"), st.sampled_from(["*", "a", "a/b", "c"]), st.booleans()), max_size=6),
+    st.lists(
+        st.tuples(st.sampled_from("fgh"), st.sampled_from(["*", "a", "a/b", "c"]), st.booleans()),
+        max_size=6,
+        unique_by=lambda client: client[:2],
+    ),
     st.booleans(),
 )
 def test_nothing_is_given_twice_and_nobody_gets_what_is_not_for_it(
