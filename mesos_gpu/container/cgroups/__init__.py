@@ -1,6 +1,7 @@
 """The cgroups of our containers, version 1 or 2: who is in them, what they use, and their end.
 
-An OCI runtime makes them, at `<cgroups_root>/<container id>`, as Mesos names them; we watch and remove them.
+An OCI runtime makes them, at `<cgroups_root>/<container id>`, as Mesos names them; we watch and remove them. Those of
+containers that share their parent's limits are made here, at `<parent's>/mesos/<child id>`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ class Cgroups(Protocol):
 
     def check(self) -> None:
         """Raise Unavailable when this process may not make cgroups; leaves the root cgroup behind."""
+
+    def make(self, container_id: str) -> tuple[Path, ...]:
+        """Make it, with the limits of what it lies in and none of its own; return the files that take processes."""
 
     def pids(self, container_id: str) -> frozenset[int]:
         """Return the processes in it, in the numbering of this process."""
