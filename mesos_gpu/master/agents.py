@@ -45,6 +45,7 @@ def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
     actions: list[Action] = []
     for agent in [a for a in state.agents.values() if a.pid == pid and a.connected]:
         agent.connected = False
+        state.touch(agent)
         actions += state.rescind_all(agent)
         for task in list(agent.tasks.values()):
             framework = state.frameworks[task.framework_id]

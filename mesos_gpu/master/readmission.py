@@ -83,7 +83,7 @@ def _refresh(state: MasterState, agent: Agent, report: Report) -> list[Action]:
     agent.version, agent.capabilities, agent.checkpoint = report.version, report.capabilities, report.checkpoint
     agent.resource_version_uuid = report.resource_version_uuid
     agent.connected = True
-    state.allocation_due = True
+    state.touch(agent)
     return actions
 
 
