@@ -129,6 +129,59 @@ class ResetDelay:
     app_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class PutGroup:
+    """Set a group, and what is in it, to what a document says.
+
+    `create` decides about a group that exists: True refuses it, None changes it. A document of `version` alone goes
+    back to that version of the group, one of `scaleBy` alone multiplies the instances of every app in it.
+    """
+
+    group_id: str
+    document: Mapping[str, Any]
+    deployment_id: str
+    force: bool = False
+    create: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveGroup:
+    """Remove a group, and everything in it."""
+
+    group_id: str
+    deployment_id: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnforceRole:
+    """Say whether the apps of a top-level group must have its role."""
+
+    group_id: str
+    deployment_id: str
+    enforce_role: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HealthChecked:
+    """A health check that Marathon runs itself has a result; `index` is its place in the app's `healthChecks`."""
+
+    task_id: str
+    index: int
+    alive: bool
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadinessChecked:
+    """A readiness check has a result; `response` is the endpoint's last answer, where the app wants it kept."""
+
+    task_id: str
+    name: str
+    ready: bool
+    response: Mapping[str, Any] | None = None
+
+
 Event: TypeAlias = (
     Subscribed
     | Disconnected
@@ -143,4 +196,9 @@ Event: TypeAlias = (
     | KillTasks
     | CancelDeployment
     | ResetDelay
+    | PutGroup
+    | RemoveGroup
+    | EnforceRole
+    | HealthChecked
+    | ReadinessChecked
 )

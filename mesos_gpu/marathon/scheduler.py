@@ -29,11 +29,14 @@ from mesos_gpu.marathon.actions import (
     Save,
     Say,
     Suppress,
+    UpdateRoles,
 )
 from mesos_gpu.marathon.event_bus import EventBus
 from mesos_gpu.marathon.events import Event, Moment, Subscribed, Tick
 from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
+from mesos_gpu.marathon.prober import Prober
+from mesos_gpu.marathon.probes import probes
 from mesos_gpu.marathon.settings import Settings
 from mesos_gpu.marathon.state import State, restored
 from mesos_gpu.marathon.store import Store
@@ -71,6 +74,7 @@ class Scheduler:
         self._state = restored(store.load())
         self._inbox: deque[_Asked] = deque()
         self._wake = asyncio.Event()
+        self._prober = Prober(lambda event: self._put(event, None))
         # One thread: saves come one after another, and the loop goes on serving while the disk works.
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="store")
 
@@ -85,6 +89,11 @@ class Scheduler:
         self._put(event, answer)
         return await answer
 
+    def preview(self, event: Event) -> Answer:
+        """Return what an event would be answered, and do nothing. Raises what the decision raises."""
+        _, actions = handle(self._state, event, Moment(self.clock(), self.new_id()), self.settings)
+        return next(action for action in actions if isinstance(action, Answer))
+
     async def run(self) -> None:
         """Work until cancelled. Raises Unavailable when going on is not possible."""
         loop = asyncio.get_running_loop()
@@ -96,11 +105,13 @@ class Scheduler:
                 pass  # the loop has ended before the link
 
         self._link.start(self._state.lasting.framework_id, from_link)
+        self._follow(None)
         try:
             while True:
                 await self._turn(await self._batch())
         finally:
             await loop.run_in_executor(None, self._link.stop)
+            await self._prober.stop()
             self._disk.shutdown()
             for asked in self._inbox:
                 if asked.answer is not None and not asked.answer.done():
@@ -150,7 +161,8 @@ class Scheduler:
                     if not answer.done():
                         answer.set_exception(error)
                 raise
-        self._state = state
+        before, self._state = self._state, state
+        self._follow(before)
         for answer, result in answered:
             if not answer.done():
                 answer.set_result(result)
@@ -160,13 +172,28 @@ class Scheduler:
             if isinstance(asked.event, Subscribed):
                 log.info("subscribed at %s as framework %s", asked.event.master, asked.event.framework_id)
 
+    def _follow(self, before: State | None) -> None:
+        """Check what is to be checked now; nothing to do when nothing has changed that decides about it."""
+        now, was = self._state, before
+        if (
+            was is None
+            or now.lasting.instances is not was.lasting.instances
+            or now.lasting.versions is not was.lasting.versions
+            or now.lasting.deployments is not was.lasting.deployments
+            or now.readiness is not was.readiness
+        ):
+            self._prober.follow(probes(now))
+
     def _perform(self, action: Action) -> None:
         match action:
             case Save() | Answer():
                 pass  # done, before everything else
-            case Launch() | Decline() | Revive() | Suppress() | Kill() | Acknowledge() | Reconcile() | Resubscribe():
-                if isinstance(action, Launch):
-                    log.info("starting %s", ", ".join(action.task_ids))
+            case Launch():
+                log.info("starting %s", ", ".join(action.task_ids))
+                self._link.call(action)
+            case (
+                Decline() | Revive() | Suppress() | Kill() | Acknowledge() | Reconcile() | UpdateRoles() | Resubscribe()
+            ):
                 self._link.call(action)
             case Publish(kind=kind, fields=fields):
                 self.bus.publish(kind, fields)

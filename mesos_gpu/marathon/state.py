@@ -6,15 +6,18 @@ writes down each change; so what is on disk cannot fall behind what is decided.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid5
 
 from mesos_gpu.marathon.actions import Action, Publish, Save
+from mesos_gpu.marathon.app_ids import top_group
 from mesos_gpu.marathon.backoff import Backoff
 from mesos_gpu.marathon.deployment import Deployment
-from mesos_gpu.marathon.events import Moment
+from mesos_gpu.marathon.events import Moment, ReadinessChecked
+from mesos_gpu.marathon.groups import Group, Root, all_groups, enforced
+from mesos_gpu.marathon.health import Results
 from mesos_gpu.marathon.instances import Instance, Phase
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
@@ -36,6 +39,8 @@ class Lasting:
     deployments: Mapping[str, Deployment] = field(default_factory=dict)
     failures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The last failure of a task of each app, as `lastTaskFailure` shows it."""
+    roots: tuple[Root, ...] = ()
+    """All kept versions of the tree of groups, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,12 @@ class State:
     suppressed: bool = False
     revive_credit_s: float = 0.0
     reconcile_at_s: float | None = None
+    health: Mapping[str, Results] = field(default_factory=dict)
+    """Results of health checks by task id; a new process begins without any."""
+    readiness: Mapping[str, ReadinessChecked] = field(default_factory=dict)
+    """The last result of a readiness check by task id."""
+    roles: frozenset[str] = frozenset()
+    """The roles that the master knows us by; none when that is not known."""
 
     def app(self, app_id: str) -> RunSpec | None:
         """Return the present version of an app."""
@@ -73,9 +84,21 @@ class State:
         found = [self.lasting.instances[key] for key in self.members.get(app_id, ())]
         return sorted(found, key=lambda i: (i.since_s, i.id))
 
+    def spec_of(self, instance: Instance) -> RunSpec | None:
+        """Return the version of its app that an instance runs, the present one when that is no longer kept."""
+        return version_of(self.lasting.versions.get(instance.app_id), instance)
+
     def deployments_of(self, app_id: str) -> list[Deployment]:
         """Return the deployments that touch an app."""
         return [d for d in self.lasting.deployments.values() if app_id in d.apps]
+
+
+def version_of(versions: Sequence[RunSpec] | None, instance: Instance) -> RunSpec | None:
+    """Return the version of its app that an instance runs, the present one when that is no longer kept."""
+    if not versions:
+        return None
+    runs = instance.task.version if instance.task is not None else instance.version
+    return next((spec for spec in versions if spec.version == runs), versions[0])
 
 
 def restored(lasting: Lasting) -> State:
@@ -147,11 +170,15 @@ class Draft:
         self.instances = Table(lasting.instances)
         self.deployments = Table(lasting.deployments)
         self.failures = Table(lasting.failures)
+        self._roots_before = self.roots = lasting.roots
         self._members = Table(state.members)
         self._waiting = Table(state.waiting)
         self.backoffs = Table(state.backoffs)
         self.kills = Table(state.kills)
         self.queue = Table(state.queue)
+        self.health = Table(state.health)
+        self.readiness = Table(state.readiness)
+        self.roles = state.roles
         self.subscribed, self.suppressed = state.subscribed, state.suppressed
         self.asked_for, self.revive_due = state.asked_for, state.revive_due
         self.revive_credit_s, self.reconcile_at_s = state.revive_credit_s, state.reconcile_at_s
@@ -173,6 +200,27 @@ class Draft:
         """Return the present version of an app."""
         versions = self.versions.get(app_id)
         return versions[0] if versions else None
+
+    def spec_of(self, instance: Instance) -> RunSpec | None:
+        """Return the version of its app that an instance runs, the present one when that is no longer kept."""
+        return version_of(self.versions.get(instance.app_id), instance)
+
+    def apps(self) -> list[RunSpec]:
+        """Return the present version of every app."""
+        return [versions[0] for versions in self.versions.values()]
+
+    def groups(self) -> dict[str, Group]:
+        """Return every group but the root: those that were put, and those that ids imply."""
+        return all_groups(self.roots[0].groups if self.roots else {}, self.versions.result)
+
+    def put_root(self, root: Root) -> None:
+        """Make `root` the present version of the tree."""
+        self.roots = (root, *self.roots[: MAX_VERSIONS - 1])
+
+    def enforces_role(self, app_id: str) -> bool:
+        """Tell whether the top-level group of an app has enforceRole."""
+        said = self.roots[0].groups if self.roots else {}
+        return top_group(app_id) in enforced(said)
 
     def put_app(self, spec: RunSpec) -> None:
         """Make `spec` the present version of its app."""
@@ -200,6 +248,12 @@ class Draft:
         """Add or change an instance."""
         before = self.instances.get(instance.id)
         self.instances.put(instance.id, instance)
+        if (
+            before is not None
+            and before.task is not None
+            and (instance.task is None or instance.task.id != before.task.id)
+        ):
+            self._forget_checks(before.task.id)
         self._members.put(instance.app_id, (self._members.get(instance.app_id) or frozenset()) | {instance.id})
         if instance.phase is Phase.SCHEDULED:
             self._waiting.put(instance.id, instance.app_id)
@@ -220,7 +274,12 @@ class Draft:
             self._members.drop(instance.app_id)
         if instance.task is not None:
             self.kills.drop(instance.task.id)
+            self._forget_checks(instance.task.id)
         self.touched.add(instance.app_id)
+
+    def _forget_checks(self, task_id: str) -> None:
+        self.health.drop(task_id)
+        self.readiness.drop(task_id)
 
     def finish(self) -> tuple[State, list[Action]]:
         """Return the next state and what to do, Save first when something that lasts has changed."""
@@ -230,6 +289,7 @@ class Draft:
             self.instances.result,
             self.deployments.result,
             self.failures.result,
+            self.roots,
         )
         state = State(
             lasting,
@@ -244,6 +304,9 @@ class Draft:
             self.suppressed,
             self.revive_credit_s,
             self.reconcile_at_s,
+            self.health.result,
+            self.readiness.result,
+            self.roles,
         )
         save = Save(
             {key: versions[0] if versions else None for key, versions in self.versions.changes.items()},
@@ -251,8 +314,9 @@ class Draft:
             self.deployments.changes,
             self.failures.changes,
             (self.framework_id,) if self.framework_id != self._framework_id_before else None,
+            self.roots[0] if self.roots is not self._roots_before else None,
         )
-        changed = save.apps or save.instances or save.deployments or save.failures or save.framework_id
+        changed = save.apps or save.instances or save.deployments or save.failures or save.framework_id or save.root
         return state, [save, *self.actions] if changed else self.actions
 
     def _publish_change(self, instance: Instance, condition: str) -> None:

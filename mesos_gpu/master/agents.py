@@ -48,11 +48,12 @@ def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
     actions: list[Action] = []
     for agent in [a for a in state.agents.values() if a.pid == pid and a.connected]:
         agent.connected = False
+        state.touch(agent)
         actions += state.rescind_all(agent)
         for task in list(agent.tasks.values()):
             framework = state.frameworks[task.framework_id]
             if not framework.checkpoint:
-                actions += _end(
+                actions += end_task(
                     state,
                     framework,
                     task,
@@ -104,7 +105,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
         actions += state.tell_status(framework, status)
     words = f"Agent {agent.hostname} is unreachable: {NOT_ANSWERING}"
     actions += operations.lost(state, agent, "OPERATION_UNREACHABLE", words)
-    return [*actions, *_tell_all(state, agent_id)]
+    return [*actions, *tell_agent_lost(state, agent_id)]
 
 
 def unregister(state: MasterState, agent_id: str, pid: str, now: Now) -> list[Action]:
@@ -120,15 +121,16 @@ def remove_agent(state: MasterState, agent: Agent, cause: str, now: Now) -> list
     actions = state.rescind_all(agent)
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
-        actions += _end(
+        actions += end_task(
             state, framework, task, "TASK_GONE", "REASON_AGENT_REMOVED", f"Agent {agent.hostname} removed: {cause}", now
         )
     del state.agents[agent.id]
+    state.deactivated.pop(agent.id, None)
     state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent.id)
     state.counters["slave_removals"] += 1
     actions += operations.lost(state, agent, "OPERATION_GONE_BY_OPERATOR", f"Agent {agent.hostname} removed: {cause}")
-    return [*actions, ForgetAgent(agent.id), *_tell_all(state, agent.id)]
+    return [*actions, ForgetAgent(agent.id), *tell_agent_lost(state, agent.id)]
 
 
 def recovery_ended(state: MasterState, now: Now) -> list[Action]:
@@ -158,7 +160,7 @@ def updated(
     return [] if listed is None else operations.reported(state, agent, listed)
 
 
-def _end(
+def end_task(
     state: MasterState, framework: Framework, task: Task, end: str, reason: str, message: str, now: Now
 ) -> list[Action]:
     """End a task here, without its agent, and tell the framework, unless it had ended before."""
@@ -176,7 +178,8 @@ def _end(
     return actions
 
 
-def _tell_all(state: MasterState, agent_id: str) -> list[Action]:
+def tell_agent_lost(state: MasterState, agent_id: str) -> list[Action]:
+    """Return the FAILURE of an agent, for every framework."""
     return [
         action
         for framework in state.frameworks.values()

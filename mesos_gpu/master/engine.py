@@ -14,7 +14,7 @@ from typing import Protocol
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master import offering, operator_events, subscriptions
+from mesos_gpu.master import draining, offering, operator_events, subscriptions
 from mesos_gpu.master.actions import (
     AcknowledgeOperation,
     AcknowledgeStatus,
@@ -24,6 +24,7 @@ from mesos_gpu.master.actions import (
     ApplyOperation,
     AwaitFailover,
     CloseStream,
+    DrainAgent,
     ForgetAgent,
     KeepResources,
     KillTask,
@@ -116,6 +117,8 @@ class Engine:
         if self._stopped:
             return
         self._perform(event(self.state, self.now()))
+        if self.state.deactivated:
+            self._perform(draining.settle(self.state, self.now()))
         self._publish()
         self.allocate_soon()
 
@@ -215,6 +218,7 @@ class Engine:
                 | ShutdownAgent()
                 | RunTask()
                 | RunTaskGroup()
+                | DrainAgent()
                 | KillTask()
                 | AcknowledgeStatus()
                 | UpdateFramework()

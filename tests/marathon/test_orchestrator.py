@@ -637,15 +637,10 @@ def test_fifty_versions_are_kept(run: Run) -> None:
 @pytest.mark.parametrize(
     ("change", "path"),
     [
-        ({"healthChecks": [{"protocol": "HTTP"}]}, "/healthChecks"),
-        ({"readinessChecks": [{"portName": "default"}]}, "/readinessChecks"),
-        ({"executor": "/bin/x"}, "/executor"),
-        ({"networks": [{"mode": "container", "name": "x"}]}, "/networks(0)"),
         (
             {"container": {"type": "MESOS", "volumes": [{"containerPath": "d", "persistent": {"size": 5}}]}},
             "/container/volumes(0)",
         ),
-        ({"id": "/g/a", "role": "g"}, "/role"),
     ],
 )
 def test_what_cannot_be_done_yet_is_refused(run: Run, change: dict[str, Any], path: str) -> None:
