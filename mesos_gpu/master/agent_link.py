@@ -12,14 +12,18 @@ from typing import Any
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.master import agents, readmission, updates
+from mesos_gpu.master import agents, operation_link, readmission, updates
 from mesos_gpu.master.actions import (
+    AcknowledgeOperation,
     AcknowledgeStatus,
     AgentRegistered,
     AgentReregistered,
+    ApplyOperation,
     DrainAgent,
+    KeepResources,
     KillTask,
     MessageExecutor,
+    ReconcileOperations,
     RunTask,
     RunTaskGroup,
     ShutdownAgent,
@@ -28,6 +32,7 @@ from mesos_gpu.master.actions import (
     ToAgent,
     UpdateFramework,
 )
+from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, Event
 from mesos_gpu.master.model import Agent
 from mesos_gpu.master.observers import Observer, Pace
@@ -49,8 +54,18 @@ _PREFIX = "mesos.internal."
 class AgentLink:
     """Takes agents' messages into the engine, and carries its actions to them."""
 
-    def __init__(self, engine: Engine, endpoint: Endpoint, pace: Pace) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        endpoint: Endpoint,
+        pace: Pace,
+        authenticators: Authenticators,
+        *,
+        only_authenticated: bool = False,
+    ) -> None:
+        """`only_authenticated`: agents that have not shown who they are are not registered."""
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
+        self._authenticators, self._only_authenticated = authenticators, only_authenticated
         self._observers: dict[str, Observer] = {}
         self._made = 0
 
@@ -63,6 +78,7 @@ class AgentLink:
         for observer in self._observers.values():
             observer.stop()
         self._observers.clear()
+        self._authenticators.stop()
         self._endpoint.terminate(PROCESS_ID)
 
     def call_back(self) -> None:
@@ -130,6 +146,10 @@ class AgentLink:
                 document = {"slave_id": _id(agent_id), "framework_id": _id(framework_id)}
                 document |= {"executor_id": _id(executor_id), "data": data}
                 self._tell(agent_id, "FrameworkToExecutorMessage", document)
+            case ApplyOperation() | KeepResources() | AcknowledgeOperation() | ReconcileOperations():
+                agent = self._engine.state.agents.get(action.agent_id)
+                if agent is not None and agent.connected:
+                    self._tell(agent.id, *operation_link.message_of(action, agent))
             case _:
                 assert_never(action)
 
@@ -181,10 +201,14 @@ class AgentLink:
         self._observers[agent_id] = Observer(self._endpoint, process_id, Pid.parse(pid), self._pace, connected, lost)
 
     def _on_exited(self, pid: Pid) -> None:
+        self._authenticators.forget(str(pid))
         self._engine.do(lambda state, now: agents.exited(state, str(pid), now))
 
     def _on_message(self, message: Message) -> None:
         name = message.name.removeprefix(_PREFIX)
+        if name == "AuthenticateMessage":
+            self._authenticate(message)
+            return
         reader = _READERS.get(name)
         if reader is None:
             log.info("ignoring %s from %s: this master does not know it", message.name, message.sender)
@@ -192,12 +216,24 @@ class AgentLink:
         counter = _COUNTERS.get(name)
         if counter is not None:
             self._engine.state.counters[counter] += 1
+        if name in _INTRODUCTIONS and not self._may_register(str(message.sender)):
+            log.warning("refusing the registration of the agent at %s: it has not authenticated", message.sender)
+            return
         try:
             event = reader(decode(message.name, message.body), str(message.sender))
         except ProtocolError as error:
             log.warning("ignoring a message from %s: %s", message.sender, error)
             return
         self._engine.do(event)
+
+    def _may_register(self, pid: str) -> bool:
+        return not self._only_authenticated or pid in self._authenticators.principals
+
+    def _authenticate(self, message: Message) -> None:
+        try:
+            self._authenticators.authenticate(message)
+        except ProtocolError as error:
+            log.warning("ignoring a message from %s: %s", message.sender, error)
 
 
 def _register(document: Document, pid: str) -> Event:
@@ -213,12 +249,6 @@ def _reregister(document: Document, pid: str) -> Event:
 def _unregister(document: Document, pid: str) -> Event:
     agent_id = document["slave_id"]["value"]
     return lambda state, now: agents.unregister(state, agent_id, pid, now)
-
-
-def _update_agent(document: Document, pid: str) -> Event:
-    agent_id = document["slave_id"]["value"]
-    version = document.get("resource_version_uuid", {}).get("value")
-    return lambda state, now: agents.updated(state, agent_id, pid, version)
 
 
 def _status_update(document: Document, pid: str) -> Event:
@@ -260,6 +290,7 @@ def _report(document: Document, pid: str) -> Report:
         capabilities=tuple(str(capability) for capability in capabilities),
         checkpoint=agent.get("checkpoint", False),
         resource_version_uuid=document.get("resource_version_uuid", {}).get("value"),
+        kept=[evolve("mesos.Resource", resource) for resource in document.get("checkpointed_resources", ())],
         tasks=[evolve("mesos.Task", task) for task in document.get("tasks", ())],
         executors=[evolve("mesos.ExecutorInfo", info) for info in document.get("executor_infos", ())],
         frameworks=[evolve("mesos.FrameworkInfo", info) for info in document.get("frameworks", ())],
@@ -300,16 +331,19 @@ _READERS: Mapping[str, Callable[[Document, str], Event]] = {
     "RegisterSlaveMessage": _register,
     "ReregisterSlaveMessage": _reregister,
     "UnregisterSlaveMessage": _unregister,
-    "UpdateSlaveMessage": _update_agent,
+    "UpdateSlaveMessage": operation_link.agent_update,
+    "UpdateOperationStatusMessage": operation_link.operation_status,
     "StatusUpdateMessage": _status_update,
     "ExitedExecutorMessage": _exited_executor,
     "ExecutorToFrameworkMessage": _executor_message,
 }
+_INTRODUCTIONS = frozenset({"RegisterSlaveMessage", "ReregisterSlaveMessage"})
 _COUNTERS: Mapping[str, str] = {
     "RegisterSlaveMessage": "messages_register_slave",
     "ReregisterSlaveMessage": "messages_reregister_slave",
     "UnregisterSlaveMessage": "messages_unregister_slave",
     "UpdateSlaveMessage": "messages_update_slave",
+    "UpdateOperationStatusMessage": "messages_operation_status_update",
     "StatusUpdateMessage": "messages_status_update",
     "ExitedExecutorMessage": "messages_exited_executor",
     "ExecutorToFrameworkMessage": "messages_executor_to_framework",
