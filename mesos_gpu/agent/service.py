@@ -20,6 +20,7 @@ from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
@@ -53,6 +54,8 @@ log = logging.getLogger(__name__)
 
 NAME = "mesos-gpu-agent"
 GPU_ISOLATOR = "gpu/nvidia"
+DEFAULT_EXECUTOR = (sys.executable, "-S", str(Path(__file__).absolute().parents[1] / "executor" / "__main__.py"))
+"""The program that runs task groups, a neighbour of ours: by path, without the site-packages that it does not use."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,7 +99,15 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         agent = Agent(
             info,
             AgentState(
-                Identity("", "", endpoint.ip, 0, str(work_dir), sandbox_directory=flags["sandbox_directory"]),
+                Identity(
+                    "",
+                    "",
+                    endpoint.ip,
+                    0,
+                    str(work_dir),
+                    sandbox_directory=flags["sandbox_directory"],
+                    default_executor=DEFAULT_EXECUTOR,
+                ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
                 new_container_id=lambda: str(uuid.uuid4()),
@@ -113,6 +124,12 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_timeout_max"],
                 flags["authentication_backoff_factor"],
             ),
+        )
+        agent.state.patience = ExecutorPatience(
+            registration_s=flags["executor_registration_timeout"],
+            reregistration_s=flags["executor_reregistration_timeout"],
+            shutdown_s=flags["executor_shutdown_grace_period"],
+            recovery_s=flags["recovery_timeout"],
         )
         shown = flags_as_text(flags)
         await endpoint.start(OperatorApi(agent, shown, images).make_app())

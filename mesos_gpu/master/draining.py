@@ -61,7 +61,7 @@ def reactivate(state: MasterState, agent_id: str) -> list[Action]:
     agent = state.agents.get(agent_id)
     if agent is not None:
         agent.deactivated, agent.drain = False, None
-        state.allocation_due = True
+        state.touch(agent)
     return [state.registry()]
 
 
@@ -110,6 +110,7 @@ def welcome_back(state: MasterState, agent: Agent) -> list[Action]:
     """An agent (re-)registered: what operators want of it holds still, and it is told again."""
     agent.deactivated = agent.id in state.deactivated
     agent.drain = state.deactivated.get(agent.id)
+    state.touch(agent)
     if agent.drain is None or agent.drain.done:
         return []
     return [DrainAgent(agent.id, agent.drain.config)]
@@ -125,6 +126,7 @@ def _stop_offers(state: MasterState, agent_id: str) -> list[Action]:
     if agent is None:
         return []
     agent.deactivated, agent.drain = True, state.deactivated[agent_id]
+    state.touch(agent)
     return state.rescind_all(agent)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadResources
-from mesos_gpu.master.allocator import Quantities, Rules, quantities
+from mesos_gpu.master.allocator import Rules, quantities
+from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.master.state import Settings
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.mesos.leader import parse_zk_url
