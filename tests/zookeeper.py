@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 import pytest
+from kazoo.client import KazooClient
 
 JAR = "/usr/share/java/zookeeper.jar"  # its manifest names what else it needs
 JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # small, and quick to start
@@ -84,6 +85,13 @@ class RealZooKeeper:
         self._drain.join()
         assert process.stdout is not None
         process.stdout.close()
+
+    def end_session(self, client_id: object) -> None:
+        """End a client's session as an expiry would: a second connection of the same session may close it."""
+        thief = KazooClient(self.hosts, client_id=client_id)
+        thief.start()
+        thief.stop()
+        thief.close()
 
     def __enter__(self) -> RealZooKeeper:
         self.start()

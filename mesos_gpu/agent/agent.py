@@ -19,7 +19,16 @@ from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.containers import Containers, Runner
 from mesos_gpu.agent.events import Action, Moment
 from mesos_gpu.agent.gpus import AgentGpus
-from mesos_gpu.agent.master_link import Incoming, KeepResources, LinkBroke, MasterLink, Ping, Welcome
+from mesos_gpu.agent.holdings import Holdings
+from mesos_gpu.agent.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
+from mesos_gpu.agent.operations import (
+    ApplyOperation,
+    KeepResources,
+    OperationAcknowledged,
+    OperationEvent,
+    Operations,
+    ReconcileOperations,
+)
 from mesos_gpu.agent.paths import sandbox_path
 from mesos_gpu.agent.probes import look
 from mesos_gpu.agent.recovery import Recovered
@@ -27,7 +36,6 @@ from mesos_gpu.agent.registration import Cause, Registration, Standing, Todo, an
 from mesos_gpu.agent.replay import replay
 from mesos_gpu.agent.resources import with_gpus
 from mesos_gpu.agent.state import AgentState
-from mesos_gpu.agent.state_json import unreserved_form
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.mesos.libprocess import Pid
@@ -78,7 +86,6 @@ class Agent:
         self.gpus, self._kill_for_gpus = gpus, kill_for_gpus
         self._whole = Resources.from_json(info.get("resources", []))
         self._registering_with: list[Document] | None = None
-        self.resources_kept: tuple[Document, ...] = ()
         self.registration = registration or Registration()
         self.registered, self.stopped = asyncio.Event(), asyncio.Event()
         self.stop_reason: str | None = None
@@ -87,6 +94,9 @@ class Agent:
         self.containers = containers
         self._checkpoints = checkpoints
         self._link = MasterLink(endpoint, self._incoming)
+        self.holdings = Holdings(
+            Operations(state.new_uuid), checkpoints, self._link, lambda: self._registration(Cause.CHANGED)
+        )
         self._runner = Runner(containers, self._from_containers)
         self._checker = Checker[TaskKey](lambda key, news: self.post(ev.Checked(key, news)), self.clock.mono)
         self._inbox: deque[ev.Event] = deque()
@@ -114,13 +124,13 @@ class Agent:
     async def recover(self, found: Recovered) -> None:
         """Take up what the last process left: its id, its tasks, their containers and updates. Call it once, first."""
         self.started_wall_s = self.clock.wall()
+        self.holdings.recover(found.resources, found.operations)
         if found.agent is None:
             await self.containers.recover(())
             self._look_after_gpus()
             return
         self._become(found.agent["id"]["value"])
         self._saved = found.agent
-        self.resources_kept = found.resources
         frameworks, tasks = self._replayed(found)
         live = [] if found.rebooted else [t.container_id for t, _ in tasks if t.phase is not Phase.OVER]
         await self.containers.recover([container_id for container_id in live if container_id is not None])
@@ -205,8 +215,7 @@ class Agent:
         """Have the master know how many GPUs may be offered; an agent says so by registering again."""
         if self.gpus is None or self._closing or self._left or self.state.stopping is not None:
             return
-        kept = Resources(unreserved_form(document) for document in self.resources_kept)
-        resources = with_gpus(self._whole, self.gpus.advertised, kept).to_json()
+        resources = with_gpus(self._whole, self.gpus.advertised, self.holdings.kept.base()).to_json()
         if resources != self.info.get("resources"):
             self.info = {**self.info, "resources": resources}
             self._registration(Cause.CHANGED)
@@ -233,14 +242,21 @@ class Agent:
                 self._registration(Cause.PINGED if incoming.connected else Cause.PINGED_AS_STRANGER)
             case LinkBroke():
                 self._registration(Cause.LINK_BROKE)
-            case KeepResources():
-                self.resources_kept = incoming.resources
-                self._checkpoints.save_resources(incoming.resources)
-                self._advertise()
+            case KeepResources() | ApplyOperation() | OperationAcknowledged() | ReconcileOperations():
+                self._operate(incoming)
             case ev.RunTask():
                 self.post(replace(incoming, tasks=tuple(t for t in incoming.tasks if self._is_ours(t))))
             case _:
                 self.post(incoming)
+
+    def _operate(self, event: OperationEvent) -> None:
+        flags = Resources.from_json(self.info.get("resources", []))
+        try:
+            self.holdings.handle(event, self.state.identity.agent_id, flags, self.clock.mono())
+        except OSError as error:
+            self._stop(f"cannot keep what the master reserved: {error}; what runs goes on running")
+        self._advertise()
+        self._arm()
 
     def _is_ours(self, task: Document) -> bool:
         ours = bool(task["agent_id"]["value"] == self.agent_id)
@@ -286,10 +302,12 @@ class Agent:
         for todo in todos:
             match todo:
                 case Todo.PAUSE_UPDATES:
+                    self.holdings.operations.pause()
                     self.post(ev.Disconnected())
                 case Todo.LINK_AND_REGISTER:
                     self._register()
                 case Todo.RESUME_UPDATES:
+                    self._tell_holdings()
                     self.post(ev.Registered())
                     self.registered.set()
                 case _:
@@ -298,6 +316,12 @@ class Agent:
         if overdue is Cause.TRY_DUE and cause is not Cause.TRY_DUE:
             self._registration(overdue)  # at once: no timer, no turn of the loop
         self._arm()
+
+    def _tell_holdings(self) -> None:
+        """Say what is not acknowledged of operations, as an agent does after each registration."""
+        agent_id, operations = self.state.identity.agent_id, self.holdings.operations
+        self._link.update_agent(agent_id, self.state.resource_version, operations.operations())
+        self.holdings.perform(operations.resume(self.clock.mono()), agent_id)
 
     def _register(self) -> None:
         tries = self.registration.tries
@@ -312,12 +336,12 @@ class Agent:
         version = self.state.resource_version
         if self.agent_id is None:
             self._registering_with = self._registering_with or self.info.get("resources")
-            self._link.register(self.info, version, self.resources_kept)
+            self._link.register(self.info, version, self.holdings.operations.kept_documents())
             return
         self._link.reregister(
             {**self.info, "id": {"value": self.agent_id}},
             version,
-            self.resources_kept,
+            self.holdings.operations.kept_documents(),
             tasks=[task.to_message() for task in self.state.tasks()],
             frameworks=[framework.info for framework in self.state.frameworks.values()],
         )
@@ -380,7 +404,8 @@ class Agent:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        times = [t for t in (self.state.next_due_s, self.registration.next_due_s) if t is not None]
+        dues = (self.state.next_due_s, self.registration.next_due_s, self.holdings.operations.next_due_s)
+        times = [t for t in dues if t is not None]
         if times and not self.stopped.is_set():
             delay_s = max(0.0, min(times) - self.clock.mono())
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
@@ -389,6 +414,7 @@ class Agent:
         overdue = self.registration.overdue(self.clock.mono())
         if overdue is not None:
             self._registration(overdue)
+        self.holdings.perform(self.holdings.operations.retry(self.clock.mono()), self.state.identity.agent_id)
         self.post(ev.Tick())
 
     # --- recovery -----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.resource import Document
 
 LATEST = "latest"
+HOLDINGS = "resources_and_operations.state"
 SENTINEL = "executor.sentinel"
 
 _encoder = msgspec.json.Encoder()
@@ -68,9 +69,10 @@ class Checkpoints:
         """The next process registers as a new agent."""
         (self.meta / "slaves" / LATEST).unlink(missing_ok=True)
 
-    def save_resources(self, resources: Sequence[Document]) -> None:
-        """Remember reservations and volumes that the master made here."""
-        write_atomic(self.meta / "resources" / "resources.info", _encoder.encode(resources), durable=True)
+    def save_holdings(self, resources: Sequence[Document], operations: Sequence[Document]) -> None:
+        """Remember reservations and volumes, and operations that are not acknowledged; they belong to the machine."""
+        document = {"resources": resources, "operations": operations}
+        write_atomic(self.meta / "resources" / HOLDINGS, _encoder.encode(document), durable=True)
 
     def save_drain(self, config: Document | None) -> None:
         """Remember that the agent is draining; None: it no longer is."""

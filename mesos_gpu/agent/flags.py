@@ -23,7 +23,13 @@ POLICIES = ("equal", "additive")
 GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
 FLAGS: Sequence[Flag] = (
-    Flag("master", "text", None, "Where the master listens: HOST:PORT."),
+    Flag(
+        "master",
+        "text",
+        None,
+        "Where the master is: HOST:PORT, several with commas, or zk://HOST1:PORT1,HOST2:PORT2/PATH.",
+    ),
+    Flag("zk_session_timeout", "duration", 10.0, "ZooKeeper sessions end after this much silence."),
     Flag("ip", "text", "127.0.0.1", "Address to listen on."),
     Flag("advertise_ip", "text", None, "Address that others reach this agent at, when it is not --ip."),
     Flag("port", "integer", 5051, "Port to listen on; 0 takes a free one."),

@@ -5,15 +5,15 @@ Source: Mesos src/slave/slave.cpp (getExecutorInfo, executorEnvironment), src/la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.agent.events import Identity, LaunchSpec
-from mesos_gpu.agent.paths import sandbox_path
+from mesos_gpu.agent.paths import sandbox_path, volume_path
 from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.mesos.flags import format_duration
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 
 SHELL = "/bin/sh"
@@ -52,8 +52,6 @@ def refusal(task: Mapping[str, Any]) -> str | None:
         return "Resource limits done by Mesos are not supported yet"
     if any("secret" in variable for variable in _variables(command)):
         return "Secrets in the environment are not supported yet"
-    if any("persistence" in resource.get("disk", {}) for resource in task.get("resources", ())):
-        return "Persistent volumes are not supported yet"
     return _container_refusal(task.get("container") or {})
 
 
@@ -81,9 +79,24 @@ def launch_spec(
         mem_bytes=resources.milli("mem") * MIB // 1000 + OVERHEAD_MEM_MIB * MIB,
         gpus=resources.gpus,
         image=image,
-        volumes=tuple(map(_volume, (task.get("container") or {}).get("volumes", ()))),
+        volumes=(
+            *map(_volume, (task.get("container") or {}).get("volumes", ())),
+            *persistent_volumes(identity.work_dir, task.get("resources", ())),
+        ),
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
     )
+
+
+def persistent_volumes(work_dir: str, resources: Sequence[Mapping[str, Any]]) -> Iterator[Volume]:
+    """Yield what a task sees of the persistent volumes among its resources.
+
+    Source: Mesos src/slave/containerizer/mesos/isolators/filesystem/linux.cpp.
+    """
+    for resource in map(Resource.from_json, resources):
+        how = resource.disk.get("volume")
+        if resource.persistence_id is not None and how is not None:
+            source = volume_path(work_dir, resource.role, resource.persistence_id)
+            yield Volume(source, str(how["container_path"]), how.get("mode", "RW") == "RO", owned=True)
 
 
 def image_of(task: Mapping[str, Any]) -> str | None:

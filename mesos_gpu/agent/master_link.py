@@ -12,6 +12,14 @@ from typing import Any, TypeAlias
 
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.launch import grace_s
+from mesos_gpu.agent.operations import (
+    ApplyOperation,
+    KeepResources,
+    OperationAcknowledged,
+    OperationEvent,
+    ReconcileOperations,
+    SendOperationStatus,
+)
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.libprocess import Message, Pid
@@ -24,8 +32,16 @@ log = logging.getLogger(__name__)
 PROCESS_ID = "slave(1)"
 MESOS_VERSION = "1.12.0"
 """The version of Mesos whose messages we speak; a master refuses agents that are too old."""
-CAPABILITIES = ("MULTI_ROLE", "HIERARCHICAL_ROLE", "RESERVATION_REFINEMENT", "AGENT_DRAINING")
-"""What this agent claims; RESOURCE_PROVIDER, and all that needs it, is not among it (libprocess.md 3.4)."""
+CAPABILITIES = (
+    "MULTI_ROLE",
+    "HIERARCHICAL_ROLE",
+    "RESERVATION_REFINEMENT",
+    "RESOURCE_PROVIDER",
+    "RESIZE_VOLUME",
+    "AGENT_OPERATION_FEEDBACK",
+    "AGENT_DRAINING",
+)
+"""What this agent claims (libprocess.md 3.4)."""
 _PREFIX = "mesos.internal."
 
 
@@ -51,14 +67,7 @@ class LinkBroke:
     """The connection to the master is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeepResources:
-    """The whole list of reservations and volumes that the master made on this agent."""
-
-    resources: tuple[Document, ...]
-
-
-Incoming: TypeAlias = Welcome | Ping | LinkBroke | KeepResources | ev.Event
+Incoming: TypeAlias = Welcome | Ping | LinkBroke | OperationEvent | ev.Event
 
 
 class MasterLink:
@@ -133,6 +142,30 @@ class MasterLink:
             "status": -1,
         }
         self._send("ExitedExecutorMessage", document)
+
+    def update_agent(self, agent_id: str, resource_version: str, operations: Iterable[Document]) -> None:
+        """Say, after each registration, which operations are not acknowledged; there are no resource providers."""
+        document = {
+            "slave_id": {"value": agent_id},
+            "update_oversubscribed_resources": False,
+            "operations": {"operations": [devolve("mesos.Operation", operation) for operation in operations]},
+            "resource_version_uuid": {"value": resource_version},
+            "resource_providers": {},
+        }
+        self._send("UpdateSlaveMessage", document)
+
+    def operation_status(self, send: SendOperationStatus, agent_id: str) -> None:
+        """Send the status of an operation."""
+        status = devolve("mesos.OperationStatus", send.status)
+        document: Document = {
+            "slave_id": {"value": agent_id},
+            "status": status,
+            "latest_status": status,
+            "operation_uuid": {"value": send.operation_uuid},
+        }
+        if send.framework is not None:
+            document["framework_id"] = {"value": send.framework}
+        self._send("UpdateOperationStatusMessage", document)
 
     def pong(self, to: Pid) -> None:
         """Answer a ping: to the very process that sent it."""
@@ -258,6 +291,22 @@ def _keep(document: Document) -> list[Incoming]:
     return [KeepResources(tuple(evolve("mesos.Resource", r) for r in document.get("resources", ())))]
 
 
+def _apply_operation(document: Document) -> list[Incoming]:
+    info = evolve("mesos.Offer.Operation", document["operation_info"])
+    return [
+        ApplyOperation(document["operation_uuid"]["value"], info, (document.get("framework_id") or {}).get("value"))
+    ]
+
+
+def _operation_acknowledged(document: Document) -> list[Incoming]:
+    return [OperationAcknowledged(document["status_uuid"]["value"], document["operation_uuid"]["value"])]
+
+
+def _reconcile_operations(document: Document) -> list[Incoming]:
+    asked = (o["operation_uuid"]["value"] for o in document.get("operations", ()) if "operation_uuid" in o)
+    return [ReconcileOperations(tuple(asked))]
+
+
 def _key(document: Document) -> TaskKey:
     return TaskKey(document["framework_id"]["value"], document["task_id"]["value"])
 
@@ -275,6 +324,9 @@ _READERS: Mapping[str, Callable[[Document], Sequence[Incoming]]] = {
     "ShutdownMessage": _shutdown,
     "DrainSlaveMessage": _drain,
     "CheckpointResourcesMessage": _keep,
+    "ApplyOperationMessage": _apply_operation,
+    "AcknowledgeOperationStatusMessage": _operation_acknowledged,
+    "ReconcileOperationsMessage": _reconcile_operations,
 }
 # Mesos does not check who sent these (libprocess.md 3.2); a stranger can do no harm with a ping.
 _FROM_ANYONE = frozenset({"PingSlaveMessage"})

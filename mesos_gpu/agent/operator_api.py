@@ -83,7 +83,7 @@ class OperatorApi:
     async def _state(self, request: web.Request) -> web.Response:
         agent = self._agent
         identity, state = agent.state.identity, agent.state
-        total = total_resources(agent.info, agent.resources_kept)
+        total = total_resources(agent.info, agent.holdings.kept)
         document: Document = {
             "version": BUILD["version"],
             "build_date": BUILD["build_date"],
@@ -116,7 +116,7 @@ class OperatorApi:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         agent = self._agent
-        total = total_resources(agent.info, agent.resources_kept)
+        total = total_resources(agent.info, agent.holdings.kept)
         numbers = agent_metrics(
             agent.state,
             total,

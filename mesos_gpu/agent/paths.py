@@ -37,6 +37,11 @@ def sandbox_path(work_dir: str | Path, agent_id: str, framework: str, executor: 
     return str(PurePosixPath(work_dir) / run_directory(agent_id, framework, executor, container_id))
 
 
+def volume_path(work_dir: str | Path, role: str, volume_id: str) -> str:
+    """Return the absolute folder of a persistent volume; a role's slashes are spaces in it, as Mesos has it."""
+    return str(PurePosixPath(work_dir) / "volumes" / "roles" / role.replace("/", " ") / volume_id)
+
+
 def latest_path(work_dir: str | Path, agent_id: str, framework: str, executor: str) -> str:
     """Return the link to the latest run's sandbox."""
     return str(PurePosixPath(work_dir) / executor_directory(agent_id, framework, executor) / "runs" / "latest")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mesos_gpu.agent.checkpoints import LATEST, SENTINEL, Checkpoints, read_json, read_log
+from mesos_gpu.agent.checkpoints import HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
 from mesos_gpu.agent.replay import Run
 from mesos_gpu.agent.tasks import MAX_COMPLETED_EXECUTORS
 from mesos_gpu.mesos.resource import Document
@@ -26,6 +26,8 @@ class Recovered:
     frameworks: dict[str, Document] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
     resources: tuple[Document, ...] = ()
+    """Reservations and volumes; an agent that begins anew has them too."""
+    operations: tuple[Document, ...] = ()
     drain: Document | None = None
 
 
@@ -39,8 +41,9 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
     meta = checkpoints.meta
     link = meta / "slaves" / LATEST
     agent = read_json(link / "slave.info") if link.is_symlink() else None
+    holdings = _holdings(meta)
     if agent is None:
-        return Recovered()
+        return Recovered(resources=tuple(holdings["resources"]))
     checkpoints.use(agent["id"]["value"])
     try:
         before = (meta / "boot_id").read_text(encoding="utf-8").strip()
@@ -63,9 +66,18 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
         rebooted=before != boot_id,
         frameworks=found,
         runs=tuple(runs),
-        resources=tuple(read_json(meta / "resources" / "resources.info") or ()),
+        resources=tuple(holdings["resources"]),
+        operations=tuple(holdings["operations"]),
         drain=read_json(folder / "drain.config"),
     )
+
+
+def _holdings(meta: Path) -> Document:
+    found = read_json(meta / "resources" / HOLDINGS)
+    if isinstance(found, dict):
+        return found
+    # What versions before this one wrote.
+    return {"resources": read_json(meta / "resources" / "resources.info") or (), "operations": ()}
 
 
 def _runs(framework: Path) -> Iterator[Run]:

@@ -11,6 +11,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
-from mesos_gpu.agent.machine import find_master, measure
+from mesos_gpu.agent.machine import measure
+from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
 from mesos_gpu.agent.registration import Registration
@@ -30,7 +32,7 @@ from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, pars
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.container import enter_private_mounts, open_containerizer
 from mesos_gpu.container.requirements import DriverFacts
-from mesos_gpu.errors import Conflict, Unavailable
+from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.gpu.topology import best
@@ -38,7 +40,10 @@ from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.conversions import with_kept
+from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
 
@@ -57,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run an agent with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
     check_flags(flags)
-    master = await find_master(flags["master"])
+    detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"])
     work_dir = Path(flags["work_dir"]).absolute()
     runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
     enter_private_mounts()
@@ -103,10 +108,11 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)
-            await agent.recover(_compatible(found, agent.info, flags["reconfiguration_policy"]))
+            compatible = _compatible(found, agent.info, flags["reconfiguration_policy"])
+            await agent.recover(_with_holdings(compatible, agent.info))
             checkpoints.save_boot_id(read_boot_id())
             await agent.watch_gpus()
-            agent.follow(master)
+            await detector.start(agent.follow)
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, agent.leave)
             ready = {
                 "url": f"http://{endpoint.pid('').ip}:{endpoint.port}",
@@ -115,6 +121,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             }
             await _serve(agent, stop, flags["ready_file"], ready)
         finally:
+            await detector.close()
             await agent.close()
             await endpoint.stop()
             if images is not None:
@@ -187,11 +194,27 @@ def _compatible(found: Recovered, info: Document, policy: str) -> Recovered:
         return found
     if found.rebooted:
         log.warning("the machine was restarted and the agent changed, so it registers anew: %s", "; ".join(differences))
-        return Recovered()
+        return Recovered(resources=found.resources)
     raise Conflict(
         f"the agent that ran here was another (--reconfiguration_policy={policy}): {'; '.join(differences)}. "
         "Start it as it was, or remove meta/slaves/latest in its --work_dir to begin anew without its tasks"
     )
+
+
+def _with_holdings(found: Recovered, info: Document) -> Recovered:
+    """Return what was found, with reservations that fit what the agent has. Raises Conflict where they cannot."""
+    flags, kept = Resources.from_json(info["resources"]), Resources(map(Resource.from_json, found.resources))
+    fits = fitting(kept, flags)
+    if fits != kept:
+        log.warning("GPUs that were reserved have vanished: %s is now %s", kept, fits)
+    try:
+        with_kept(flags, fits)
+    except BadResources as error:
+        raise Conflict(
+            f"what was reserved on this agent is not part of its --resources: {error}. Start it with what it had, or, "
+            "to give up reservations and persistent volumes, remove meta/resources in its --work_dir"
+        ) from None
+    return replace(found, resources=tuple(fits.to_json(refined=True)))
 
 
 def _lock(work_dir: Path) -> int:

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.resources import attributes_summary
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Framework, Phase, Task
 from mesos_gpu.mesos.messages import with_defaults
-from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
 _SHOWN_OF_CONTAINER = ("container_id", "network_infos")
 
 
-def total_resources(info: Document, kept: Sequence[Document]) -> Resources:
+def total_resources(info: Document, kept: Resources) -> Resources:
     """Return the agent's resources with the reservations that the master made on them."""
-    total = Resources.from_json(info.get("resources", []))
-    for document in kept:
-        total = total - Resources([unreserved_form(document)]) + Resources([Resource.from_json(document)])
-    return total
-
-
-def unreserved_form(kept: Document) -> Resource:
-    """Return a resource that the master reserved as it is in the agent's own total."""
-    resource = Resource.from_json(kept)
-    return replace(resource, reservations=tuple(r for r in resource.reservations if r.type == "STATIC"), other="")
+    return Resources.from_json(info.get("resources", [])) - kept.base() + kept
 
 
 def used_resources(state: AgentState) -> Resources:

@@ -33,7 +33,7 @@ class Steps(Roster):
         self.stopping: str | None = None
         self.stopped = False
         self.counts: dict[str, int] = {}
-        self._new_uuid, self._new_container_id = new_uuid, new_container_id
+        self.new_uuid, self._new_container_id = new_uuid, new_container_id
 
     def _conclude(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
         """Say how a task ended, or nothing when its framework is gone."""
@@ -72,7 +72,7 @@ class Steps(Roster):
             task_id=key.task,
             agent_id=self.identity.agent_id,
             executor_id=executor_id,
-            uuid=self._new_uuid(),
+            uuid=self.new_uuid(),
             wall_s=at.wall_s,
             container=container,
         )

@@ -24,11 +24,15 @@ OURS = ("/", "/dev", "/proc", "/sys")
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A folder or file shown in the container. Relative paths, of either side, are in the sandbox."""
+    """A folder or file shown in the container. Relative paths, of either side, are in the sandbox.
+
+    `owned`: it is to belong to whom the container runs as; not what is in it.
+    """
 
     source: str
     destination: str
     read_only: bool = False
+    owned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,13 +37,16 @@ def open_output(path: Path, user: HostUser) -> int:
 
 
 def own_sandbox(path: Path, user: HostUser) -> None:
-    """Give the sandbox to whom the container runs as, who is known only when its image is. Raises ContainerError."""
+    """Give a sandbox, or a volume, to whom the container runs as, who is known only when its image is.
+
+    Raises ContainerError.
+    """
     try:
         found = path.stat()
         if (found.st_uid, found.st_gid) != (user.uid, user.gid):
             os.chown(path, user.uid, user.gid)
     except OSError as error:
-        raise ContainerError(f"cannot give the sandbox {path} to user {user.uid}: {error.strerror}") from error
+        raise ContainerError(f"cannot give {path} to user {user.uid}: {error.strerror}") from error
 
 
 def prepare_volumes(config: ContainerConfig, user: HostUser) -> None:
@@ -59,5 +62,7 @@ def prepare_volumes(config: ContainerConfig, user: HostUser) -> None:
                 os.chown(source, user.uid, user.gid)
         except OSError as error:
             raise ContainerError(f"cannot make the volume {volume.source} in the sandbox: {error.strerror}") from error
+        if volume.owned:
+            own_sandbox(source, user)
         if not source.exists():
             raise BadInput(f"this host has no {volume.source}, which was to be a volume at {volume.destination}")

@@ -55,7 +55,7 @@ class AppsApi:
         terms = parse_selector(query.get("label", ""))
         asked = {*_ALWAYS, *embeds(query.getall("embed", []))}
         apps = [
-            app_view(state, spec, asked)
+            app_view(state, spec, asked, self._scheduler.clock())
             for spec in state.apps()
             if query.get("id", "") in spec.id
             and query.get("cmd", "").lower() in str(spec.document.get("cmd") or "").lower()
@@ -103,9 +103,11 @@ class AppsApi:
         state = self._scheduler.state
         if request.match_info["app_id"].endswith("*"):
             asked = {*_ALWAYS, *embeds(request.query.getall("embed", []))}
-            return json_response({"*": [app_view(state, spec, asked) for spec in self._group(request)]})
+            return json_response(
+                {"*": [app_view(state, spec, asked, self._scheduler.clock()) for spec in self._group(request)]}
+            )
         asked = {*_ONE, *embeds(request.query.getall("embed", []))}
-        return json_response({"app": app_view(state, self._spec(request), asked)})
+        return json_response({"app": app_view(state, self._spec(request), asked, self._scheduler.clock())})
 
     async def remove(self, request: web.Request) -> web.Response:
         """Remove an app."""
@@ -121,8 +123,11 @@ class AppsApi:
         """Answer with the tasks of an app, or of a group for `{group}/*`."""
         whole_group = request.match_info["app_id"].endswith("*")
         specs = self._group(request) if whole_group else [self._spec(request)]
+        return json_response({"tasks": [t for spec in specs for t in self._tasks(spec)]})
+
+    def _tasks(self, spec: RunSpec) -> list[dict[str, Any]]:
         state = self._scheduler.state
-        return json_response({"tasks": [t for spec in specs for t in task_views(state.instances_of(spec.id), spec)]})
+        return task_views(state.instances_of(spec.id), spec, health=state.health)
 
     async def kill_all(self, request: web.Request) -> web.Response:
         """End the tasks of an app, or those on one host."""

@@ -45,7 +45,11 @@ class ClusterApi:
         state = self._scheduler.state
         asked = [*request.query.getall("status", []), *request.query.getall("status[]", [])]
         wanted = [name for status in asked for name in _SHOWN_AS.get(status, ())]
-        tasks = [task for i in state.lasting.instances.values() for task in task_views([i], state.app(i.app_id))]
+        tasks = [
+            task
+            for i in state.lasting.instances.values()
+            for task in task_views([i], state.app(i.app_id), health=state.health)
+        ]
         return json_response({"tasks": [task for task in tasks if not wanted or task["state"] in wanted]})
 
     async def kill_tasks(self, request: web.Request) -> web.Response:
@@ -71,7 +75,8 @@ class ClusterApi:
 
     async def list_deployments(self, _: web.Request) -> web.Response:
         """Answer with the deployments under way."""
-        return json_response([deployment_view(d) for d in self._scheduler.state.lasting.deployments.values()])
+        state = self._scheduler.state
+        return json_response([deployment_view(state, d) for d in state.lasting.deployments.values()])
 
     async def cancel_deployment(self, request: web.Request) -> web.Response:
         """Stop a deployment, and unless forced lead its apps back to what they were."""

@@ -46,6 +46,30 @@ def all_fulfilled(
     return all(fulfilled(constraint, offer, tasks, instances) for constraint in constraints)
 
 
+def from_fullest(candidates: Sequence[Instance], constraints: Sequence[Sequence[str]], count: int) -> list[Instance]:
+    """Return `count` of the candidates to end, in their order, but so that every GROUP_BY stays balanced.
+
+    Each is taken from the fullest groups. Instances without a task are in no group and go first.
+    """
+    fields = [constraint[0] for constraint in constraints if constraint[1].upper() == "GROUP_BY"]
+    left, chosen = list(candidates), list[Instance]()
+    if not fields:
+        return left[:count]
+    while left and len(chosen) < count:
+        groups = [Counter(_task_value(field, i.task) for i in left if i.task is not None) for field in fields]
+
+        def emptier(instance: Instance, groups: Sequence[Counter[str | None]] = tuple(groups)) -> tuple[int, ...]:
+            if instance.task is None:
+                return ()
+            return tuple(-g[_task_value(f, instance.task)] for f, g in zip(fields, groups, strict=True))
+
+        # min() takes the first of equals, so that the order of the candidates decides among them.
+        first = min(left, key=emptier)
+        left.remove(first)
+        chosen.append(first)
+    return chosen
+
+
 def _balanced(counts: Mapping[str, int], here: str, instances: int, groups: int | None) -> bool:
     """GROUP_BY: each of the groups takes its share, the remainder spread one each.
 

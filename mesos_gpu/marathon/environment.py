@@ -13,12 +13,23 @@ MAX_LABEL_KEY, MAX_LABEL_VALUE = 493, 512
 
 
 def task_environment(
-    spec: RunSpec, task_id: str, host: str, ports: Sequence[int], *, prefix: str = ""
+    spec: RunSpec,
+    task_id: str,
+    host: str,
+    ports: Sequence[int],
+    *,
+    prefix: str = "",
+    enforces_role: bool = False,
 ) -> dict[str, str]:
-    """Return the variables of one task. `prefix` (--env_vars_prefix) goes before HOST and the port variables."""
+    """Return the variables of one task. `prefix` (--env_vars_prefix) goes before HOST and the port variables.
+
+    `ports` has one for each port of the app, `enforces_role` tells whether its top-level group has enforceRole. A
+    variable that refers to a secret is left out, as Marathon does without a plugin for secrets.
+    """
     given = {f"{prefix}{name}": value for name, value in {"HOST": host, **_port_variables(spec, ports)}.items()}
     own = {name: value for name, value in spec.document["env"].items() if isinstance(value, str)}
-    return {**_app_variables(spec, task_id), **given, **own}
+    enforced = {"MARATHON_APP_ENFORCE_GROUP_ROLE": "TRUE" if enforces_role else "FALSE"}
+    return {**_app_variables(spec, task_id), **enforced, **given, **own}
 
 
 def _app_variables(spec: RunSpec, task_id: str) -> dict[str, str]:
@@ -31,7 +42,6 @@ def _app_variables(spec: RunSpec, task_id: str) -> dict[str, str]:
         "MARATHON_APP_RESOURCE_MEM": str(float(app["mem"])),
         "MARATHON_APP_RESOURCE_DISK": str(float(app["disk"])),
         "MARATHON_APP_RESOURCE_GPUS": str(spec.gpus),
-        "MARATHON_APP_ENFORCE_GROUP_ROLE": "FALSE",
     }
     container = app.get("container", {})
     if container.get("type") == "DOCKER":

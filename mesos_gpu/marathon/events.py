@@ -129,6 +129,26 @@ class ResetDelay:
     app_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class HealthChecked:
+    """A health check that Marathon runs itself has a result; `index` is its place in the app's `healthChecks`."""
+
+    task_id: str
+    index: int
+    alive: bool
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadinessChecked:
+    """A readiness check has a result; `response` is the endpoint's last answer, where the app wants it kept."""
+
+    task_id: str
+    name: str
+    ready: bool
+    response: Mapping[str, Any] | None = None
+
+
 Event: TypeAlias = (
     Subscribed
     | Disconnected
@@ -143,4 +163,6 @@ Event: TypeAlias = (
     | KillTasks
     | CancelDeployment
     | ResetDelay
+    | HealthChecked
+    | ReadinessChecked
 )

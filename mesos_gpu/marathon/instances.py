@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from mesos_gpu.mesos.tasks import is_terminal
 
@@ -131,6 +132,8 @@ class Task:
     """The agent's attributes as text, for the constraints of later instances."""
     region: str | None = None
     zone: str | None = None
+    check_result: Mapping[str, Any] | None = None
+    """What the app's `check` last found, as the API shows it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         id=task_id,
         agent_id=offer.agent_id,
         host=offer.host,
-        ports=found.ports,
+        ports=found.host_ports,
         version=spec.version,
         staged_at_s=draft.now_s,
         attributes=offer.attributes,
@@ -94,7 +94,15 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
     )
     launched = moved(instance, Cause.LAUNCHED, draft.now_s)
     draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
-    return task_info(spec, task_id, offer, found, env_prefix=draft.settings.env_prefix)
+    return task_info(
+        spec,
+        task_id,
+        offer,
+        found,
+        env_prefix=draft.settings.env_prefix,
+        enforces_role=draft.enforces_role(spec.id),
+        pick=draft.pick(),
+    )
 
 
 def _ready_by_app(draft: Draft) -> dict[str, list[Instance]]:

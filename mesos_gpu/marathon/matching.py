@@ -49,10 +49,15 @@ _FUNNEL = list(Reason)
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a task takes of an offer; `ports` are its host ports in the order of the app's definitions."""
+    """What a task takes of an offer; `ports` are its host ports in the order of the app's, None where it takes none."""
 
     resources: Resources
-    ports: tuple[int, ...]
+    ports: tuple[int | None, ...]
+
+    @property
+    def host_ports(self) -> tuple[int, ...]:
+        """Return the ports of the agent that are taken."""
+        return tuple(port for port in self.ports if port is not None)
 
 
 @dataclass(frozen=True, slots=True)

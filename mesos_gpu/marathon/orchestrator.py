@@ -28,10 +28,12 @@ from mesos_gpu.marathon.events import (
     Disconnected,
     Event,
     FrameworkError,
+    HealthChecked,
     KillTasks,
     Moment,
     Offered,
     PutApps,
+    ReadinessChecked,
     RemoveApp,
     ResetDelay,
     RestartApp,
@@ -39,6 +41,7 @@ from mesos_gpu.marathon.events import (
     Subscribed,
     Tick,
 )
+from mesos_gpu.marathon.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.instances import Cause, Phase, moved
 from mesos_gpu.marathon.launching import ask_for_offers, next_launch_s, take_offers
 from mesos_gpu.marathon.progress import settle
@@ -89,6 +92,10 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             requests.cancel_deployment(draft, event)
         case ResetDelay():
             requests.reset_delay(draft, event)
+        case HealthChecked():
+            take_health(draft, event)
+        case ReadinessChecked():
+            take_readiness(draft, event)
         case _:
             assert_never(event)
     settle(draft)

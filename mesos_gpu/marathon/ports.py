@@ -20,10 +20,16 @@ class PortWish:
     name: str | None
     protocol: str
     labels: tuple[tuple[str, str], ...]
+    on_host: bool = True
+    """Whether a port of the agent is taken; a mapping without hostPort needs none."""
+    inside_port: int = 0
+    """The port within the container's own network; 0: the same as on the host."""
 
 
 def wishes(app: Mapping[str, Any]) -> tuple[PortWish, ...]:
-    """Return the ports of an app with host networking, in order (marathon.md 3.4)."""
+    """Return the ports of an app, in order: its definitions, or its mappings in a network of its own."""
+    if app["networks"][0]["mode"] != "host":
+        return tuple(_mapped(mapping) for mapping in app.get("container", {}).get("portMappings", []))
     exact = bool(app.get("requirePorts"))
     return tuple(
         PortWish(
@@ -37,10 +43,24 @@ def wishes(app: Mapping[str, Any]) -> tuple[PortWish, ...]:
     )
 
 
+def _mapped(mapping: Mapping[str, Any]) -> PortWish:
+    return PortWish(
+        number=mapping.get("hostPort") or None,
+        requested=mapping["containerPort"],
+        name=mapping.get("name"),
+        protocol=mapping.get("protocol", "tcp"),
+        labels=tuple(sorted(mapping.get("labels", {}).items())),
+        on_host="hostPort" in mapping,
+        inside_port=mapping["containerPort"],
+    )
+
+
 def take_ports(
     asked: Sequence[PortWish], usable: Resources, roles: Sequence[str], pick: int
-) -> tuple[tuple[int, ...], Resources] | None:
-    """Return host ports, one per wish, and the resources that hold them; None when the offer has not enough.
+) -> tuple[tuple[int | None, ...], Resources] | None:
+    """Return host ports and the resources that hold them; None when the offer has not enough.
+
+    There is one per wish, None for a wish that takes none.
 
     Those that must be a number come first; the others follow one another from a place that `pick` (any number)
     chooses, so that a port is not reused at once.
@@ -51,7 +71,7 @@ def take_ports(
     if len(set(fixed)) != len(fixed) or not all(_contains(everything, port) for port in fixed):
         return None
     size = sum(end - begin + 1 for begin, end in everything)
-    loose = len(asked) - len(fixed)
+    loose = sum(wish.on_host for wish in asked) - len(fixed)
     if size - len(fixed) < loose:
         return None
     rest: list[int] = []
@@ -62,8 +82,10 @@ def take_ports(
         port = _nth(everything, (start + step) % size)
         if port not in fixed:
             rest.append(port)
-    chosen = tuple(wish.number if wish.number is not None else rest.pop(0) for wish in asked)
-    taken, missing = [], set(chosen)
+    chosen = tuple(
+        None if not wish.on_host else wish.number if wish.number is not None else rest.pop(0) for wish in asked
+    )
+    taken, missing = [], {port for port in chosen if port is not None}
     for resource in offered:
         ranges = resource.amount if isinstance(resource.amount, tuple) else ()
         mine = tuple((port, port) for port in sorted(missing) if _contains(ranges, port))
@@ -74,24 +96,37 @@ def take_ports(
 
 
 def service_ports(app: Mapping[str, Any], previous: Mapping[str, Any] | None, used: set[int]) -> dict[str, Any]:
-    """Return `app` with a service port for every definition that asks for any: the former one, else the lowest free.
+    """Return `app` with a service port for every port that asks for any: the former one, else the lowest free.
 
     `used` are the ports of other apps. Raises ValueError when 10000 to 20000 are all taken.
     """
-    definitions = app.get("portDefinitions")
-    if not definitions:
+    former = service_ports_of(previous or {})
+    taken = used | {port for port in service_ports_of(app) if port}
+
+    def numbered(items: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
+        found = []
+        for index, item in enumerate(items):
+            port = item[key]
+            if port == 0:
+                before = former[index] if index < len(former) else 0
+                port = before if before and before not in taken else _lowest_free(taken)
+                taken.add(port)
+            found.append({**item, key: port})
+        return found
+
+    if mappings := app.get("container", {}).get("portMappings"):
+        return {**app, "container": {**app["container"], "portMappings": numbered(mappings, "servicePort")}}
+    if app.get("requirePorts") or not app.get("portDefinitions"):
         return dict(app)
-    former = [d["port"] for d in (previous or {}).get("portDefinitions", [])]
-    taken = used | {d["port"] for d in definitions if d["port"]}
-    numbered = []
-    for index, definition in enumerate(definitions):
-        port = definition["port"]
-        if port == 0 and not app.get("requirePorts"):
-            before = former[index] if index < len(former) else 0
-            port = before if before and before not in taken else _lowest_free(taken)
-            taken.add(port)
-        numbered.append({**definition, "port": port})
-    return {**app, "portDefinitions": numbered}
+    return {**app, "portDefinitions": numbered(app["portDefinitions"], "port")}
+
+
+def service_ports_of(app: Mapping[str, Any]) -> list[int]:
+    """Return the service ports of an app, in the order of its ports."""
+    mappings = app.get("container", {}).get("portMappings")
+    if mappings:
+        return [mapping["servicePort"] for mapping in mappings]
+    return [definition["port"] for definition in app.get("portDefinitions", [])]
 
 
 LOCAL_PORT_MIN, LOCAL_PORT_MAX = 10000, 20000

@@ -8,7 +8,9 @@ from typing import Any
 
 from mesos_gpu.marathon import lifecycle
 from mesos_gpu.marathon.actions import Publish
+from mesos_gpu.marathon.constraints import from_fullest
 from mesos_gpu.marathon.deployment import Counts, Deployment, Work, rolling
+from mesos_gpu.marathon.health import verdict
 from mesos_gpu.marathon.instances import Instance, Phase
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Draft
@@ -100,9 +102,9 @@ def _scale(draft: Draft, spec: RunSpec) -> bool:
     missing = spec.instances - len(counted)
     for _ in range(missing):
         lifecycle.create(draft, spec)
-    for instance in victims(counted, spec, -missing):
+    for instance in victims(draft, counted, spec, -missing):
         lifecycle.give_up(draft, instance)
-    return missing == 0 and all(healthy(i) for i in counted) and all(i.wanted for i in members)
+    return missing == 0 and all(ready(draft, i) for i in counted) and all(i.wanted for i in members)
 
 
 def _restart(draft: Draft, spec: RunSpec) -> bool:
@@ -115,35 +117,62 @@ def _restart(draft: Draft, spec: RunSpec) -> bool:
     new = [i for i in members if i.wanted and not lifecycle.outdated(i, spec)]
     counts = Counts(
         old=len(old),
-        old_healthy=sum(map(healthy, old)),
+        old_healthy=sum(healthy(draft, i) for i in old),
         old_active=len(members) - len(new),
         new=len(new),
-        new_healthy=sum(map(healthy, new)),
+        new_healthy=sum(ready(draft, i) for i in new),
     )
     move = rolling(spec, counts)
-    for instance in victims(old, spec, move.kill):
+    for instance in victims(draft, old, spec, move.kill):
         lifecycle.give_up(draft, instance)
     for _ in range(move.start):
         lifecycle.create(draft, spec)
-    for instance in victims(new, spec, len(new) - spec.instances):
+    for instance in victims(draft, new, spec, len(new) - spec.instances):
         lifecycle.give_up(draft, instance)
-    return len(members) == len(new) == spec.instances and all(healthy(i) for i in new)
+    return len(members) == len(new) == spec.instances and all(ready(draft, i) for i in new)
 
 
-def healthy(instance: Instance) -> bool:
-    """Tell whether a deployment may count on an instance; without health checks, running is enough."""
-    return instance.phase is Phase.RUNNING
+def healthy(draft: Draft, instance: Instance) -> bool:
+    """Tell whether an instance runs and is well by the checks of its own version; without checks, running is enough."""
+    if instance.phase is not Phase.RUNNING or instance.task is None or instance.task.id in draft.kills:
+        return False
+    spec = draft.spec_of(instance)
+    if spec is None or not spec.document["healthChecks"]:
+        return True
+    return verdict(draft.health.get(instance.task.id)) is True
 
 
-def victims(candidates: Sequence[Instance], spec: RunSpec, count: int) -> list[Instance]:
-    """Return the `count` instances to end first: those that have come least far, then by `killSelection`."""
+def ready(draft: Draft, instance: Instance) -> bool:
+    """Tell whether a deployment may count on a new instance: healthy, and ready where the app has a readiness check."""
+    if not healthy(draft, instance):
+        return False
+    spec = draft.spec_of(instance)
+    if spec is None or not spec.document["readinessChecks"] or instance.task is None:
+        return True
+    found = draft.readiness.get(instance.task.id)
+    return found is not None and found.ready
+
+
+def victims(draft: Draft, candidates: Sequence[Instance], spec: RunSpec, count: int) -> list[Instance]:
+    """Return the `count` instances to end first.
+
+    Those that are being ended anyway, those that keep a GROUP_BY from being balanced, those that have come least far,
+    the unhealthy, then by `killSelection`.
+    """
     youngest_first = spec.document["killSelection"] == "YOUNGEST_FIRST"
 
-    def rank(instance: Instance) -> tuple[int, float, str]:
+    def rank(instance: Instance) -> tuple[int, bool, float, str]:
         began_s = instance.task.started_at_s or instance.task.staged_at_s if instance.task else instance.since_s
-        return (_KILL_ORDER.index(instance.phase), -began_s if youngest_first else began_s, instance.id)
+        return (
+            _KILL_ORDER.index(instance.phase),
+            healthy(draft, instance),
+            -began_s if youngest_first else began_s,
+            instance.id,
+        )
 
-    return sorted(candidates, key=rank)[: max(0, count)]
+    ending = [i for i in candidates if i.task is not None and i.task.id in draft.kills][: max(0, count)]
+    others = sorted((i for i in candidates if i not in ending), key=rank)
+    return ending + from_fullest(others, spec.document["constraints"], max(0, count - len(ending)))
 
 
 def _replaceable(instance: Instance, spec: RunSpec, now_s: float) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 
 from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Locked, NotFound, Problem, TooMany
 from mesos_gpu.marathon import lifecycle, progress
-from mesos_gpu.marathon.actions import Answer
+from mesos_gpu.marathon.actions import Answer, Publish
 from mesos_gpu.marathon.app import canonical_id, read_app
 from mesos_gpu.marathon.deployment import Deployment, plan
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp
 from mesos_gpu.marathon.instances import Instance, Phase, instance_of
-from mesos_gpu.marathon.ports import service_ports
+from mesos_gpu.marathon.ports import service_ports, service_ports_of
 from mesos_gpu.marathon.runspec import RunSpec, restarted, versioned
 from mesos_gpu.marathon.state import Draft
 from mesos_gpu.marathon.timestamps import later_than
@@ -111,10 +111,10 @@ def _checked(draft: Draft, document: Mapping[str, Any]) -> Mapping[str, Any]:
     refuse_unsupported(app, mesos_role=draft.settings.role)
     before = draft.app(app["id"])
     others = {
-        port["port"]
+        port
         for versions in draft.versions.values()
         if versions[0].id != app["id"]
-        for port in versions[0].document.get("portDefinitions", [])
+        for port in service_ports_of(versions[0].document)
     }
     return service_ports(app, before.document if before else None, others)
 
@@ -180,11 +180,21 @@ def _deploy(
     _make_way(draft, deployment, force=force)
     for app_id, spec in target.items():
         if spec is None:
+            before = draft.app(app_id)
+            if before is not None and before.document["healthChecks"]:
+                draft.actions.append(Publish("remove_health_check_event", {"appId": app_id}))
             draft.drop_app(app_id)
         elif spec is not original.get(app_id):
             draft.put_app(spec)
+            _say_checks(draft, spec)
     progress.start(draft, deployment)
     _answer(draft, deployment.id, deployment.version)
+
+
+def _say_checks(draft: Draft, spec: RunSpec) -> None:
+    for check in spec.document["healthChecks"]:
+        fields = {"appId": spec.id, "version": spec.version, "healthCheck": dict(check)}
+        draft.actions.append(Publish("add_health_check_event", fields))
 
 
 def _make_way(draft: Draft, deployment: Deployment, *, force: bool) -> None:

@@ -51,7 +51,12 @@ class RunSpec:
     @property
     def task_name(self) -> str:
         """Return the Mesos task name: the path reversed, joined by dots."""
-        return ".".join(reversed(self.id.strip("/").split("/")))
+        return task_name(self.id)
+
+
+def task_name(app_id: str) -> str:
+    """Return the Mesos task name of an app: the path of its id reversed, joined by dots."""
+    return ".".join(reversed(app_id.strip("/").split("/")))
 
 
 def versioned(definition: Mapping[str, Any], version: str, previous: RunSpec | None) -> RunSpec:

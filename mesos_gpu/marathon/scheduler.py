@@ -34,6 +34,8 @@ from mesos_gpu.marathon.event_bus import EventBus
 from mesos_gpu.marathon.events import Event, Moment, Subscribed, Tick
 from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
+from mesos_gpu.marathon.prober import Prober
+from mesos_gpu.marathon.probes import probes
 from mesos_gpu.marathon.settings import Settings
 from mesos_gpu.marathon.state import State, restored
 from mesos_gpu.marathon.store import Store
@@ -71,6 +73,7 @@ class Scheduler:
         self._state = restored(store.load())
         self._inbox: deque[_Asked] = deque()
         self._wake = asyncio.Event()
+        self._prober = Prober(lambda event: self._put(event, None))
         # One thread: saves come one after another, and the loop goes on serving while the disk works.
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="store")
 
@@ -96,11 +99,13 @@ class Scheduler:
                 pass  # the loop has ended before the link
 
         self._link.start(self._state.lasting.framework_id, from_link)
+        self._follow(None)
         try:
             while True:
                 await self._turn(await self._batch())
         finally:
             await loop.run_in_executor(None, self._link.stop)
+            await self._prober.stop()
             self._disk.shutdown()
             for asked in self._inbox:
                 if asked.answer is not None and not asked.answer.done():
@@ -150,7 +155,8 @@ class Scheduler:
                     if not answer.done():
                         answer.set_exception(error)
                 raise
-        self._state = state
+        before, self._state = self._state, state
+        self._follow(before)
         for answer, result in answered:
             if not answer.done():
                 answer.set_result(result)
@@ -159,6 +165,18 @@ class Scheduler:
         for asked in batch:
             if isinstance(asked.event, Subscribed):
                 log.info("subscribed at %s as framework %s", asked.event.master, asked.event.framework_id)
+
+    def _follow(self, before: State | None) -> None:
+        """Check what is to be checked now; nothing to do when nothing has changed that decides about it."""
+        now, was = self._state, before
+        if (
+            was is None
+            or now.lasting.instances is not was.lasting.instances
+            or now.lasting.versions is not was.lasting.versions
+            or now.lasting.deployments is not was.lasting.deployments
+            or now.readiness is not was.readiness
+        ):
+            self._prober.follow(probes(now))
 
     def _perform(self, action: Action) -> None:
         match action:

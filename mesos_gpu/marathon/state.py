@@ -6,15 +6,17 @@ writes down each change; so what is on disk cannot fall behind what is decided.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid5
 
 from mesos_gpu.marathon.actions import Action, Publish, Save
+from mesos_gpu.marathon.app_ids import top_group
 from mesos_gpu.marathon.backoff import Backoff
 from mesos_gpu.marathon.deployment import Deployment
-from mesos_gpu.marathon.events import Moment
+from mesos_gpu.marathon.events import Moment, ReadinessChecked
+from mesos_gpu.marathon.health import Results
 from mesos_gpu.marathon.instances import Instance, Phase
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
@@ -58,6 +60,10 @@ class State:
     suppressed: bool = False
     revive_credit_s: float = 0.0
     reconcile_at_s: float | None = None
+    health: Mapping[str, Results] = field(default_factory=dict)
+    """Results of health checks by task id; a new process begins without any."""
+    readiness: Mapping[str, ReadinessChecked] = field(default_factory=dict)
+    """The last result of a readiness check by task id."""
 
     def app(self, app_id: str) -> RunSpec | None:
         """Return the present version of an app."""
@@ -73,9 +79,21 @@ class State:
         found = [self.lasting.instances[key] for key in self.members.get(app_id, ())]
         return sorted(found, key=lambda i: (i.since_s, i.id))
 
+    def spec_of(self, instance: Instance) -> RunSpec | None:
+        """Return the version of its app that an instance runs, the present one when that is no longer kept."""
+        return version_of(self.lasting.versions.get(instance.app_id), instance)
+
     def deployments_of(self, app_id: str) -> list[Deployment]:
         """Return the deployments that touch an app."""
         return [d for d in self.lasting.deployments.values() if app_id in d.apps]
+
+
+def version_of(versions: Sequence[RunSpec] | None, instance: Instance) -> RunSpec | None:
+    """Return the version of its app that an instance runs, the present one when that is no longer kept."""
+    if not versions:
+        return None
+    runs = instance.task.version if instance.task is not None else instance.version
+    return next((spec for spec in versions if spec.version == runs), versions[0])
 
 
 def restored(lasting: Lasting) -> State:
@@ -152,6 +170,8 @@ class Draft:
         self.backoffs = Table(state.backoffs)
         self.kills = Table(state.kills)
         self.queue = Table(state.queue)
+        self.health = Table(state.health)
+        self.readiness = Table(state.readiness)
         self.subscribed, self.suppressed = state.subscribed, state.suppressed
         self.asked_for, self.revive_due = state.asked_for, state.revive_due
         self.revive_credit_s, self.reconcile_at_s = state.revive_credit_s, state.reconcile_at_s
@@ -173,6 +193,16 @@ class Draft:
         """Return the present version of an app."""
         versions = self.versions.get(app_id)
         return versions[0] if versions else None
+
+    def spec_of(self, instance: Instance) -> RunSpec | None:
+        """Return the version of its app that an instance runs, the present one when that is no longer kept."""
+        return version_of(self.versions.get(instance.app_id), instance)
+
+    def enforces_role(self, app_id: str) -> bool:
+        """Tell whether the top-level group of an app has enforceRole."""
+        return (
+            top_group(app_id) in self.settings.rules.enforced_groups if self.settings.rules.enforced_groups else False
+        )
 
     def put_app(self, spec: RunSpec) -> None:
         """Make `spec` the present version of its app."""
@@ -200,6 +230,12 @@ class Draft:
         """Add or change an instance."""
         before = self.instances.get(instance.id)
         self.instances.put(instance.id, instance)
+        if (
+            before is not None
+            and before.task is not None
+            and (instance.task is None or instance.task.id != before.task.id)
+        ):
+            self._forget_checks(before.task.id)
         self._members.put(instance.app_id, (self._members.get(instance.app_id) or frozenset()) | {instance.id})
         if instance.phase is Phase.SCHEDULED:
             self._waiting.put(instance.id, instance.app_id)
@@ -220,7 +256,12 @@ class Draft:
             self._members.drop(instance.app_id)
         if instance.task is not None:
             self.kills.drop(instance.task.id)
+            self._forget_checks(instance.task.id)
         self.touched.add(instance.app_id)
+
+    def _forget_checks(self, task_id: str) -> None:
+        self.health.drop(task_id)
+        self.readiness.drop(task_id)
 
     def finish(self) -> tuple[State, list[Action]]:
         """Return the next state and what to do, Save first when something that lasts has changed."""
@@ -244,6 +285,8 @@ class Draft:
             self.suppressed,
             self.revive_credit_s,
             self.reconcile_at_s,
+            self.health.result,
+            self.readiness.result,
         )
         save = Save(
             {key: versions[0] if versions else None for key, versions in self.versions.changes.items()},

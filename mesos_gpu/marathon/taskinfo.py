@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mesos_gpu.marathon.checks import general_check, health_check
 from mesos_gpu.marathon.environment import task_environment
 from mesos_gpu.marathon.matching import Match
 from mesos_gpu.marathon.offers import Offer
 from mesos_gpu.marathon.ports import wishes
-from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.marathon.runspec import RunSpec, task_name
 
 Document = dict[str, Any]
 
+BRIDGE_NAME = "mesos-bridge"
+"""What containers of a MESOS type join for `container/bridge` (--mesos_bridge_name)."""
+_ANY_PORT = range(1025, 65536)
+_DOCKER_NETWORKS = {"host": "HOST", "container/bridge": "BRIDGE", "container": "USER"}
 
-def task_info(spec: RunSpec, task_id: str, offer: Offer, found: Match, *, env_prefix: str = "") -> Document:
-    """Return Mesos' v1 TaskInfo, as JSON, for one task of `spec` on what was found in `offer`."""
-    environment = task_environment(spec, task_id, offer.host, found.ports, prefix=env_prefix)
+
+def task_info(
+    spec: RunSpec,
+    task_id: str,
+    offer: Offer,
+    found: Match,
+    *,
+    env_prefix: str = "",
+    enforces_role: bool = False,
+    pick: int = 0,
+) -> Document:
+    """Return Mesos' v1 TaskInfo, as JSON, for one task of `spec` on what was found in `offer`.
+
+    `pick` (any number) chooses ports within the task's own network, where an app leaves them open.
+    """
     app = spec.document
+    effective = _effective_ports(app, found.ports, pick)
+    environment = task_environment(spec, task_id, offer.host, effective, prefix=env_prefix, enforces_role=enforces_role)
     info: Document = {
         "name": spec.task_name,
         "task_id": {"value": task_id},
         "agent_id": {"value": offer.agent_id},
         "resources": found.resources.to_json(),
-        "command": _command(app, environment),
         "discovery": _discovery(spec, found),
     }
     if app["labels"]:
@@ -36,10 +55,48 @@ def task_info(spec: RunSpec, task_id: str, offer: Offer, found: Match, *, env_pr
             name: {"value": "Infinity" if limit == "unlimited" else float(limit)}
             for name, limit in app["resourceLimits"].items()
         }
-    container = _container(app, task_id)
-    if container is not None:
-        info["container"] = container
+    if (health := health_check(app, effective)) is not None:
+        info["health_check"] = health
+    if (check := general_check(app, effective)) is not None:
+        info["check"] = check
+    container = _container(app, task_id, found.ports, effective)
+    command = _command(app, environment)
+    if app.get("executor", "") in ("", "//cmd"):
+        info["command"] = command
+        if container is not None:
+            info["container"] = container
+    else:
+        info["executor"] = _executor(app, task_id, command, container)
     return info
+
+
+def _effective_ports(app: Mapping[str, Any], ports: Sequence[int | None], pick: int) -> tuple[int, ...]:
+    """Return the port that a task is told for each of the app's: the host's, else the container's, else any."""
+    return tuple(
+        port or wish.inside_port or _ANY_PORT.start + (pick + index) % len(_ANY_PORT)
+        for index, (wish, port) in enumerate(zip(wishes(app), ports, strict=True))
+    )
+
+
+def _executor(app: Mapping[str, Any], task_id: str, command: Document, container: Document | None) -> Document:
+    """Return the ExecutorInfo of an app that names a program of its own; the app's command goes to it as words."""
+    path = shlex.quote(app["executor"])
+    words = app["cmd"] if app.get("cmd") is not None else shlex.join(app.get("args", []))
+    line = f"chmod ug+rx {path} && exec {path} {words}".rstrip()
+    executor: Document = {
+        "executor_id": {"value": f"marathon-{task_id}"},
+        "type": "CUSTOM",
+        "name": task_name(app["id"]),
+        "source": app["id"],
+        "command": {**{k: v for k, v in command.items() if k != "arguments"}, "shell": True, "value": line},
+    }
+    asked = app.get("executorResources")
+    if asked is not None:
+        executor["resources"] = [
+            {"name": name, "type": "SCALAR", "scalar": {"value": float(asked[name])}, "role": "*"}
+            for name in ("cpus", "mem", "disk")
+        ]
+    return executor if container is None else {**executor, "container": container}
 
 
 def _command(app: Mapping[str, Any], environment: Mapping[str, str]) -> Document:
@@ -78,31 +135,39 @@ def _discovery(spec: RunSpec, found: Match) -> Document:
             **({"name": wish.name} if wish.name else {}),
             **({"labels": _labels(dict(wish.labels))} if wish.labels else {}),
         }
-        for wish, number in zip(wishes(spec.document), found.ports, strict=True)
+        for wish, port in zip(wishes(spec.document), found.ports, strict=True)
+        if (number := port or wish.inside_port)
         for protocol in wish.protocol.split(",")
     ]
     return {"visibility": "FRAMEWORK", "name": spec.task_name, "ports": {"ports": ports}}
 
 
-def _container(app: Mapping[str, Any], task_id: str) -> Document | None:
-    container = app.get("container")
-    if container is None:
-        return {"type": "MESOS", "tty_info": {}} if app.get("tty") else None
+def _container(
+    app: Mapping[str, Any], task_id: str, ports: Sequence[int | None], effective: Sequence[int]
+) -> Document | None:
+    networked = app["networks"][0]["mode"] != "host"
+    if "container" not in app and not networked and not app.get("tty"):
+        return None
+    container: Mapping[str, Any] = app.get("container", {"type": "MESOS"})
     document: Document = {"type": container["type"]}
-    docker = container.get("docker")
+    docker: Mapping[str, Any] = container.get("docker", {})
     if container["type"] == "DOCKER":
         parameters = [*docker.get("parameters", []), {"key": "label", "value": f"MESOS_TASK_ID={task_id}"}]
         document["docker"] = {
             "image": docker["image"],
-            "network": "HOST",
+            "network": _DOCKER_NETWORKS[app["networks"][0]["mode"]],
             "privileged": docker.get("privileged", False),
             "force_pull_image": docker["forcePullImage"],
             "parameters": parameters,
         }
-    elif docker is not None:
+        if networked:
+            document["docker"]["port_mappings"] = _mappings(app, ports, effective)
+    elif docker:
         # `cached: false` makes the agent ask the registry again.
         image = {"type": "DOCKER", "docker": {"name": docker["image"]}, "cached": not docker["forcePullImage"]}
         document["mesos"] = {"image": image}
+    if networked:
+        document["network_infos"] = _network_infos(app, ports, effective)
     volumes = [_volume(volume) for volume in container.get("volumes", [])]
     if volumes:
         document["volumes"] = volumes
@@ -111,6 +176,31 @@ def _container(app: Mapping[str, Any], task_id: str) -> Document | None:
     if app.get("tty"):
         document["tty_info"] = {}
     return document
+
+
+def _network_infos(app: Mapping[str, Any], ports: Sequence[int | None], effective: Sequence[int]) -> list[Document]:
+    """Return the networks a container joins. With several, a mapping goes to the one that it names."""
+    infos = []
+    for network in app["networks"]:
+        name = network.get("name", BRIDGE_NAME)
+        info: Document = {"name": name, "ip_addresses": [{"protocol": "IPv4"}]}
+        if network.get("labels"):
+            info["labels"] = _labels(network["labels"])
+        mappings = _mappings(app, ports, effective, name if len(app["networks"]) > 1 else None)
+        infos.append({**info, "port_mappings": mappings} if mappings else info)
+    return infos
+
+
+def _mappings(
+    app: Mapping[str, Any], ports: Sequence[int | None], effective: Sequence[int], network: str | None = None
+) -> list[Document]:
+    named = [mapping.get("networkNames") or [] for mapping in app.get("container", {}).get("portMappings", [])]
+    return [
+        {"host_port": port, "container_port": wish.inside_port or inside, "protocol": protocol}
+        for wish, port, inside, names in zip(wishes(app), ports, effective, named, strict=True)
+        if port is not None and (network is None or not names or network in names)
+        for protocol in wish.protocol.split(",")
+    ]
 
 
 def _volume(volume: Mapping[str, Any]) -> Document:

@@ -7,15 +7,6 @@ from typing import Any
 
 from mesos_gpu.errors import InvalidApp, Problem
 
-# Keys of an app that would be ignored, and what each asks for.
-_KEYS = {
-    "healthChecks": "health checks are",
-    "check": "Mesos checks are",
-    "readinessChecks": "readiness checks are",
-    "secrets": "secrets are",
-    "executor": "executors other than //cmd are",
-}
-
 
 def refuse_unsupported(app: Mapping[str, Any], *, mesos_role: str) -> None:
     """Raise InvalidApp with everything in a canonical app that cannot be done yet."""
@@ -25,13 +16,6 @@ def refuse_unsupported(app: Mapping[str, Any], *, mesos_role: str) -> None:
 
 
 def _problems(app: Mapping[str, Any], mesos_role: str) -> Iterator[Problem]:
-    for key, what in _KEYS.items():
-        if app.get(key) and app[key] != "//cmd":
-            yield _problem(f"/{key}", f"{what} not supported by this Marathon yet", f"remove `{key}`")
-    for index, network in enumerate(app["networks"]):
-        if network["mode"] != "host":
-            sentence = f"networks of mode {network['mode']} are not supported by this Marathon yet"
-            yield _problem(f"/networks({index})", sentence, "use host networking")
     for index, volume in enumerate(app.get("container", {}).get("volumes", [])):
         if "hostPath" not in volume:
             sentence = "only volumes with a hostPath are supported by this Marathon yet"

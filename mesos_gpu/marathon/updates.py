@@ -10,6 +10,7 @@ from mesos_gpu.marathon import lifecycle
 from mesos_gpu.marathon.actions import Acknowledge, Kill, Publish, Reconcile, Say
 from mesos_gpu.marathon.backoff import after_failure
 from mesos_gpu.marathon.deployment import Work
+from mesos_gpu.marathon.health_updates import take_status_health
 from mesos_gpu.marathon.instances import (
     FAILURES,
     Cause,
@@ -56,6 +57,8 @@ def _take_known(draft: Draft, instance: Instance, task: Task, status: Mapping[st
         lifecycle.after_end(draft, instance, replaced=_is_restarting(draft, instance.app_id))
         return
     draft.put_instance(instance)
+    if cause is Cause.TASK_RUNNING and instance.task is not None:
+        take_status_health(draft, instance, instance.task, status)
     if cause is Cause.TASK_UNREACHABLE:
         _watch_unreachable(draft, instance)
         return
@@ -92,8 +95,18 @@ def _task_after(task: Task, status: Mapping[str, Any], cause: Cause, now_s: floa
         state="TASK_UNREACHABLE" if cause is Cause.TASK_UNREACHABLE else status["state"],
         ip_addresses=addresses or task.ip_addresses,
         started_at_s=task.started_at_s or float(status.get("timestamp", now_s)) if running else task.started_at_s,
+        check_result=_check_result(status["check_status"]) if "check_status" in status else task.check_result,
         unreachable_since_s=(task.unreachable_since_s or now_s) if cause is Cause.TASK_UNREACHABLE else None,
     )
+
+
+def _check_result(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return Mesos' CheckStatusInfo in Marathon's words."""
+    if "http" in found:
+        return {"http": {"statusCode": found["http"].get("status_code", 0)}}
+    if "tcp" in found:
+        return {"tcp": {"succeeded": found["tcp"].get("succeeded", False)}}
+    return {"command": {"exitCode": found.get("command", {}).get("exit_code", 0)}}
 
 
 def _note_failure(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:

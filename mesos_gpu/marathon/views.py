@@ -7,11 +7,14 @@ from typing import Any
 
 from mesos_gpu.marathon.backoff import ready_at
 from mesos_gpu.marathon.deployment import Deployment
+from mesos_gpu.marathon.health import Health, Results, verdict
 from mesos_gpu.marathon.instances import Instance, Task
 from mesos_gpu.marathon.matching import Reason
+from mesos_gpu.marathon.ports import service_ports_of
 from mesos_gpu.marathon.queue_entry import QueueEntry, funnel
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import State
+from mesos_gpu.marathon.task_stats import task_stats
 from mesos_gpu.marathon.timestamps import timestamp
 
 Document = dict[str, Any]
@@ -29,8 +32,15 @@ def embeds(asked: Collection[str]) -> frozenset[str]:
     return frozenset(names) & EMBEDS
 
 
-def app_view(state: State, spec: RunSpec, embed: Collection[str] = ("counts", "deployments")) -> Document:
-    """Return an app with what is asked to be embedded."""
+def is_healthy(state: State, instance: Instance) -> bool | None:
+    """Return whether the task of an instance is healthy by its checks; None when it has none, or no result yet."""
+    return verdict(state.health.get(instance.task.id)) if instance.task is not None else None
+
+
+def app_view(
+    state: State, spec: RunSpec, embed: Collection[str] = ("counts", "deployments"), now_s: float = 0.0
+) -> Document:
+    """Return an app with what is asked to be embedded; ages of tasks are taken at `now_s`."""
     shown: Document = dict(spec.document)
     instances = state.instances_of(spec.id)
     if "counts" in embed:
@@ -38,30 +48,47 @@ def app_view(state: State, spec: RunSpec, embed: Collection[str] = ("counts", "d
         shown |= {
             "tasksStaged": states.count("TASK_STAGING"),
             "tasksRunning": states.count("TASK_RUNNING"),
-            "tasksHealthy": 0,
-            "tasksUnhealthy": 0,
+            "tasksHealthy": sum(is_healthy(state, i) is True for i in instances),
+            "tasksUnhealthy": sum(is_healthy(state, i) is False for i in instances),
         }
     if "deployments" in embed:
         shown["deployments"] = [{"id": deployment.id} for deployment in state.deployments_of(spec.id)]
     if "tasks" in embed:
-        shown["tasks"] = task_views(instances)
+        shown["tasks"] = task_views(instances, health=state.health)
     if "readiness" in embed:
-        shown["readinessCheckResults"] = []
+        shown["readinessCheckResults"] = readiness_views(state, [spec.id])
+    if "taskStats" in embed:
+        shown["tasksStats"] = task_stats(state, spec, instances, now_s)
     failure = state.lasting.failures.get(spec.id)
     if "lastTaskFailure" in embed and failure is not None:
         shown["lastTaskFailure"] = dict(failure)
     return shown
 
 
-def task_views(instances: Iterable[Instance], spec: RunSpec | None = None) -> list[Document]:
+def task_views(
+    instances: Iterable[Instance], spec: RunSpec | None = None, *, health: Mapping[str, Results] | None = None
+) -> list[Document]:
     """Return the tasks of instances; one that waits for an offer has none (it shows in /v2/queue).
 
-    With `spec` they carry their app's service ports.
+    With `spec` they carry their app's service ports, with `health` the results of their checks.
     """
-    return [_task_view(i, i.task, spec) for i in instances if i.task is not None]
+    found = health or {}
+    return [_task_view(i, i.task, spec, found.get(i.task.id)) for i in instances if i.task is not None]
 
 
-def _task_view(instance: Instance, task: Task, spec: RunSpec | None) -> Document:
+def readiness_views(state: State, app_ids: Iterable[str]) -> list[Document]:
+    """Return the results of readiness checks of apps, as deployments show them."""
+    shown = []
+    for app_id in app_ids:
+        for instance in state.instances_of(app_id):
+            found = state.readiness.get(instance.task.id) if instance.task is not None else None
+            if found is not None:
+                result: Document = {"name": found.name, "taskId": found.task_id, "ready": found.ready}
+                shown.append({**result, "lastResponse": dict(found.response)} if found.response else result)
+    return shown
+
+
+def _task_view(instance: Instance, task: Task, spec: RunSpec | None, results: Results | None) -> Document:
     shown: Document = {
         "appId": instance.app_id,
         "id": task.id,
@@ -78,14 +105,35 @@ def _task_view(instance: Instance, task: Task, spec: RunSpec | None) -> Document
     if task.started_at_s is not None:
         shown["startedAt"] = timestamp(task.started_at_s)
     if spec is not None:
-        shown["servicePorts"] = [d["port"] for d in spec.document.get("portDefinitions", [])]
+        shown["servicePorts"] = service_ports_of(spec.document)
+    if results:
+        shown["healthCheckResults"] = [_health_view(instance, results[index]) for index in sorted(results)]
+    if task.check_result is not None:
+        shown["checkResult"] = dict(task.check_result)
     for key, value in (("region", task.region), ("zone", task.zone)):
         if value is not None:
             shown[key] = value
     return shown
 
 
-def deployment_view(deployment: Deployment) -> Document:
+def _health_view(instance: Instance, health: Health) -> Document:
+    shown: Document = {
+        "alive": health.alive,
+        "consecutiveFailures": health.consecutive_failures,
+        "instanceId": instance.id,
+    }
+    times = {
+        "firstSuccess": health.first_success_s,
+        "lastSuccess": health.last_success_s,
+        "lastFailure": health.last_failure_s,
+    }
+    shown |= {name: timestamp(at_s) for name, at_s in times.items() if at_s is not None}
+    if health.last_failure_cause is not None:
+        shown["lastFailureCause"] = health.last_failure_cause
+    return shown
+
+
+def deployment_view(state: State, deployment: Deployment) -> Document:
     """Return a deployment as /v2/deployments lists it."""
     steps = _steps(deployment)
     current = steps[deployment.current]["actions"] if not deployment.finished else []
@@ -95,7 +143,9 @@ def deployment_view(deployment: Deployment) -> Document:
         "affectedApps": list(deployment.apps),
         "affectedPods": [],
         "steps": steps,
-        "currentActions": [{**action, "readinessCheckResults": []} for action in current],
+        "currentActions": [
+            {**action, "readinessCheckResults": readiness_views(state, [action["app"]])} for action in current
+        ],
         "currentStep": min(deployment.current + 1, len(steps)),
         "totalSteps": len(steps),
     }

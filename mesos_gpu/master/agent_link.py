@@ -52,7 +52,10 @@ class AgentLink:
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
         self._observers: dict[str, Observer] = {}
         self._made = 0
-        endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
+
+    def listen(self) -> None:
+        """Take agents' messages from now on."""
+        self._endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
 
     def stop(self) -> None:
         """Ping nobody any more and take no more messages."""

@@ -100,6 +100,13 @@ class Engine:
             timer.cancel()
         self._timers.clear()
 
+    def fail(self, why: str) -> None:
+        """Do nothing any more, and have `failed` say why."""
+        log.critical("%s", why)
+        self._stopped = True
+        if not self.failed.done():
+            self.failed.set_exception(Unavailable(why))
+
     def do(self, event: Event) -> None:
         """Apply one event and carry out its actions, then allocate in this turn of the loop if that is due."""
         if self._stopped:
@@ -176,10 +183,7 @@ class Engine:
                 self._carry_out(action)
         except Unavailable as error:
             # Nothing that was to follow may happen: an agent must not hear of an id that is not on disk.
-            log.critical("%s", error)
-            self._stopped = True
-            if not self.failed.done():
-                self.failed.set_exception(error)
+            self.fail(str(error))
 
     def _carry_out(self, action: Action) -> None:
         match action:

@@ -10,6 +10,7 @@ from mesos_gpu.errors import BadFlag, BadResources
 from mesos_gpu.master.allocator import Quantities, Rules, quantities
 from mesos_gpu.master.state import Settings
 from mesos_gpu.mesos.flags import Flag, format_duration
+from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
 
 FLAGS: Sequence[Flag] = (
@@ -18,6 +19,9 @@ FLAGS: Sequence[Flag] = (
     Flag("port", "integer", 5050, "Port to listen on; 0 takes a free one."),
     Flag("hostname", "text", None, "Name under which the master is shown; default: its address."),
     Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
+    Flag("zk", "text", None, "zk://HOST1:PORT1,HOST2:PORT2/PATH: one of several masters, elected there."),
+    Flag("zk_session_timeout", "duration", 10.0, "How long a leader that vanished is waited for."),
+    Flag("registry_store_timeout", "duration", 20.0, "How long ZooKeeper may take to keep the registry."),
     Flag("work_dir", "path", None, "Folder for the registry: the agents that this master knows."),
     Flag("cluster", "text", None, "Name of the cluster, for people."),
     Flag("filter_gpu_resources", "boolean", True, "Offer GPU machines to frameworks with GPU_RESOURCES only."),
@@ -42,7 +46,9 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("work_dir", "is needed: a folder for the registry, for example /var/lib/mesos/master")
     if not 0 <= flags["port"] <= 65535:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
-    for name in ("allocation_interval", "agent_ping_timeout"):
+    if flags["zk"] is not None:
+        parse_zk_url("zk", flags["zk"])
+    for name in ("allocation_interval", "agent_ping_timeout", "zk_session_timeout", "registry_store_timeout"):
         if flags[name] <= 0:
             raise BadFlag(name, "must be more than nothing")
     for name in ("max_agent_ping_timeouts", "max_operator_event_stream_subscribers"):

@@ -1,12 +1,14 @@
-"""What a master must remember over its restarts: which agents are its own. One JSON file, replaced whole.
+"""What a master must remember over its restarts: which agents are its own. One JSON document, replaced whole.
 
-The file is written and on disk before an agent hears its id, as Mesos' registrar does it.
+It is a file, or, of several masters, a value in ZooKeeper that only the leading one can write; and it is kept before an
+agent hears its id, as Mesos' registrar does it.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -18,47 +20,41 @@ MAX_MASTERS = 100
 """Ids of earlier masters kept, for people who read the file."""
 
 
-class Registry:
+class Keeper(Protocol):
+    """Where the document lies. `str()` names the place for people."""
+
+    def read(self) -> bytes | None:
+        """Return the document, None when there is none yet. Raises Unavailable."""
+
+    def write(self, data: bytes) -> None:
+        """Replace the document, for good when this returns. Raises Unavailable."""
+
+
+class FileKeeper:
     """The file `registry.json` under the master's work directory."""
 
     def __init__(self, work_dir: Path) -> None:
         """Make the directory. Raises Unavailable when it cannot be made."""
         self.path = work_dir / "registry.json"
-        self._saved: Document | None = None
-        self._masters: list[str] = []
         try:
             work_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Unavailable(f"cannot make the work directory {work_dir}: {error.strerror}") from None
 
-    def load(self) -> dict[str, KnownAgent]:
-        """Return the known agents by id, none on a first start. Raises Unavailable on a file that is not ours."""
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def read(self) -> bytes | None:
+        """Return what the file holds, None without one. Raises Unavailable."""
         try:
-            document = msgspec.json.decode(self.path.read_bytes())
-            known = {
-                agent["info"]["id"]["value"]: KnownAgent(agent["info"], agent["pid"], agent.get("unreachable_since_s"))
-                for agent in document["agents"]
-            }
-            self._masters = [str(master) for master in document["masters"]]
+            return self.path.read_bytes()
         except FileNotFoundError:
-            return {}
+            return None
         except OSError as error:
-            raise Unavailable(f"cannot read the registry {self.path}: {error.strerror}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise Unavailable(
-                f"the registry {self.path} is damaged ({error}); move it away to start without known agents"
-            ) from None
-        return known
+            raise Unavailable(f"cannot read the registry {self}: {error.strerror}") from None
 
-    def save(self, document: Document) -> None:
-        """Put the registry on disk, whole or not at all; nothing is written when it says nothing new.
-
-        Raises Unavailable when it cannot be written.
-        """
-        if document == self._saved:
-            return
-        masters = list(dict.fromkeys([*self._masters, document["master_id"]]))[-MAX_MASTERS:]
-        data = msgspec.json.format(msgspec.json.encode({"masters": masters, "agents": document["agents"]}), indent=1)
+    def write(self, data: bytes) -> None:
+        """Replace the file, whole or not at all, and sync it. Raises Unavailable."""
         temporary = self.path.with_suffix(".new")
         try:
             with temporary.open("wb") as file:
@@ -72,5 +68,44 @@ class Registry:
             finally:
                 os.close(directory)
         except OSError as error:
-            raise Unavailable(f"cannot write the registry {self.path}: {error.strerror}") from None
+            raise Unavailable(f"cannot write the registry {self}: {error.strerror}") from None
+
+
+class Registry:
+    """The document, read and written through a keeper."""
+
+    def __init__(self, keeper: Path | Keeper) -> None:
+        """Keep it below a work directory, or wherever `keeper` does. Raises Unavailable."""
+        self._keeper: Keeper = FileKeeper(keeper) if isinstance(keeper, Path) else keeper
+        self._saved: Document | None = None
+        self._masters: list[str] = []
+
+    def load(self) -> dict[str, KnownAgent]:
+        """Return the known agents by id, none on a first start. Raises Unavailable on a file that is not ours."""
+        data = self._keeper.read()
+        if data is None:
+            return {}
+        try:
+            document = msgspec.json.decode(data)
+            known = {
+                agent["info"]["id"]["value"]: KnownAgent(agent["info"], agent["pid"], agent.get("unreachable_since_s"))
+                for agent in document["agents"]
+            }
+            self._masters = [str(master) for master in document["masters"]]
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            raise Unavailable(
+                f"the registry {self._keeper} is damaged ({error}); move it away to start without known agents"
+            ) from None
+        return known
+
+    def save(self, document: Document) -> None:
+        """Put the registry on disk, whole or not at all; nothing is written when it says nothing new.
+
+        Raises Unavailable when it cannot be written.
+        """
+        if document == self._saved:
+            return
+        masters = list(dict.fromkeys([*self._masters, document["master_id"]]))[-MAX_MASTERS:]
+        data = msgspec.json.format(msgspec.json.encode({"masters": masters, "agents": document["agents"]}), indent=1)
+        self._keeper.write(data)
         self._saved, self._masters = document, masters

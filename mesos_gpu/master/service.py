@@ -7,21 +7,26 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.master.agent_link import PROCESS_ID, AgentLink
 from mesos_gpu.master.engine import Engine, clock
 from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, settings
+from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.observers import Pace
 from mesos_gpu.master.operator_api import VERSION, OperatorApi
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import master_info
+from mesos_gpu.mesos.leader import Leader, parse_zk_url, write_node
+from mesos_gpu.mesos.libprocess import Message
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
+from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +52,13 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RunningMaster:
-    """A master that serves."""
+    """A master that serves: it leads, or stands by until it does."""
 
     engine: Engine
     endpoint: Endpoint
     link: AgentLink
+    leadership: Leadership
+    group: ZkGroup | None = None
 
     @property
     def url(self) -> str:
@@ -60,34 +67,93 @@ class RunningMaster:
         return f"http://{pid.ip}:{pid.port}"
 
     async def close(self) -> None:
-        """Stop serving; agents and schedulers see their connections end."""
+        """Stop serving; agents and schedulers see their connections end, and another master may lead."""
         self.engine.stop()
         self.link.stop()
         await self.endpoint.stop()
+        if self.group is not None:
+            await self.group.close()
 
 
 async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     """Start a master with these flags. Raises MesosGpuError when it cannot work."""
     check_flags(flags)
-    registry = Registry(Path(flags["work_dir"]))
-    known = registry.load()
     endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
-    state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock(), known)
+    state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock())
+    leadership = Leadership(state.id)
+    group = None if flags["zk"] is None else _group(flags, leadership, lambda: lead(), lambda why: engine.fail(why))
+    registry = Registry(Path(flags["work_dir"]) if group is None else _zk_registry(flags, group))
     engine = Engine(state, registry)
+    if group is None:
+        state.recover(registry.load())
     shown = flags_as_text(flags)
-    api = OperatorApi(engine, shown, cluster=flags["cluster"], system=system_metrics)
-    await endpoint.start(api.make_app())
+    app = OperatorApi(engine, shown, cluster=flags["cluster"], system=system_metrics).make_app()
+    app.middlewares.append(leadership.middleware())
+    endpoint.spawn(PROCESS_ID, _not_leading)
+    await endpoint.start(app)
     # Nobody has been answered yet: a request takes more turns of the loop than there were since the port opened.
     pid = endpoint.pid(PROCESS_ID)
     shown["port"] = str(pid.port)
     state.master_info = master_info(state.id, flags["hostname"] or pid.ip, VERSION, pid)
     link = AgentLink(engine, endpoint, Pace(flags["agent_ping_timeout"], flags["max_agent_ping_timeouts"]))
     engine.agents = link
-    engine.start()
-    link.call_back()
-    engine.call_later(flags["agent_reregister_timeout"], link.recovery_ended)
-    log.info("master %s at %s, %d agents in the registry", state.id, pid, len(known))
-    return RunningMaster(engine, endpoint, link)
+
+    def lead() -> None:
+        """Begin to lead: what the registry holds is ours now."""
+        if group is not None:
+            state.recover(registry.load())
+            # Written at once: from here on a leader that was thought dead cannot write any more.
+            registry.save(state.registry().document)
+        state.elected = clock()
+        leadership.take()
+        link.listen()
+        engine.start()
+        link.call_back()
+        engine.call_later(flags["agent_reregister_timeout"], link.recovery_ended)
+        log.info("master %s leads at %s, %d agents in the registry", state.id, pid, len(state.recovered))
+
+    if group is None:
+        lead()
+    else:
+        log.info("master %s at %s waits for its election in %s", state.id, pid, group.session.url)
+        group.join(write_node(state.master_info))
+    return RunningMaster(engine, endpoint, link, leadership, group)
+
+
+def _group(
+    flags: Mapping[str, Any], leadership: Leadership, lead: Callable[[], None], fail: Callable[[str], None]
+) -> ZkGroup:
+    """Return the group of masters that this one is about to join.
+
+    A master that was elected leads until it ends: when another leads, or it cannot know whether, it stops (as Mesos).
+    """
+
+    def heard(leader: Leader | None) -> None:
+        ours = leadership.heard(leader)
+        if leadership.leading and not ours:
+            fail(f"lost the leadership to {leader.pid if leader is not None else 'nobody'}; start it again to stand by")
+        elif ours and not leadership.leading:
+            try:
+                lead()
+            except MesosGpuError as error:
+                fail(str(error))
+        elif leader is not None and not ours:
+            log.info("standing by; %s leads", leader.pid)
+
+    def lost() -> None:
+        if leadership.leading:
+            fail("lost the session with ZooKeeper, so another master may lead; start it again to stand by")
+
+    return ZkGroup(parse_zk_url("zk", flags["zk"]), heard, session_timeout_s=flags["zk_session_timeout"], on_lost=lost)
+
+
+def _zk_registry(flags: Mapping[str, Any], group: ZkGroup) -> ZkValue:
+    return ZkValue(group.session, "mesos-gpu-registry", patience_s=flags["registry_store_timeout"])
+
+
+def _not_leading(message: Message) -> None:
+    """A master that does not lead takes messages and drops them: they are never redirected (libprocess.md 5)."""
+    log.debug("not leading: dropping %s from %s", message.name, message.sender)
 
 
 def system_metrics() -> dict[str, float]:

@@ -57,12 +57,13 @@ class MasterState:
     ) -> None:
         """`known` is what the registry of an earlier run holds, by agent id."""
         self.master_info, self.settings, self.started = master_info, settings, started
+        self.elected: Now | None = None
         self.frameworks: dict[str, Framework] = {}
         self.completed: dict[str, Framework] = {}
         self.agents: dict[str, Agent] = {}
-        known = known or {}
-        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
-        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
+        self.recovered: dict[str, KnownAgent] = {}
+        self.unreachable: dict[str, KnownAgent] = {}
+        self.recover(known or {})
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
         self.allocation_due = False
@@ -75,6 +76,11 @@ class MasterState:
     def id(self) -> str:
         """Return this master's id, the beginning of every id it gives."""
         return str(self.master_info["id"])
+
+    def recover(self, known: Mapping[str, KnownAgent]) -> None:
+        """Take over what the registry holds, by agent id: at the start, or when this master is elected."""
+        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
+        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
 
     def new_id(self, kind: str) -> str:
         """Return a fresh id: `framework` <id>-0000, `agent` <id>-S0, `offer` <id>-O0."""

@@ -49,7 +49,7 @@ def state_view(state: MasterState, version: Document, flags: Mapping[str, str], 
     return {
         **version,
         "start_time": state.started.wall_s,
-        "elected_time": state.started.wall_s,
+        "elected_time": (state.elected or state.started).wall_s,
         "id": info["id"],
         "pid": info["pid"],
         "hostname": info["hostname"],

@@ -82,7 +82,7 @@ def get_master(state: MasterState) -> Document:
     return {
         "master_info": state.master_info,
         "start_time": state.started.wall_s,
-        "elected_time": state.started.wall_s,
+        "elected_time": (state.elected or state.started).wall_s,
     }
 
 

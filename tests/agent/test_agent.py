@@ -445,7 +445,7 @@ async def test_a_gpu_that_the_master_reserved_is_not_taken_out_of_the_total(
     reservation = {"type": "DYNAMIC", "role": "ml"}
     kept = {"name": "gpus", "type": "SCALAR", "scalar": {"value": 4.0}, "reservations": [reservation]}
     master.send("CheckpointResourcesMessage", {"resources": [kept]})
-    await wait_for(lambda: running.agent.resources_kept)
+    await wait_for(lambda: running.agent.holdings.kept)
     fall_ill(care, 0)
     assert gpus_of({"slave": {"resources": running.agent.info["resources"]}}) == 4
     assert master.messages("ReregisterSlaveMessage") == []

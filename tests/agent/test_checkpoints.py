@@ -59,7 +59,7 @@ def test_everything_written_is_found(checkpoints: Checkpoints) -> None:
     checkpoints.save_framework(FRAMEWORK_ID, framework())
     checkpoints.save_task(key(), "c1", task())
     checkpoints.log(key(), "c1", {"type": "ACK", "uuid": "x"})
-    checkpoints.save_resources([{"name": "gpus"}])
+    checkpoints.save_holdings([{"name": "gpus"}], [{"uuid": "u"}])
     checkpoints.save_drain({"gone": True})
     found = recovered(checkpoints)
     assert found.agent == INFO
@@ -69,6 +69,7 @@ def test_everything_written_is_found(checkpoints: Checkpoints) -> None:
         ("c1", task(), ({"type": "ACK", "uuid": "x"},), False)
     ]
     assert found.resources == ({"name": "gpus"},)
+    assert found.operations == ({"uuid": "u"},)
     assert found.drain == {"gone": True}
 
 

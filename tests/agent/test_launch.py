@@ -101,8 +101,6 @@ def test_a_plain_mesos_container_is_no_reason_to_refuse() -> None:
 def test_refusals_name_what_is_missing() -> None:
     uris = [{"value": "http://example/x.tgz"}]
     assert "http://example/x.tgz" in str(refusal(task(command={"value": "x", "uris": uris})))
-    persistent = {**scalar("disk", 10.0), "disk": {"persistence": {"id": "p"}}}
-    assert "Persistent volumes" in str(refusal(task(resources=[persistent])))
     secret = [{"name": "S", "type": "SECRET", "secret": {}}]
     assert "Secrets" in str(refusal(task(command={"value": "x", "environment": {"variables": secret}})))
     assert "networks" in str(refusal(task(container={"type": "MESOS", "network_infos": [{"name": "cni"}]})))
@@ -168,3 +166,18 @@ def test_volumes_are_of_the_host_and_of_the_sandbox() -> None:
 )
 def test_what_is_not_supported_of_containers_is_refused(container: dict[str, Any], said: str) -> None:
     assert said in str(refusal(task(container=container)))
+
+
+def test_a_task_sees_the_persistent_volumes_among_its_resources() -> None:
+    def volume(name: str, path: str, mode: str) -> dict[str, Any]:
+        disk = {"persistence": {"id": name}, "volume": {"container_path": path, "mode": mode}}
+        reserved = {"reservations": [{"type": "DYNAMIC", "role": "ml/train"}]}
+        return {**scalar("disk", 10.0), **reserved, "disk": disk}
+
+    resources = [scalar("cpus", 1.0), volume("v1", "data", "RW"), volume("v2", "/models", "RO")]
+    info = task(resources=resources)
+    assert refusal(info) is None
+    assert launch_spec(IDENTITY, framework(), info, "c1").volumes == (
+        Volume("/var/lib/mesos/volumes/roles/ml train/v1", "data", owned=True),
+        Volume("/var/lib/mesos/volumes/roles/ml train/v2", "/models", read_only=True, owned=True),
+    )

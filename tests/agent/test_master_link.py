@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.master_link import Incoming, KeepResources, LinkBroke, MasterLink, Ping, Welcome
+from mesos_gpu.agent.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
+from mesos_gpu.agent.operations import KeepResources
 from mesos_gpu.agent.status import Verdict, container_status, make_status
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.mesos.libprocess import Message, Pid

@@ -637,10 +637,6 @@ def test_fifty_versions_are_kept(run: Run) -> None:
 @pytest.mark.parametrize(
     ("change", "path"),
     [
-        ({"healthChecks": [{"protocol": "HTTP"}]}, "/healthChecks"),
-        ({"readinessChecks": [{"portName": "default"}]}, "/readinessChecks"),
-        ({"executor": "/bin/x"}, "/executor"),
-        ({"networks": [{"mode": "container", "name": "x"}]}, "/networks(0)"),
         (
             {"container": {"type": "MESOS", "volumes": [{"containerPath": "d", "persistent": {"size": 5}}]}},
             "/container/volumes(0)",

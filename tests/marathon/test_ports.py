@@ -20,7 +20,11 @@ def bag(*documents: dict[str, Any]) -> Resources:
 
 
 def definitions(*ports: int, **changes: Any) -> dict[str, Any]:
-    return {"portDefinitions": [{"port": port, "protocol": "tcp"} for port in ports], **changes}
+    return {
+        "networks": [{"mode": "host"}],
+        "portDefinitions": [{"port": port, "protocol": "tcp"} for port in ports],
+        **changes,
+    }
 
 
 def test_any_port_will_do_unless_ports_are_required() -> None:

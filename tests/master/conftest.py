@@ -8,6 +8,9 @@ import pytest
 from mesos_gpu.master.service import RunningMaster
 from tests.master.build import check_books
 from tests.master.live import Scheduler, ScriptedAgent, live_master
+from tests.zookeeper import zookeeper
+
+__all__ = ["agent", "master", "new_scheduler", "scheduler", "zookeeper"]
 
 
 @pytest.fixture

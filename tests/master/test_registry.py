@@ -38,12 +38,12 @@ def test_what_was_saved_is_known_again(tmp_path: Path) -> None:
 def test_the_file_is_replaced_whole_and_only_for_news(tmp_path: Path) -> None:
     registry, state = Registry(tmp_path), new_state()
     registry.save(saved(state).document)
-    first = registry.path.stat().st_ino
+    first = (tmp_path / "registry.json").stat().st_ino
     registry.save(saved(state).document)
-    assert registry.path.stat().st_ino == first
+    assert (tmp_path / "registry.json").stat().st_ino == first
     add_agent(state)
     registry.save(saved(state).document)
-    assert registry.path.stat().st_ino != first
+    assert (tmp_path / "registry.json").stat().st_ino != first
     assert [path.name for path in tmp_path.iterdir()] == ["registry.json"]
 
 
@@ -52,8 +52,8 @@ def test_masters_are_remembered(tmp_path: Path) -> None:
         registry = Registry(tmp_path)
         registry.load()
         registry.save({"master_id": name, "agents": []})
-    assert '"m1"' in registry.path.read_text()
-    assert '"m2"' in registry.path.read_text()
+    assert '"m1"' in (tmp_path / "registry.json").read_text()
+    assert '"m2"' in (tmp_path / "registry.json").read_text()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"agents": [{}], "masters": []}', '{"agents": []}'])

@@ -1,0 +1,139 @@
+"""Finding the leading master: a fixed address, several to ask, or a group in ZooKeeper.
+
+Source: Mesos src/master/detector. A list with commas is ours: Mesos knows one address or ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos.leader import MASTER_ID, HostPort, Leader, ZkUrl, parse_master
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.process.zookeeper import SESSION_TIMEOUT_S, ZkGroup
+
+log = logging.getLogger(__name__)
+
+OnLeader = Callable[[Pid | None], None]
+ASK_INTERVAL_S = 5.0
+"""How often the masters of a list are asked who leads."""
+_ASK_TIMEOUT_S = 3.0
+
+
+class Detector(Protocol):
+    """Tells who leads: once it knows, and at every change."""
+
+    async def start(self, on_leader: OnLeader) -> None:
+        """Tell `on_leader` in the event loop from now on, None while nobody leads. Raises Unavailable."""
+
+    async def close(self) -> None:
+        """Tell nothing more."""
+
+
+class FixedDetector:
+    """One address; the name in it is resolved once, as in Mesos."""
+
+    def __init__(self, where: HostPort) -> None:
+        self._where = where
+
+    async def start(self, on_leader: OnLeader) -> None:
+        """Tell who leads, once. Raises Unavailable when the name does not resolve."""
+        on_leader(await resolve(self._where))
+
+    async def close(self) -> None:
+        """Nothing to stop."""
+
+
+class ListDetector:
+    """Several masters: any of them says who leads, and is asked every few seconds (GET /master/redirect)."""
+
+    def __init__(self, where: Sequence[HostPort], *, interval_s: float = ASK_INTERVAL_S) -> None:
+        self._where, self._interval_s = tuple(where), interval_s
+        self._asking: asyncio.Task[None] | None = None
+        self._leader: Pid | None = None
+
+    async def start(self, on_leader: OnLeader) -> None:
+        """Begin to ask."""
+        self._asking = asyncio.create_task(self._ask(on_leader))
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    async def _ask(self, on_leader: OnLeader) -> None:
+        timeout = aiohttp.ClientTimeout(total=_ASK_TIMEOUT_S)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            said = False
+            while True:
+                leader = await self._leading(session)
+                if leader is not None and leader != self._leader:
+                    self._leader = leader
+                    on_leader(leader)
+                if leader is None and not said:
+                    log.warning("none of the masters %s says who leads", ", ".join(map(str, self._where)))
+                said = leader is None
+                await asyncio.sleep(self._interval_s)
+
+    async def _leading(self, session: aiohttp.ClientSession) -> Pid | None:
+        """Return whom the first that answers calls the leader."""
+        for where in self._where:
+            try:
+                async with session.get(f"http://{where}/{MASTER_ID}/redirect", allow_redirects=False) as answer:
+                    to = urlsplit(answer.headers.get("Location", ""))
+                if answer.status == 307 and to.hostname is not None and to.port is not None:
+                    return await resolve(HostPort(to.hostname, to.port))
+            except (aiohttp.ClientError, asyncio.TimeoutError, ValueError, Unavailable) as error:
+                log.debug("asking %s who leads: %r", where, error)
+        return None
+
+
+class ZkDetector:
+    """A group in ZooKeeper."""
+
+    def __init__(self, url: ZkUrl, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
+        self._url, self._timeout_s = url, session_timeout_s
+        self._group: ZkGroup | None = None
+
+    async def start(self, on_leader: OnLeader) -> None:
+        """Begin to follow the group; ZooKeeper need not be there yet."""
+
+        def tell(leader: Leader | None) -> None:
+            log.info("%s: %s", self._url, "no master leads" if leader is None else f"{leader.pid} leads")
+            on_leader(None if leader is None else leader.pid)
+
+        self._group = ZkGroup(self._url, tell, session_timeout_s=self._timeout_s)
+        self._group.follow()
+
+    async def close(self) -> None:
+        """End the session."""
+        if self._group is not None:
+            await self._group.close()
+
+
+def open_detector(flag: str, text: str | None, *, session_timeout_s: float = SESSION_TIMEOUT_S) -> Detector:
+    """Return what finds the master that the value of `flag` means. Raises BadFlag."""
+    where = parse_master(flag, text)
+    if isinstance(where, ZkUrl):
+        return ZkDetector(where, session_timeout_s)
+    return FixedDetector(where[0]) if len(where) == 1 else ListDetector(where)
+
+
+async def resolve(where: HostPort) -> Pid:
+    """Return the pid of the master at an address: IPv4, as libprocess wants it. Raises Unavailable."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            where.host, where.port, family=socket.AF_INET, type=socket.SOCK_STREAM
+        )
+    except OSError as error:
+        raise Unavailable(f"--master: cannot resolve {where.host}: {error.strerror}") from None
+    ip, port = found[0][4][:2]
+    return Pid(MASTER_ID, str(ip), int(port))

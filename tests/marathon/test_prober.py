@@ -1,0 +1,110 @@
+"""Checks that Marathon runs itself, against real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from aiohttp import web
+
+from mesos_gpu.marathon.checks import Probe
+from mesos_gpu.marathon.events import HealthChecked, ReadinessChecked
+from mesos_gpu.marathon.prober import Prober
+from mesos_gpu.process.endpoint import Endpoint
+from mesos_gpu.process.http import make_app
+
+NEVER_S = 3600.0
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Endpoint]:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=int(request.match_info["status"]), text="hello")
+
+    async def hang(_: web.Request) -> web.Response:
+        await asyncio.sleep(NEVER_S)
+        return web.Response()
+
+    app = make_app()
+    app.add_routes([web.get("/status/{status}", answer), web.get("/hang", hang)])
+    endpoint = Endpoint("127.0.0.1", 0)
+    await endpoint.start(app)
+    yield endpoint
+    await endpoint.stop()
+
+
+def probe(port: int, path: str = "/status/200", **changes: object) -> Probe:
+    base = Probe("t", 0, "http", "127.0.0.1", port, path, 0.0, NEVER_S, 10.0)
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+async def first_result(made: Probe) -> HealthChecked | ReadinessChecked:
+    results: asyncio.Queue[HealthChecked | ReadinessChecked] = asyncio.Queue()
+    prober = Prober(results.put_nowait)
+    prober.follow(frozenset({made}))
+    try:
+        return await asyncio.wait_for(results.get(), 10)
+    finally:
+        await prober.stop()
+
+
+@pytest.mark.parametrize(("status", "alive"), [(200, True), (302, True), (399, True), (404, False), (503, False)])
+async def test_statuses_from_200_to_399_are_well(server: Endpoint, status: int, alive: bool) -> None:
+    result = await first_result(probe(server.port, f"/status/{status}"))
+    assert isinstance(result, HealthChecked)
+    assert result.alive is alive
+    assert (result.cause is None) is alive
+
+
+async def test_an_endpoint_that_is_not_there_is_unwell(server: Endpoint) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        for scheme in ("http", "tcp"):
+            result = await first_result(probe(taken.getsockname()[1], scheme=scheme))
+            assert isinstance(result, HealthChecked)
+            assert not result.alive
+            assert result.cause
+
+
+async def test_an_endpoint_that_hangs_is_unwell(server: Endpoint) -> None:
+    result = await first_result(probe(server.port, "/hang", timeout_s=0.05))
+    assert result == HealthChecked("t", 0, alive=False, cause="no answer within 0.05 s")
+
+
+async def test_a_port_that_takes_connections_is_well(server: Endpoint) -> None:
+    assert await first_result(probe(server.port, scheme="tcp")) == HealthChecked("t", 0, alive=True)
+
+
+async def test_readiness_keeps_the_answer_when_asked_to(server: Endpoint) -> None:
+    ready = probe(server.port, "/status/201", index=None, good=(201,), keep_response=True, name="r")
+    response = {"status": 201, "contentType": "text/plain; charset=utf-8", "body": "hello"}
+    assert await first_result(ready) == ReadinessChecked("t", "r", ready=True, response=response)
+    assert await first_result(replace(ready, good=(200,), keep_response=False)) == ReadinessChecked("t", "r", False)
+
+
+async def test_an_endpoint_that_is_not_there_is_reported_as_504() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        result = await first_result(probe(taken.getsockname()[1], index=None, good=(504,), keep_response=True))
+    assert isinstance(result, ReadinessChecked)
+    assert not result.ready, "not even where 504 counts as ready: nobody answered"
+    assert result.response is not None
+    assert result.response["status"] == 504
+
+
+async def test_what_is_no_longer_wanted_is_not_asked(server: Endpoint) -> None:
+    results: asyncio.Queue[HealthChecked | ReadinessChecked] = asyncio.Queue()
+    prober = Prober(results.put_nowait)
+    often = probe(server.port, interval_s=0.001)
+    prober.follow(frozenset({often}))
+    await asyncio.wait_for(results.get(), 10)
+    await asyncio.wait_for(results.get(), 10)
+    prober.follow(frozenset())
+    await prober.stop()
+    while not results.empty():
+        results.get_nowait()
+    await asyncio.sleep(0)
+    assert results.empty()

@@ -1,0 +1,106 @@
+"""Several masters over a real ZooKeeper: one leads, the others redirect, and the next one goes on where it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.master.leadership import Leadership
+from mesos_gpu.master.service import RunningMaster
+from mesos_gpu.mesos.leader import Leader
+from mesos_gpu.mesos.libprocess import Pid
+from tests.master.live import ScriptedAgent, live_master, soon, until
+from tests.zookeeper import RealZooKeeper
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+async def get(http: aiohttp.ClientSession, master: RunningMaster, path: str) -> tuple[int, str]:
+    async with http.get(master.url + path, allow_redirects=False) as answer:
+        await answer.read()
+        return answer.status, answer.headers.get("Location", "")
+
+
+async def test_the_second_stands_by_and_goes_on_when_the_first_ends(
+    tmp_path: Path, zookeeper: RealZooKeeper, http: aiohttp.ClientSession
+) -> None:
+    zk = [f"--zk={zookeeper.url('ha')}", "--zk_session_timeout=2secs"]
+    async with AsyncExitStack() as stack:
+        firsts = await stack.enter_async_context(AsyncExitStack())
+        first = await firsts.enter_async_context(live_master(tmp_path / "1", *zk))
+        await until(lambda: first.leadership.leading)
+        second = await stack.enter_async_context(live_master(tmp_path / "2", *zk))
+        await until(lambda: second.leadership.leader is not None)
+
+        # The one that does not lead says where the leader is, whatever is asked, but for what is about itself.
+        where = first.url.removeprefix("http:")
+        assert await get(http, second, "/master/state?jsonp=f") == (307, f"{where}/master/state?jsonp=f")
+        assert await get(http, second, "/redirect") == (307, where)
+        assert await get(http, second, "/master/redirect") == (307, where)
+        for path in ("/health", "/version", "/metrics/snapshot"):
+            assert (await get(http, second, path))[0] == 200
+        async with http.post(f"{second.url}/api/v1/scheduler", json={}, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (307, f"{where}/api/v1/scheduler")
+
+        agent, stray = ScriptedAgent(first.url), ScriptedAgent(second.url)
+        for scripted in (agent, stray):
+            await scripted.start()
+            stack.push_async_callback(scripted.stop)
+        # Messages are never redirected: the one that stands by takes them and drops them.
+        stray.introduce("RegisterSlaveMessage")
+        await agent.register()
+
+        called = asyncio.Event()
+        agent.on_ping = lambda ping: None if ping["connected"] else called.set()
+        await firsts.aclose()
+        await until(lambda: second.leadership.leading)
+        assert await get(http, second, "/redirect") == (307, second.url.removeprefix("http:"))
+        # It knows the agent of the first, calls it, and takes it back under its id.
+        await soon(called.wait())
+        agent.master = second.endpoint.pid("master")
+        answer = await agent.reregister([], [])
+        assert answer["slave_id"] == {"value": agent.id}
+        assert list(second.engine.state.agents) == [agent.id]
+        assert stray.messages.empty()
+
+
+async def test_a_leader_without_its_session_stops_and_writes_no_more(tmp_path: Path, zookeeper: RealZooKeeper) -> None:
+    zk = [f"--zk={zookeeper.url('lost')}", "--zk_session_timeout=2secs"]
+    async with live_master(tmp_path / "1", *zk) as first, live_master(tmp_path / "2", *zk) as second:
+        await until(lambda: first.leadership.leading or second.leadership.leading)
+        leader, standby = (first, second) if first.leadership.leading else (second, first)
+        assert leader.group is not None
+        await asyncio.to_thread(zookeeper.end_session, leader.group.session.client.client_id)
+        with pytest.raises(Unavailable, match="lost the"):
+            await soon(asyncio.shield(leader.engine.failed))
+        await until(lambda: standby.leadership.leading)
+        assert standby.engine.failed.done() is False
+
+
+async def test_without_a_leader_a_request_waits_a_little_and_is_refused(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    nowhere = RealZooKeeper(tmp_path / "never started")
+    async with live_master(tmp_path / "1", f"--zk={nowhere.url('mesos')}") as master:
+        assert await get(http, master, "/state") == (503, "")
+        assert (await get(http, master, "/health"))[0] == 200
+
+
+def test_who_leads_is_known_by_the_masters_id() -> None:
+    async def told() -> None:
+        leadership = Leadership("me")
+        assert leadership.heard(None) is False
+        assert leadership.heard(Leader(Pid("master", "1.2.3.4", 5050), {"id": "other"})) is False
+        assert leadership.heard(Leader(Pid("master", "1.2.3.4", 5050), {"id": "me"})) is True
+
+    asyncio.run(told())

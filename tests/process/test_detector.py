@@ -1,0 +1,191 @@
+"""Finding the leading master, with a real ZooKeeper and real HTTP answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from mesos_gpu.errors import BadFlag, Unavailable
+from mesos_gpu.mesos.leader import parse_zk_url, write_node
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.process.detector import FixedDetector, ListDetector, ZkDetector, open_detector
+from mesos_gpu.process.endpoint import Endpoint
+from mesos_gpu.process.http import make_app
+from mesos_gpu.process.zookeeper import ZkGroup, ZkSession, ZkValue
+from tests.zookeeper import RealZooKeeper
+
+PATIENCE_S = 30.0
+
+
+class Heard:
+    """What a detector told, one after the other."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Queue[Pid | None] = asyncio.Queue()
+
+    def __call__(self, leader: Pid | None) -> None:
+        self.told.put_nowait(leader)
+
+    async def next(self) -> Pid | None:
+        return await asyncio.wait_for(self.told.get(), PATIENCE_S)
+
+
+def node(number: int) -> bytes:
+    pid = f"master@10.0.0.{number}:5050"
+    return write_node({"id": str(number), "ip": 0, "port": 5050, "pid": pid, "hostname": f"m{number}"})
+
+
+def pid(number: int) -> Pid:
+    return Pid("master", f"10.0.0.{number}", 5050)
+
+
+@asynccontextmanager
+async def master(redirect: Callable[[], str]) -> AsyncIterator[str]:
+    """A port that says who leads; yields its host:port."""
+
+    async def answer(request: web.Request) -> web.Response:
+        where = redirect()
+        return web.Response(status=307, headers={"Location": where}) if where else web.Response(status=503)
+
+    app = make_app()
+    app.router.add_get("/master/redirect", answer)
+    endpoint = Endpoint("127.0.0.1", 0)
+    await endpoint.start(app)
+    try:
+        yield f"127.0.0.1:{endpoint.port}"
+    finally:
+        await endpoint.stop()
+
+
+async def test_a_fixed_address_is_told_once_and_a_name_is_resolved() -> None:
+    heard = Heard()
+    detector = open_detector("master", "localhost:5051")
+    assert isinstance(detector, FixedDetector)
+    await detector.start(heard)
+    assert await heard.next() == Pid("master", "127.0.0.1", 5051)
+    with pytest.raises(Unavailable, match=r"no\.such\.host\.invalid"):
+        await open_detector("master", "no.such.host.invalid:5050").start(heard)
+    with pytest.raises(BadFlag):
+        open_detector("master", "zk://nopath")
+
+
+async def test_of_a_list_the_one_that_others_call_the_leader_is_found_and_followed() -> None:
+    leader, heard = ["//127.0.0.1:7001"], Heard()
+    async with master(lambda: "") as silent, master(lambda: leader[0]) as standby:
+        found = open_detector("master", f"{silent},{standby}")
+        assert isinstance(found, ListDetector)
+        detector = ListDetector(found._where, interval_s=0.01)
+        await detector.start(heard)
+        try:
+            assert await heard.next() == Pid("master", "127.0.0.1", 7001)
+            leader[0] = "//127.0.0.1:7002"
+            assert await heard.next() == Pid("master", "127.0.0.1", 7002)
+            leader[0] = ""  # nobody knows: the last one stays
+            leader[0] = "//127.0.0.1:7003"
+            assert await heard.next() == Pid("master", "127.0.0.1", 7003)
+        finally:
+            await detector.close()
+
+
+async def test_in_zookeeper_the_leader_is_found_when_it_comes_changes_and_goes(zookeeper: RealZooKeeper) -> None:
+    url, heard = zookeeper.url("detect/mesos"), Heard()
+    detector = open_detector("master", url)
+    assert isinstance(detector, ZkDetector)
+    await detector.start(heard)
+    groups = []
+    try:
+        for number in (1, 2):
+            group = ZkGroup(parse_zk_url("zk", url), lambda leader: None, session_timeout_s=2.0)
+            groups.append(group)
+            group.join(node(number))
+            if number == 1:
+                while await heard.next() != pid(1):
+                    pass  # first there was none
+        await groups[0].close()
+        while (told := await heard.next()) is None:
+            pass  # between the two there may be none for a moment
+        assert told == pid(2)
+        await groups[1].close()
+        assert await heard.next() is None
+    finally:
+        await detector.close()
+        for group in groups:
+            await group.close()
+
+
+async def test_a_session_that_expires_is_told_and_the_member_comes_back(zookeeper: RealZooKeeper) -> None:
+    url = parse_zk_url("zk", zookeeper.url("expiry"))
+    leaders: asyncio.Queue[object] = asyncio.Queue()
+    lost = asyncio.Event()
+    group = ZkGroup(url, leaders.put_nowait, session_timeout_s=2.0, on_lost=lost.set)
+    group.join(node(7))
+    try:
+        while await asyncio.wait_for(leaders.get(), PATIENCE_S) is None:
+            pass
+        await asyncio.to_thread(zookeeper.end_session, group.session.client.client_id)
+        await asyncio.wait_for(lost.wait(), PATIENCE_S)
+        while await asyncio.wait_for(leaders.get(), PATIENCE_S) is not None:
+            pass
+        assert await asyncio.wait_for(leaders.get(), PATIENCE_S) is not None  # a follower contends again
+    finally:
+        await group.close()
+
+
+async def test_zookeeper_away_for_a_moment_changes_nothing(tmp_path: Path) -> None:
+    server = RealZooKeeper(tmp_path / "zookeeper")
+    heard, lost = Heard(), asyncio.Event()
+    url = parse_zk_url("zk", server.url("mesos"))
+    detector = ZkDetector(url, 10.0)
+    await detector.start(heard)  # before there is a ZooKeeper
+    group = ZkGroup(url, lambda leader: None, session_timeout_s=10.0, on_lost=lost.set)
+    group.join(node(1))
+    try:
+        await asyncio.to_thread(server.start)
+        while await heard.next() is None:
+            pass
+        server.stop()
+        await asyncio.to_thread(server.start)
+        second = ZkGroup(url, lambda leader: None, session_timeout_s=10.0)
+        second.join(node(2))
+        client = group.session.client
+        await asyncio.to_thread(client.retry, client.exists, "/mesos")  # connected again: leaving is told at once
+        await group.close()
+        while (told := await heard.next()) is None:
+            pass
+        assert told == pid(2)
+        assert not lost.is_set()
+        await second.close()
+    finally:
+        await detector.close()
+        await group.close()
+        server.stop()
+
+
+async def test_a_value_belongs_to_the_last_who_wrote_it(zookeeper: RealZooKeeper) -> None:
+    url = parse_zk_url("zk", zookeeper.url("value"))
+    sessions = [ZkSession(url, 10.0), ZkSession(url, 10.0)]
+    try:
+        for session in sessions:
+            connected = asyncio.Event()
+            session.start(partial(session.call_in_loop, connected.set), lambda: None)
+            await asyncio.wait_for(connected.wait(), PATIENCE_S)
+        first, second = (ZkValue(session, "registry", patience_s=10.0) for session in sessions)
+        assert first.read() is None
+        first.write(b"one")
+        assert second.read() == b"one"
+        second.write(b"two")
+        with pytest.raises(Unavailable, match="written by another master"):
+            first.write(b"late")
+        second.write(b"three")
+        assert first.read() == b"three"
+        with pytest.raises(Unavailable, match="it takes"):
+            first.write(b"x" * 2_000_000)
+    finally:
+        for session in sessions:
+            await session.close()
