@@ -18,6 +18,7 @@ from mesos_gpu.agent.checker import Checker, Look
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.containers import Containers, Runner
 from mesos_gpu.agent.events import Action, Moment
+from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.holdings import Holdings
 from mesos_gpu.agent.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
@@ -81,7 +82,9 @@ class Agent:
         clock: Clock | None = None,
         gpus: AgentGpus | None = None,
         kill_for_gpus: bool = False,
+        fetcher: Fetcher | None = None,
     ) -> None:
+        self.fetcher = fetcher
         self.info, self.state = info, state
         self.gpus, self._kill_for_gpus = gpus, kill_for_gpus
         self._whole = Resources.from_json(info.get("resources", []))
@@ -97,7 +100,7 @@ class Agent:
         self.holdings = Holdings(
             Operations(state.new_uuid), checkpoints, self._link, lambda: self._registration(Cause.CHANGED)
         )
-        self._runner = Runner(containers, self._from_containers)
+        self._runner = Runner(containers, self._from_containers, fetcher)
         self._checker = Checker[TaskKey](lambda key, news: self.post(ev.Checked(key, news)), self.clock.mono)
         self._inbox: deque[ev.Event] = deque()
         self._busy = False

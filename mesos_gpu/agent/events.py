@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mesos_gpu.agent.fetching import Item
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.mesos.checks import Course, News
@@ -256,6 +257,7 @@ class LaunchSpec:
     image: ImageAsk | None = None
     volumes: tuple[Volume, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    fetch: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ Source: Mesos src/slave/containerizer/fetcher.cpp (names, rules), src/launcher/f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import posixpath
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +17,7 @@ Archive: TypeAlias = Literal["tar", "zip", "gzip"]
 
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 REMOTE = ("http", "https", "ftp", "ftps")
+TAKEN = ("stdout", "stderr")
 _NOT_IN_NAMES = "\\'\0"
 
 
@@ -39,7 +40,11 @@ class Item:
 
 def read_uris(command: Mapping[str, Any]) -> tuple[Item, ...]:
     """Return what a CommandInfo wants fetched. Raises BadInput for what cannot be."""
-    return tuple(map(_item, command.get("uris", ())))
+    items = tuple(map(_item, command.get("uris", ())))
+    for item in items:
+        if item.name in TAKEN:
+            raise BadInput(f"'{item.uri}' cannot be the file {item.name}: the task's own output is written there")
+    return items
 
 
 def archive_of(name: str) -> Archive | None:
@@ -66,7 +71,7 @@ def local_path(uri: str, frameworks_home: str | None) -> str:
             f"A relative path was passed for the resource ('{uri}') but the Mesos framework home was not specified. "
             "Please either provide this config option (--frameworks_home) or avoid using a relative path"
         )
-    return str(PurePosixPath(frameworks_home) / uri)
+    return posixpath.join(frameworks_home, uri)
 
 
 def basename(uri: str) -> str:
@@ -76,7 +81,7 @@ def basename(uri: str) -> str:
         if "/" not in rest or len(rest) <= rest.index("/") + 1:
             raise BadInput(f"Malformed URI (missing path): {uri}")
         uri = rest[rest.index("/") :]
-    name = PurePosixPath(uri).name
+    name = posixpath.basename(uri.rstrip("/"))
     if name in ("", ".", ".."):
         raise BadInput(f"Malformed URI (missing path): {uri}")
     return name
@@ -116,17 +121,9 @@ def _check_remote(uri: str) -> None:
 
 
 def _checked_output(output: str) -> str:
-    path = PurePosixPath(output)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
+    path = posixpath.normpath(output)
+    if path.startswith("/") or ".." in output.split("/") or path == ".":
         raise BadInput(f"URI output file must be within the sandbox directory: '{output}'")
     if any(character in output for character in _NOT_IN_NAMES):
         raise BadInput(f"URI output file '{output}' contains illegal characters")
-    return str(path)
-
-
-def names_clash(items: Sequence[Item]) -> str | None:
-    """Return why these files cannot be in one sandbox, None when they can: the task's output has its files there."""
-    for item in items:
-        if item.name in ("stdout", "stderr"):
-            return f"'{item.uri}' would be the file {item.name} of the sandbox, which takes the task's output"
-    return None
+    return path

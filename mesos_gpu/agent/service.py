@@ -19,6 +19,8 @@ from typing import Any
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.fetch_cache import FetchCache
+from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
@@ -85,6 +87,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             images=images,
             driver=DriverFacts(driver.version, driver.cuda_version),
         )
+        fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
         endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
@@ -102,6 +105,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             registration=Registration(flags["registration_backoff_factor"]),
             gpus=care if isolating else None,
             kill_for_gpus=flags["gpu_unhealthy_action"] == "kill",
+            fetcher=fetcher,
         )
         shown = flags_as_text(flags)
         await endpoint.start(OperatorApi(agent, shown, images).make_app())
@@ -177,6 +181,14 @@ def _open_driver(flags: Mapping[str, Any]) -> GpuDriver:
         mig_strategy=flags["mig_strategy"],
         simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
     )
+
+
+def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:
+    folder = Path(flags["fetcher_cache_dir"] or work_dir / "fetch").absolute()
+    cache = FetchCache(folder, flags["fetcher_cache_size"])
+    fetcher = Fetcher(cache, FetcherSettings(flags["frameworks_home"], flags["fetcher_stall_timeout"]))
+    fetcher.open()
+    return fetcher
 
 
 def _isolator(runtime_dir: Path, driver: GpuDriver, gpus: Sequence[Gpu]) -> NvidiaGpuIsolator:
