@@ -22,6 +22,8 @@ IMAGE_PROVIDERS = ("docker",)
 POLICIES = ("equal", "additive")
 GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
+MAX_REREGISTRATION_S = 15.0
+
 FLAGS: Sequence[Flag] = (
     Flag(
         "master",
@@ -85,6 +87,29 @@ FLAGS: Sequence[Flag] = (
     Flag("image_gc_interval", "duration", 3600.0, "How often unused images are looked for."),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
     Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),
+    Flag(
+        "executor_registration_timeout",
+        "duration",
+        60.0,
+        "How long an executor may take to subscribe, once its container runs.",
+    ),
+    Flag(
+        "executor_reregistration_timeout",
+        "duration",
+        2.0,
+        "How long executors may take to subscribe again after a restart of the agent: 15secs at most.",
+    ),
+    Flag("executor_shutdown_grace_period", "duration", 5.0, "How long an executor may take to end when told to."),
+    Flag("recovery_timeout", "duration", 900.0, "How long executors go on without an agent; told to them."),
+    Flag(
+        "credential",
+        "path",
+        None,
+        'File with whom to be to the master: {"principal": ..., "secret": ...}; default: nobody in particular.',
+    ),
+    Flag("authentication_backoff_factor", "duration", 1.0, "Scale of the waits between tries to authenticate."),
+    Flag("authentication_timeout_min", "duration", 5.0, "How long the master may at least take to authenticate."),
+    Flag("authentication_timeout_max", "duration", 60.0, "How long it may take at most, after many tries."),
     Flag("registration_backoff_factor", "duration", 1.0, "Scale of the waits between tries to register."),
     Flag("reconfiguration_policy", "text", "equal", "What may change between restarts: equal (nothing) or additive."),
 )
@@ -99,6 +124,8 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     if not 0 <= flags["port"] <= 65535:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
     _check_isolation(flags["isolation"])
+    if not 0 < flags["executor_reregistration_timeout"] <= MAX_REREGISTRATION_S:
+        raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")
     _check_gpu_care(flags)
     _check_images(flags)
     for name in ("ip", "advertise_ip"):

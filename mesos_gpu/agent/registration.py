@@ -37,6 +37,7 @@ class Cause(Enum):
     PINGED_AS_STRANGER = "a ping came that calls us disconnected"
     PING_MISSED = "no ping came in time"
     LINK_BROKE = "the link to the master broke"
+    AUTHENTICATED = "the master knows who we are"
     CHANGED = "what the agent has to offer changed"
 
 
@@ -143,6 +144,7 @@ TABLE: Mapping[tuple[Standing, Cause], Callable[[Registration, float, float], St
     (Standing.ALONE, Cause.PINGED_AS_STRANGER): _nothing,
     (Standing.ALONE, Cause.PING_MISSED): _nothing,
     (Standing.ALONE, Cause.LINK_BROKE): _nothing,
+    (Standing.ALONE, Cause.AUTHENTICATED): _nothing,
     (Standing.ALONE, Cause.CHANGED): _nothing,
     (Standing.TRYING, Cause.DETECTED): _seek,
     (Standing.TRYING, Cause.NONE_LEADS): _alone,
@@ -152,6 +154,7 @@ TABLE: Mapping[tuple[Standing, Cause], Callable[[Registration, float, float], St
     (Standing.TRYING, Cause.PINGED_AS_STRANGER): _hurry,
     (Standing.TRYING, Cause.PING_MISSED): _nothing,
     (Standing.TRYING, Cause.LINK_BROKE): _nothing,
+    (Standing.TRYING, Cause.AUTHENTICATED): _hurry,
     (Standing.TRYING, Cause.CHANGED): _hurry,
     (Standing.REGISTERED, Cause.DETECTED): _seek,
     (Standing.REGISTERED, Cause.NONE_LEADS): _alone,
@@ -161,5 +164,6 @@ TABLE: Mapping[tuple[Standing, Cause], Callable[[Registration, float, float], St
     (Standing.REGISTERED, Cause.PINGED_AS_STRANGER): _seek,
     (Standing.REGISTERED, Cause.PING_MISSED): _seek,
     (Standing.REGISTERED, Cause.LINK_BROKE): _seek,
+    (Standing.REGISTERED, Cause.AUTHENTICATED): _nothing,
     (Standing.REGISTERED, Cause.CHANGED): _again,
 }

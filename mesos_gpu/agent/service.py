@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.agent.agent import Agent
+from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.fetch_cache import FetchCache
 from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
@@ -43,16 +45,19 @@ from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.conversions import with_kept
+from mesos_gpu.mesos.cram_md5 import read_credential
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, read_flags, read_secret, run_program, write_ready_file
 
 log = logging.getLogger(__name__)
 
 NAME = "mesos-gpu-agent"
 GPU_ISOLATOR = "gpu/nvidia"
+DEFAULT_EXECUTOR = (sys.executable, "-S", str(Path(__file__).absolute().parents[1] / "executor" / "__main__.py"))
+"""The program that runs task groups, a neighbour of ours: by path, without the site-packages that it does not use."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,6 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run an agent with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
     check_flags(flags)
+    credential = None
+    if flags["credential"] is not None:
+        credential = read_credential("credential", read_secret("credential", flags["credential"]))
     detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"])
     work_dir = Path(flags["work_dir"]).absolute()
     runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
@@ -94,7 +102,15 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         agent = Agent(
             info,
             AgentState(
-                Identity("", "", endpoint.ip, 0, str(work_dir), sandbox_directory=flags["sandbox_directory"]),
+                Identity(
+                    "",
+                    "",
+                    endpoint.ip,
+                    0,
+                    str(work_dir),
+                    sandbox_directory=flags["sandbox_directory"],
+                    default_executor=DEFAULT_EXECUTOR,
+                ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
                 new_container_id=lambda: str(uuid.uuid4()),
@@ -106,6 +122,18 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             gpus=care if isolating else None,
             kill_for_gpus=flags["gpu_unhealthy_action"] == "kill",
             fetcher=fetcher,
+            credential=credential,
+            patience=Patience(
+                flags["authentication_timeout_min"],
+                flags["authentication_timeout_max"],
+                flags["authentication_backoff_factor"],
+            ),
+        )
+        agent.state.patience = ExecutorPatience(
+            registration_s=flags["executor_registration_timeout"],
+            reregistration_s=flags["executor_reregistration_timeout"],
+            shutdown_s=flags["executor_shutdown_grace_period"],
+            recovery_s=flags["recovery_timeout"],
         )
         shown = flags_as_text(flags)
         await endpoint.start(OperatorApi(agent, shown, images).make_app())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.container.config import ContainerConfig, Volume
+from mesos_gpu.container.nesting import cgroup_of
 from mesos_gpu.container.runtime_spec import image_environment, merge
 from mesos_gpu.container.users import HostUser
 from mesos_gpu.errors import ContainerError
@@ -132,7 +133,7 @@ def compose(
         ],
         "linux": {
             "namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}],
-            "cgroupsPath": f"/{host.cgroups_root}/{config.container_id}",
+            "cgroupsPath": f"/{host.cgroups_root}/{cgroup_of(config.container_id)}",
             "resources": {
                 "devices": device_rules((*host.base_rules, *plan.rules)),
                 **{name: limit for name, limit in limits.items() if name in host.controllers},

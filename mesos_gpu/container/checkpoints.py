@@ -19,7 +19,10 @@ Step = Literal["preparing", "running", "ended"]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One container. The start times are those of `processes.read_start_time`."""
+    """One container. The start times are those of `processes.read_start_time`.
+
+    A `session` ends with the agent that started it.
+    """
 
     container_id: str
     step: Step
@@ -28,6 +31,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     cpus_milli: int = 0
     mem_bytes: int = 0
     gpus: int = 0
+    user: str | None = None
+    shares_cgroup: bool = False
+    standalone: bool = False
+    session: bool = False
     pid: int | None = None
     pid_start_time: int | None = None
     conmon_pid: int | None = None

@@ -10,9 +10,11 @@ from pathlib import Path, PurePosixPath
 
 from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.errors import BadInput
+from mesos_gpu.isolator.identity import is_nested
 
-CONTAINER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
-"""Ids become folder and cgroup names as they are, so nothing that a path or a cgroup reads differently."""
+CONTAINER_ID = re.compile(r"(?=.{1,240}\Z)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9][A-Za-z0-9_-]*)*")
+"""Ids become folder and cgroup names, so nothing that a path or a cgroup reads differently. Dots separate a nested
+container from the one it lies in."""
 
 SIGNALLED = 128
 """An init, and conmon, report a process that died of signal N as exit status 128 + N."""
@@ -59,6 +61,10 @@ class ContainerConfig:
     `stdout` and `stderr`. `environment` is whole: nothing is inherited from the agent. `user` is a name known to the
     host, None for the agent's own. `cpus_milli` are thousandths of a CPU. `labels` are the task's. In an image, `argv`
     does not count and `environment` goes over the image's.
+
+    A nested container (`parent.child`) takes no GPUs: it has those of its outermost parent. With `shares_cgroup` it
+    lives within its parent's limits, and its own numbers are only shown; without, they are enforced, and it can open
+    no GPU. A `standalone` one is recovered whoever asked for it.
     """
 
     container_id: str
@@ -72,6 +78,24 @@ class ContainerConfig:
     image: ImageAsk | None = None
     volumes: tuple[Volume, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    shares_cgroup: bool = True
+    standalone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """A command to run inside a running container: Mesos' container class DEBUG.
+
+    It enters the namespaces of its parent, with the parent's environment under its own `environment`, its user unless
+    `user` is another of the host's, and no more rights. With a `terminal` it has one of `window` (rows, columns).
+    """
+
+    container_id: str
+    command: Command
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
+    terminal: bool = False
+    window: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +114,27 @@ class Termination:
     message: str | None = None
 
 
+def check_id(container_id: str) -> None:
+    """Raise BadInput for what cannot be the id of a container."""
+    if not CONTAINER_ID.fullmatch(container_id):
+        raise BadInput(
+            f"container {container_id!r}: an id has letters, digits, '_' and '-' only, and starts with a letter or "
+            "digit; dots lead from a container to one nested in it"
+        )
+
+
 def check_config(config: ContainerConfig) -> None:
     """Raise BadInput when `config` cannot be a container; touches nothing."""
     name = f"container {config.container_id!r}"
-    if not CONTAINER_ID.fullmatch(config.container_id):
-        raise BadInput(f"{name}: an id has letters, digits, '.', '_' and '-' only, and starts with a letter or digit")
+    check_id(config.container_id)
     if config.image is None and not config.argv:
         raise BadInput(f"{name}: no command")
     if not config.sandbox.is_absolute():
         raise BadInput(f"{name}: the sandbox {str(config.sandbox)!r} is not an absolute path")
     if min(config.cpus_milli, config.mem_bytes, config.gpus) < 0:
         raise BadInput(f"{name}: negative resources")
+    if is_nested(config.container_id) and config.gpus:
+        raise BadInput(f"{name}: a nested container has the GPUs of its outermost parent; ask for them there")
     command = () if config.image is None else (config.image.command.value or "", *config.image.command.arguments)
     for text in (*config.argv, *command, *config.environment, *config.environment.values()):
         if "\0" in text:

@@ -10,37 +10,61 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
-from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, ImageRoot, compose
+from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, ImageRoot, compose, cpu_limits
 from mesos_gpu.container.cgroups import Cgroups, OomWatch
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.checkpoints import Checkpoints, Record, read_boot_id
-from mesos_gpu.container.config import ContainerConfig, ImageAsk, Termination, check_config, read_status
+from mesos_gpu.container.config import (
+    ContainerConfig,
+    ImageAsk,
+    SessionConfig,
+    Termination,
+    check_config,
+    check_id,
+    read_status,
+)
 from mesos_gpu.container.execution import Execution, Executor
 from mesos_gpu.container.isolation import Isolator
 from mesos_gpu.container.namespace import MountNamespace
+from mesos_gpu.container.nesting import (
+    cgroup_of,
+    deepest_first,
+    descendants,
+    entering,
+    is_nested,
+    parent_of,
+    top_level,
+    without_gpus,
+)
 from mesos_gpu.container.processes import Process
 from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.release import Releaser
 from mesos_gpu.container.sandbox import open_output, own_sandbox, prepare_volumes
+from mesos_gpu.container.sessions import Child, first_pid, start_on_terminal, start_piped
 from mesos_gpu.container.supervisor.conmon import Conmon
+from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.container.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.images.store import Image
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.isolator.walls import Walls
 
 REMEMBERED = 1000
 """How many ended containers are kept for `wait`, at most, when nobody calls `destroy` for them."""
 
 INIT_ALONE_S = 0.01
 """How long to give an init that has not started its command yet, before looking again for what to send SIGTERM."""
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +86,9 @@ class _Container:
     kill_timer: asyncio.TimerHandle | None = None
     watcher: asyncio.Task[None] | None = None
     pulling: asyncio.Future[Image] | None = None
+    first: Process | None = None
+    board: Switchboard | None = None
+    ending: bool = False
 
     def give_up_pull(self) -> None:
         """Have a launch that waits for its image fail now."""
@@ -71,7 +98,7 @@ class _Container:
 
     def close(self) -> None:
         """Let go of its processes, which live on."""
-        for process in (self.init, self.conmon):
+        for process in (self.init, self.first, self.conmon):
             if process is not None:
                 process.close()
 
@@ -105,20 +132,17 @@ class Containerizer:
     async def recover(self, live: Collection[str]) -> None:
         """Take up the containers of an earlier process that are in `live`; destroy all others it left.
 
+        Standalone ones are taken up in any case, nested ones with their parents, sessions never.
         Those that ended meanwhile are found ended by `wait`. One that was only half launched is destroyed even if it
         is in `live`, and then unknown. Call it once, before anything else. Raises what the isolator's recover raises.
         """
         records = self._checkpoints.load()
-        kept = {
-            container_id: record
-            for container_id, record in records.items()
-            if record is not None and container_id in live and record.step != "preparing"
-        }
+        kept = recovered(records, live)
         running = [name for name, record in kept.items() if record.step == "running"]
         if self._provisioner is not None:
             await self._provisioner.recover(running)
         held = self._isolator.recover(running)
-        gone = [container_id for container_id in records if container_id not in kept]
+        gone = deepest_first(container_id for container_id in records if container_id not in kept)
         ended = [container_id for container_id, record in kept.items() if record.step == "ended"]
         await self._releaser.release_strays([*gone, *ended])
         for container_id in (*gone, *ended, *(held - set(records))):
@@ -150,23 +174,82 @@ class Containerizer:
         is left.
         """
         check_config(config)
-        container_id = config.container_id
-        if container_id in self._containers or container_id in self._ended:
-            raise Conflict(f"a container {container_id} exists already")
-        container = _Container(
+        shares = is_nested(config.container_id) and config.shares_cgroup
+        container = self._admit(
             Record(
-                container_id=container_id,
+                container_id=config.container_id,
                 step="preparing",
                 boot_id=self._boot_id,
                 sandbox=str(config.sandbox),
                 cpus_milli=config.cpus_milli,
-                mem_bytes=max(config.mem_bytes, MIN_MEM_BYTES),
+                mem_bytes=config.mem_bytes if shares else max(config.mem_bytes, MIN_MEM_BYTES),
                 gpus=config.gpus,
+                user=config.user,
+                shares_cgroup=shares,
+                standalone=config.standalone,
             )
         )
-        self._containers[container_id] = container
+        return await self._run(container, self._start(container, config, progress))
+
+    async def enter(self, config: SessionConfig) -> Attachment:
+        """Run a command inside a running container, as a container of class DEBUG; return what it says.
+
+        It ends with its first process, with its parent, and with this agent. Raises BadInput, Conflict for an id in
+        use, NotFound for a parent that does not run, ContainerError when the runtime refuses.
+        """
+        check_id(config.container_id)
+        parent_id = parent_of(config.container_id)
+        if parent_id is None:
+            raise BadInput(f"container {config.container_id}: a session is inside another container")
+        parent = self._parent(parent_id)
+        session = Record(
+            container_id=config.container_id,
+            step="preparing",
+            boot_id=self._boot_id,
+            sandbox=parent.record.sandbox,
+            user=config.user,
+            shares_cgroup=True,
+            session=True,
+        )
+        container = self._admit(session)
+        return await self._run(container, self._start_session(container, parent, config))
+
+    def record(self, container_id: str) -> Record:
+        """Return what is on record of a container that runs or is being launched. Raises NotFound."""
+        return self._find(container_id).record
+
+    def switchboard(self, container_id: str) -> Switchboard | None:
+        """Return what input and output of a running container go through, None where its files take them.
+
+        Raises NotFound.
+        """
+        container = self._find(container_id)
+        if container.ending:
+            raise NotFound(f"Container {container_id} cannot be found")
+        return container.board
+
+    def _admit(self, record: Record) -> _Container:
+        """Take the id of a new container. Raises Conflict, NotFound for a parent that does not run."""
+        container_id, parent_id = record.container_id, parent_of(record.container_id)
+        if container_id in self._containers or container_id in self._ended:
+            raise Conflict(f"a container {container_id} exists already")
+        if parent_id is not None:
+            self._parent(parent_id)
+        self._containers[container_id] = container = _Container(record)
+        return container
+
+    def _parent(self, parent_id: str) -> _Container:
+        parent = self._containers.get(parent_id)
+        if parent is None or parent.ending or parent.init is None or not parent.started.is_set():
+            raise NotFound(f"Parent container {parent_id} does not exist")
+        if parent.record.session:
+            raise BadInput(f"container {parent_id} is a session, and nothing can be nested in one")
+        return parent
+
+    async def _run(self, container: _Container, starting: Coroutine[Any, Any, T]) -> T:
+        container_id = container.record.container_id
         try:
-            pid = await self._start(container, config, progress)
+            result = await starting
             if container.doomed:
                 raise ContainerError(f"container {container_id} was destroyed while it was launched")
         except BaseException as error:
@@ -176,7 +259,35 @@ class Containerizer:
                 raise ContainerError(f"container {container_id} cannot be launched: {error}") from error
             raise
         self._follow(container)
-        return pid
+        return result
+
+    async def _start_session(self, container: _Container, parent: _Container, config: SessionConfig) -> Attachment:
+        parent_id, user = parent.record.container_id, None if config.user is None else find_user(config.user)
+        if config.terminal and not self._conmon.runtime.leaves_cgroup:
+            raise BadInput(f"a session with a terminal needs crun: {self._conmon.runtime.name} gives none away")
+        self._checkpoints.save(container.record)
+        inside = msgspec.json.decode((self._bundles / parent_id / "config.json").read_bytes())["process"]
+        document = entering(inside, config.command, config.environment, user, terminal=config.terminal)
+        bundle = self._bundles / config.container_id
+        bundle.mkdir(parents=True)
+        (bundle / "process.json").write_bytes(msgspec.json.encode(document))
+        runtime, files = self._conmon.runtime, self._cgroups.make(config.container_id)
+        enter = files if runtime.leaves_cgroup else ()
+        cgroup = cgroup_of(config.container_id)[len(cgroup_of(parent_id)) + 1 :]
+        command = runtime.entering(self._bundles / parent_id, parent_id, bundle, enter, cgroup)
+        if config.terminal:
+            command.append(f"--console-socket={bundle / 'console'}")
+            starting = start_on_terminal([*command, parent_id], bundle, self._mounts, config.window)
+        else:
+            starting = start_piped([*command, parent_id], self._mounts)
+        child, container.board = await starting
+        container.init = child
+        attachment = container.board.attach()
+        pid = await first_pid(bundle / "pid", child)
+        container.first = None if pid is None else Process.open(pid)
+        container.record = msgspec.structs.replace(container.record, step="running", pid=pid)
+        self._checkpoints.save(container.record)
+        return attachment
 
     async def _start(
         self, container: _Container, config: ContainerConfig, progress: Callable[[str], None] | None
@@ -188,6 +299,14 @@ class Containerizer:
         image = None if config.image is None else await self._pull(container, config.image, progress)
         says = False if image is None else ImageManifest(image.config.env, image.config.labels)
         plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels)
+        shares = container.record.shares_cgroup
+        if is_nested(container_id) and not shares:
+            if self._cgroups.version != 1:
+                raise BadInput(
+                    f"container {container_id}: share_cgroups=false needs cgroup v1; with v2 a container with "
+                    "processes cannot hold another with limits"
+                )
+            plan = without_gpus(plan)
         bundle = self._bundles / container_id
         bundle.mkdir(parents=True)
         root = None
@@ -198,18 +317,25 @@ class Containerizer:
             own_sandbox(config.sandbox, user)
         prepare_volumes(config, user)
         document = compose(config, plan, user, self._host, root)
+        enter: tuple[Path, ...] = ()
+        if shares:
+            enter = self._cgroups.make(container_id)
+            if self._conmon.runtime.leaves_cgroup:
+                del document["linux"]["cgroupsPath"], document["linux"]["resources"]
+            else:
+                document["linux"]["resources"], enter = self._policy_of(parent_of(container_id) or container_id), ()
         (bundle / "config.json").write_bytes(msgspec.json.encode(document))
         stdout = open_output(config.sandbox / "stdout", user)
         try:
             stderr = open_output(config.sandbox / "stderr", user)
             try:
-                supervised = await self._conmon.start(config.container_id, bundle, stdout, stderr)
+                supervised = await self._conmon.start(container_id, bundle, stdout, stderr, enter=enter)
             finally:
                 os.close(stderr)
         finally:
             os.close(stdout)
         # What is not in the container's cgroup is not its init any more: that has ended, and the pid may be another's.
-        cgroup = f"/{self._host.cgroups_root}/{config.container_id}"
+        cgroup = f"/{self._host.cgroups_root}/{cgroup_of(container_id)}"
         container.init, container.conmon = Process.open(supervised.pid, cgroup=cgroup), supervised.conmon
         container.record = msgspec.structs.replace(
             container.record,
@@ -221,6 +347,11 @@ class Containerizer:
         )
         self._checkpoints.save(container.record)
         return supervised.pid
+
+    def _policy_of(self, container_id: str) -> dict[str, Any]:
+        """Return what a container that shares the limits of this one may use: the same devices."""
+        document = msgspec.json.decode((self._bundles / container_id / "config.json").read_bytes())
+        return {"devices": document["linux"]["resources"]["devices"]}
 
     async def _pull(self, container: _Container, ask: ImageAsk, progress: Callable[[str], None] | None) -> Image:
         container_id = container.record.container_id
@@ -280,9 +411,21 @@ class Containerizer:
 
     async def _watch(self, container: _Container) -> None:
         container_id = container.record.container_id
+        if container.record.session and container.record.pid and not self._conmon.runtime.leaves_cgroup:
+            # runc relays output to its very end, which a process left behind may put off for ever.
+            if container.first is not None:
+                await container.first.wait()
+            self._cgroups.kill(container_id)
         if container.init is not None:
             await container.init.wait()
-        status = await self._conmon.exit_status(container_id, container.conmon)
+        if isinstance(container.init, Child):
+            status = container.init.exit_status
+            self._explain(container, status)
+        else:
+            status = await self._conmon.exit_status(container_id, container.conmon)
+        container.ending = True
+        for child_id in descendants(container_id, self._containers):
+            await self.destroy(child_id)
         self._stop_timers(container)
         termination = self._judge(container, status)
         container.record = msgspec.structs.replace(container.record, step="ended", termination=termination)
@@ -295,10 +438,20 @@ class Containerizer:
             self._give_back(container_id)
         except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
             log.error("cannot give back what container %s held: %s", container_id, error)
+        if container.board is not None:
+            container.board.wind_up()
+        for child_id in descendants(container_id, self._ended):
+            self._forget(child_id)
         self._ended[container_id] = container.termination = termination
         self._drop(container)
         while len(self._ended) > REMEMBERED:
             self._forget(next(iter(self._ended)))
+
+    def _explain(self, container: _Container, status: int | None) -> None:
+        """Tell who is attached to a session why it could not begin."""
+        words = None if status == 0 else self._conmon.runtime.complaint(self._bundles / container.record.container_id)
+        if words is not None and container.board is not None:
+            container.board.say("STDERR", f"{words}\n".encode())
 
     def _judge(self, container: _Container, status: int | None) -> Termination:
         if status is None:
@@ -307,6 +460,8 @@ class Containerizer:
         else:
             termination = read_status(status)
         container_id = container.record.container_id
+        if container.record.shares_cgroup:  # its parent's memory, of which that one's end tells
+            return termination
         killed = container.ran_out_of_memory or self._cgroups.oom_kills(container_id) > 0
         if not killed or termination.exit_code == 0:
             return termination
@@ -352,9 +507,67 @@ class Containerizer:
             raise NotFound(f"container {container_id} has ended")
         same.close()
         change = self._isolator.update(container_id, gpus, release)
+        for child_id in descendants(container_id, self._containers):
+            self._pass_on(self._containers[child_id], change)
         container.record = msgspec.structs.replace(container.record, gpus=gpus)
         self._checkpoints.save(container.record)
         return change
+
+    async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+        """Give a running container these limits and this many GPUs.
+
+        Its memory is not limited to less than it was once given: what it uses cannot be taken from it (so does Mesos,
+        isolators/cgroups/subsystems/memory.cpp). Raises what `update` raises; the limits are then those asked for.
+        """
+        container = self._find(container_id)
+        await container.started.wait()
+        if container.ended.is_set():
+            raise NotFound(f"container {container_id} does not run")
+        mem_bytes = max(mem_bytes, container.record.mem_bytes)
+        try:
+            self._cgroups.limit(container_id, cpu_limits(cpus_milli, cfs_quota=self._host.cfs_quota), mem_bytes)
+        except OSError as error:
+            raise ContainerError(f"the limits of container {container_id} cannot be changed: {error}") from error
+        container.record = msgspec.structs.replace(container.record, cpus_milli=cpus_milli, mem_bytes=mem_bytes)
+        self._checkpoints.save(container.record)
+        if gpus != container.record.gpus:
+            await self.update(container_id, gpus)
+
+    def pid_of(self, container_id: str) -> int | None:
+        """Return the init of a running container, in this process' numbering; None when it does not run."""
+        container = self._containers.get(container_id)
+        return None if container is None or container.init is None else container.init.pid
+
+    def _pass_on(self, nested: _Container, change: Change) -> None:
+        """Have a nested container see what its outermost parent was given or lost; a session sees its parent's."""
+        if nested.init is None or nested.record.session or not nested.record.shares_cgroup:
+            return
+        try:
+            Walls(nested.init.pid).change(change.plan.nodes, opened=change.opened, closed=change.closed)
+        except NotFound:
+            pass  # it has ended meanwhile
+
+    async def send_signal(self, container_id: str, number: int) -> None:
+        """Send a signal to the first process of a container, SIGTERM to all of them, as `kill` does.
+
+        Raises NotFound for a container that is unknown or has ended, BadInput for a number that is no signal.
+        """
+        container = self._find(container_id)
+        try:
+            what = signal.Signals(number)
+        except ValueError:
+            raise BadInput(f"{number} is not a signal") from None
+        if what is signal.SIGKILL:
+            container.give_up_pull()
+        await container.started.wait()
+        if container.init is None or container.ending or container.ended.is_set():
+            raise NotFound(f"Container {container_id} cannot be found (or is already killed)")
+        if what is signal.SIGKILL:
+            self._kill_now(container)
+        elif what is signal.SIGTERM or container.record.session:
+            self._signal_all(container, what)
+        else:
+            container.init.kill(what)
 
     async def execute(self, container_id: str, execution: Execution) -> int:
         """Run one more command in a container that runs; return its exit status, 128 + N for signal N.
@@ -413,7 +626,9 @@ class Containerizer:
         return {"timestamp": time.time(), **limits, **self._cgroups.usage(container_id)}
 
     async def close(self) -> None:
-        """Stop watching; containers run on, and `recover` of a later process finds them."""
+        """Stop watching and end sessions; other containers run on, and `recover` of a later process finds them."""
+        sessions = [one for one, container in self._containers.items() if container.record.session]
+        await asyncio.gather(*map(self.destroy, sessions))
         watchers = []
         for container in self._containers.values():
             self._stop_timers(container)
@@ -433,17 +648,27 @@ class Containerizer:
         except KeyError:
             raise NotFound(f"there is no container {container_id}") from None
 
-    def _terminate(self, container: _Container) -> None:
-        """SIGTERM to all but the init, which would pass it on a second time; as soon as there is another process."""
-        container_id, told = container.record.container_id, {container.record.pid}
-        while fresh := self._cgroups.pids(container_id) - told:  # again: a process may have forked meanwhile
+    def _signal_all(self, container: _Container, number: signal.Signals) -> int:
+        """Send a signal to all processes but those that would pass it on a second time; return to how many."""
+        container_id = container.record.container_id
+        nested = [self._containers[one] for one in descendants(container_id, self._containers)]
+        spared = {one.init.pid for one in (container, *nested) if one.init is not None}
+        for session in (one.record.container_id for one in nested if one.record.session):
+            spared |= self._cgroups.pids(session)
+        told: set[int] = set()
+        while fresh := self._cgroups.pids(container_id) - told - spared:  # again: a process may have forked meanwhile
             for pid in fresh:
                 try:
-                    os.kill(pid, signal.SIGTERM)
+                    os.kill(pid, number)
                 except ProcessLookupError:
                     pass
             told |= fresh
-        if len(told) == 1:  # killed within milliseconds of its launch, before the init has started the command
+        return len(told)
+
+    def _terminate(self, container: _Container) -> None:
+        """SIGTERM to all but the init, as soon as there is another process."""
+        if not self._signal_all(container, signal.SIGTERM):
+            # killed within milliseconds of its launch, before the init has started the command
             loop = asyncio.get_running_loop()
             container.term_timer = loop.call_later(INIT_ALONE_S, self._terminate, container)
 
@@ -464,6 +689,8 @@ class Containerizer:
 
     def _drop(self, container: _Container) -> None:
         """Let go of a container in this process and wake who waits for it."""
+        if container.board is not None and container.termination is None:
+            container.board.close()
         container.close()
         self._containers.pop(container.record.container_id, None)
         container.started.set()
@@ -472,6 +699,24 @@ class Containerizer:
     def _forget(self, container_id: str) -> None:
         if self._ended.pop(container_id, None) is not None:
             self._checkpoints.forget(container_id)
+
+
+def recovered(records: Mapping[str, Record | None], live: Collection[str]) -> dict[str, Record]:
+    """Return those of the `records` on disk that are containers still, or ended with nobody told yet.
+
+    A nested one lives while its outermost parent does, and is known no longer than that.
+    """
+    kept: dict[str, Record] = {}
+    for container_id, record in records.items():
+        if record is None or record.step == "preparing" or record.session:
+            continue
+        outermost = records.get(top_level(container_id))
+        if container_id in live or record.standalone:
+            kept[container_id] = record
+        elif is_nested(container_id) and outermost is not None and outermost.step == "running":  # noqa: SIM102
+            if outermost.standalone or outermost.container_id in live:
+                kept[container_id] = record
+    return kept
 
 
 def _check_mounts(config: ContainerConfig, plan: LaunchPlan) -> None:

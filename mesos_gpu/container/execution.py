@@ -16,8 +16,9 @@ import msgspec
 
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.namespace import MountNamespace
+from mesos_gpu.container.nesting import is_nested
 from mesos_gpu.container.processes import readable
-from mesos_gpu.container.runtime import Runtime
+from mesos_gpu.container.runtime import Runtime, within
 from mesos_gpu.container.sandbox import open_output
 from mesos_gpu.container.users import HostUser
 from mesos_gpu.errors import ContainerError
@@ -113,12 +114,14 @@ class Executor:
     def _spawn(
         self, container_id: str, bundle: Path, document: Path, pid_file: Path, output: int
     ) -> subprocess.Popen[bytes]:
-        arguments = [
+        # A nested container's runtime knows of no cgroup to move the command to: it begins in the right one.
+        nested = is_nested(container_id) and self._runtime.leaves_cgroup
+        command = [
             *(str(self._runtime.path), *self._runtime.arguments(bundle), "exec"),
             *(f"--process={document}", f"--pid-file={pid_file}", container_id),
         ]
         return subprocess.Popen(
-            arguments,
+            within(self._cgroups.make(container_id) if nested else (), command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

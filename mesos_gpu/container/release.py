@@ -76,8 +76,13 @@ class Releaser:
             await self.release(container_id)
 
     def _starters(self, bundles: Collection[str]) -> list[int]:
-        arguments = [argument for bundle in bundles for argument in (bundle, f"--bundle={bundle}")]
+        arguments = [argument for bundle in bundles for argument in starters(bundle)]
         return [pid for pid in pids_naming(arguments) if pid != os.getpid()]
+
+
+def starters(bundle: str) -> tuple[str, ...]:
+    """Return the arguments by one of which whatever starts something of a bundle is known."""
+    return bundle, f"--bundle={bundle}", f"--process={bundle}/process.json"
 
 
 def _remove_bundle(bundle: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import shutil
 import struct
 from collections.abc import Awaitable, Callable, Sequence
@@ -47,6 +48,38 @@ class Runtime:
         """Return its global arguments: what it keeps about the container lies in `bundle` and goes with it."""
         return (f"--root={bundle / 'state'}", f"--log={bundle / 'runtime.log'}", "--log-format=json")
 
+    @property
+    def leaves_cgroup(self) -> bool:
+        """Tell whether it can be told to leave a container in the cgroup that it itself was started in.
+
+        Made so, a container is under its parent's device policy and no other. runc writes that policy a second time.
+        """
+        return self.name == "crun"
+
+    def starting(self, bundle: Path, enter: Sequence[Path] = (), console: Path | None = None) -> tuple[str, ...]:
+        """Return the command that makes and starts a container, to which conmon appends `create --bundle ...`.
+
+        A second process would have to `start` what `create` made. These words turn it into `run --detach`, with
+        conmon's `create` as the value of a --pid-file that its own --pid-file, coming later, overrides. Measured with
+        crun: 8.2 ms instead of 11.2. `enter` are the control files of cgroups to start in, `console` the socket that
+        the container's terminal is sent to.
+        """
+        terminal = () if console is None else (f"--console-socket={console}",)
+        manager = ("--cgroup-manager=disabled",) if enter else ()
+        run = (str(self.path), *self.arguments(bundle), *manager, "run", "--detach", *terminal, "--pid-file")
+        return within(enter, run)
+
+    def entering(self, parent: Path, parent_id: str, bundle: Path, enter: Sequence[Path], cgroup: str) -> list[str]:
+        """Return the command that runs `bundle`/process.json in the container `parent_id`, whose bundle is `parent`.
+
+        `cgroup` is where, below the container's own; `enter` are the control files of the same.
+        """
+        own = (f"--root={parent / 'state'}", f"--log={bundle / 'runtime.log'}", "--log-format=json")
+        return [
+            *within(enter, (str(self.path), *own)),
+            *("exec", f"--cgroup={cgroup}", f"--process={bundle / 'process.json'}", f"--pid-file={bundle / 'pid'}"),
+        ]
+
     def complaint(self, bundle: Path) -> str | None:
         """Return what it logged as errors about the container of `bundle`, None when nothing."""
         try:
@@ -62,6 +95,14 @@ class Runtime:
             if entry.level in ("error", "fatal", ""):
                 complaints.append(entry.msg.strip())
         return "; ".join(dict.fromkeys(complaints)) or None
+
+
+def within(control_files: Sequence[Path], command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command that runs another in the cgroups with these control files."""
+    if not control_files:
+        return tuple(command)
+    moves = " && ".join(f"echo $$ > {shlex.quote(str(file))}" for file in control_files)
+    return ("/bin/sh", "-c", f'{moves} && exec "$@"', "sh", *command)
 
 
 def find_program(name: str) -> Path | None:

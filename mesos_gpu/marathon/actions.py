@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mesos_gpu.marathon.deployment import Deployment
+from mesos_gpu.marathon.groups import Root
 from mesos_gpu.marathon.instances import Instance
 from mesos_gpu.marathon.runspec import RunSpec
 
@@ -24,6 +25,8 @@ class Save:
     failures: Mapping[str, Mapping[str, Any] | None]
     framework_id: tuple[str | None] | None = None
     """A tuple of one, the new id; None when it has not changed."""
+    root: Root | None = None
+    """A new version of the tree of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,13 @@ class Reconcile:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateRoles:
+    """Be a framework of these roles: those that apps run in."""
+
+    roles: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Resubscribe:
     """Start over with the master, as a new framework."""
 
@@ -99,6 +109,8 @@ class Answer:
     deployment_id: str
     version: str
     task_ids: Sequence[str] = ()
+    deployment: Deployment | None = None
+    """The plan, as it was before its first step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,6 @@ class Exit:
     reason: str
 
 
-Call: TypeAlias = Launch | Decline | Revive | Suppress | Kill | Acknowledge | Reconcile | Resubscribe
+Call: TypeAlias = Launch | Decline | Revive | Suppress | Kill | Acknowledge | Reconcile | UpdateRoles | Resubscribe
 """What goes to the master."""
 Action: TypeAlias = Save | Call | Publish | Answer | Say | Exit

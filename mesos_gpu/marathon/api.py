@@ -10,6 +10,7 @@ from aiohttp import web
 from mesos_gpu.marathon.api_answers import framed
 from mesos_gpu.marathon.api_apps import AppsApi
 from mesos_gpu.marathon.api_cluster import ClusterApi
+from mesos_gpu.marathon.api_groups import GroupsApi
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.process.http import make_app
 
@@ -24,5 +25,7 @@ def make_api(
     """Return the application. `info` is what /v2/info shows, `leader` our host:port, once they are known."""
     app = make_app()
     app.middlewares.append(framed(lambda: f"http://{leader()}", credentials))
-    app.add_routes([*AppsApi(scheduler).routes(), *ClusterApi(scheduler, info, leader).routes()])
+    app.add_routes(
+        [*AppsApi(scheduler).routes(), *GroupsApi(scheduler).routes(), *ClusterApi(scheduler, info, leader).routes()]
+    )
     return app

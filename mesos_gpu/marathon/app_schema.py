@@ -162,12 +162,19 @@ def _places() -> tuple[str, ...]:
     return tuple(walk(app_schema(), ""))
 
 
+def group_shape_problems(document: Mapping[str, Any]) -> list[Problem]:
+    """Return everything about a group's document that breaks its schema; the apps in it are not looked into."""
+    found = _validator("group.json").iter_errors(document)
+    return [problem for error in found for problem in _problems(error)]
+
+
 @cache
-def _validator() -> Any:
+def _validator(name: str = "app.json") -> Any:
     base = jsonschema.Draft202012Validator
     types = base.TYPE_CHECKER.redefine("integer", _is_int32).redefine("number", _is_number)
+    schema = json.loads(files("mesos_gpu.schemas").joinpath(name).read_text("utf-8"))
     extend: Any = jsonschema.validators.extend  # its types are not annotated
-    return extend(base, {"pattern": _pattern}, type_checker=types)(app_schema())
+    return extend(base, {"pattern": _pattern}, type_checker=types)(schema)
 
 
 def _pattern(_validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:

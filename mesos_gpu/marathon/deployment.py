@@ -61,10 +61,12 @@ def plan(
     target: Mapping[str, RunSpec | None],
     *,
     restart: bool = False,
+    depths: Mapping[str, int] | None = None,
 ) -> Deployment:
     """Return the deployment that leads from `original` to `target`; a change of nothing has no steps.
 
-    Stops come first, then starts (which only say that the app is there), then scaling and restarting.
+    Stops come first, then starts (which only say that the app is there), then scaling and restarting: a step for each
+    of the `depths` at which apps wait for others (0 for those not named), those that wait for none first.
     """
     stops = [(Work.STOP, app) for app in sorted(original) if original[app] is not None and target.get(app) is None]
     starts = [(Work.START, app) for app in sorted(target) if original.get(app) is None and target[app] is not None]
@@ -73,7 +75,12 @@ def plan(
         for app in sorted(target)
         if (work := _change(original.get(app), target[app], restart=restart)) is not None
     ]
-    steps = tuple(Step(tuple(actions)) for actions in (stops, starts, changes) if actions)
+    deep = depths or {}
+    levels = [
+        [change for change in changes if deep.get(change[1], 0) == depth]
+        for depth in sorted({deep.get(app, 0) for _, app in changes})
+    ]
+    steps = tuple(Step(tuple(actions)) for actions in (stops, starts, *levels) if actions)
     return Deployment(deployment_id, version, steps, dict(original), dict(target))
 
 

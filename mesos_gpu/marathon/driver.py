@@ -19,7 +19,7 @@ import logging
 import queue
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
 from time import monotonic
 from typing import Any
@@ -37,6 +37,7 @@ from mesos_gpu.marathon.actions import (
     Resubscribe,
     Revive,
     Suppress,
+    UpdateRoles,
 )
 from mesos_gpu.marathon.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
 from mesos_gpu.marathon.mesos_link import Inbox
@@ -148,6 +149,19 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
         if not self.aborted:
             self._asked_to_stop.wait(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._failures - 1, 10)))
 
+    def update_roles(self, roles: Sequence[str]) -> None:
+        """Tell the master that we are a framework of these roles from now on; pymesos knows no such call."""
+        # Subscribing again takes the FrameworkInfo from here.
+        self._framework: dict[str, Any] = {**self.framework, "roles": list(roles)}
+        info = {**self._framework, "id": {"value": self.framework_id}}
+        self._send(
+            {
+                "type": "UPDATE_FRAMEWORK",
+                "framework_id": {"value": self.framework_id},
+                "update_framework": {"framework_info": info},
+            }
+        )
+
     def _backoff(self, num_conn_retry: int) -> float:
         return 0.0  # on_close has waited
 
@@ -186,6 +200,7 @@ class PymesosLink:
         self._driver: _Driver | None = None
         self._made: list[_Driver] = []
         self._rebuilds = 0
+        self._roles: Sequence[str] | None = None
 
     def start(self, framework_id: str | None, inbox: Inbox) -> None:
         """See MesosLink."""
@@ -228,6 +243,8 @@ class PymesosLink:
 
     def _connect(self, framework_id: str | None) -> None:
         framework = dict(self._framework())
+        if self._roles is not None:
+            framework["roles"] = list(self._roles)
         if framework_id is not None:
             framework["id"] = {"value": framework_id}
         self._driver = driver = _Driver(self._inbox, framework, self._master, self._driver_ended)
@@ -273,6 +290,8 @@ class PymesosLink:
                 self._drop(driver)
             self._connect(None)
             return
+        if isinstance(call, UpdateRoles):
+            self._roles = call.roles
         try:
             if driver is None:
                 raise Unavailable("there is no connection to a master")
@@ -309,6 +328,8 @@ def _send(driver: _Driver, call: Call) -> None:
             driver.acknowledgeStatusUpdate(status)
         case Reconcile(task_ids=task_ids):
             driver.reconcileTasks([{"task_id": {"value": task_id}} for task_id in task_ids])
+        case UpdateRoles(roles=roles):
+            driver.update_roles(roles)
         case Resubscribe():
             raise TypeError("Resubscribe is not a message")
         case _:

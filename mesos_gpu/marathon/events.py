@@ -130,6 +130,39 @@ class ResetDelay:
 
 
 @dataclass(frozen=True, slots=True)
+class PutGroup:
+    """Set a group, and what is in it, to what a document says.
+
+    `create` decides about a group that exists: True refuses it, None changes it. A document of `version` alone goes
+    back to that version of the group, one of `scaleBy` alone multiplies the instances of every app in it.
+    """
+
+    group_id: str
+    document: Mapping[str, Any]
+    deployment_id: str
+    force: bool = False
+    create: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveGroup:
+    """Remove a group, and everything in it."""
+
+    group_id: str
+    deployment_id: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnforceRole:
+    """Say whether the apps of a top-level group must have its role."""
+
+    group_id: str
+    deployment_id: str
+    enforce_role: bool
+
+
+@dataclass(frozen=True, slots=True)
 class HealthChecked:
     """A health check that Marathon runs itself has a result; `index` is its place in the app's `healthChecks`."""
 
@@ -163,6 +196,9 @@ Event: TypeAlias = (
     | KillTasks
     | CancelDeployment
     | ResetDelay
+    | PutGroup
+    | RemoveGroup
+    | EnforceRole
     | HealthChecked
     | ReadinessChecked
 )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from typing_extensions import assert_never
 
-from mesos_gpu.marathon import lifecycle, requests
+from mesos_gpu.marathon import group_requests, lifecycle, requests
 from mesos_gpu.marathon.actions import (
     Action,
     Decline,
@@ -21,11 +21,13 @@ from mesos_gpu.marathon.actions import (
     Revive,
     Say,
     Suppress,
+    UpdateRoles,
 )
 from mesos_gpu.marathon.events import (
     CallFailed,
     CancelDeployment,
     Disconnected,
+    EnforceRole,
     Event,
     FrameworkError,
     HealthChecked,
@@ -33,8 +35,10 @@ from mesos_gpu.marathon.events import (
     Moment,
     Offered,
     PutApps,
+    PutGroup,
     ReadinessChecked,
     RemoveApp,
+    RemoveGroup,
     ResetDelay,
     RestartApp,
     Status,
@@ -45,6 +49,7 @@ from mesos_gpu.marathon.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.instances import Cause, Phase, moved
 from mesos_gpu.marathon.launching import ask_for_offers, next_launch_s, take_offers
 from mesos_gpu.marathon.progress import settle
+from mesos_gpu.marathon.roles import ask_for_roles
 from mesos_gpu.marathon.settings import Settings
 from mesos_gpu.marathon.state import Draft, State
 from mesos_gpu.marathon.updates import reconcile, take_status, watch
@@ -92,6 +97,12 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             requests.cancel_deployment(draft, event)
         case ResetDelay():
             requests.reset_delay(draft, event)
+        case PutGroup():
+            group_requests.put_group(draft, event)
+        case RemoveGroup():
+            group_requests.remove_group(draft, event)
+        case EnforceRole():
+            group_requests.enforce_role(draft, event)
         case HealthChecked():
             take_health(draft, event)
         case ReadinessChecked():
@@ -99,6 +110,7 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
         case _:
             assert_never(event)
     settle(draft)
+    ask_for_roles(draft)
     ask_for_offers(draft)
     return draft.finish()
 
@@ -135,6 +147,7 @@ def _subscribed(draft: Draft, event: Subscribed) -> None:
     draft.framework_id = event.framework_id
     # A subscription begins unsuppressed, and whatever was asked of an earlier one may not have arrived.
     draft.subscribed, draft.suppressed, draft.asked_for = True, False, frozenset()
+    draft.roles = frozenset()
     reconcile(draft, again_in_s=draft.settings.reconcile_initial_s)
     for instance in list(draft.instances.values()):
         if draft.app(instance.app_id) is None and instance.wanted:
@@ -186,3 +199,6 @@ def _call_failed(draft: Draft, event: CallFailed) -> None:
         draft.asked_for, draft.revive_due = frozenset(), True
     elif isinstance(call, Suppress):
         draft.suppressed = False
+    elif isinstance(call, UpdateRoles):
+        draft.roles = frozenset({draft.settings.role})
+        draft.actions.append(Say(f"the master does not take the roles {', '.join(call.roles)}: {event.problem}"))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Locked, NotFound, Problem, TooMany
+from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Locked, MesosGpuError, NotFound, Problem, TooMany
 from mesos_gpu.marathon import lifecycle, progress
 from mesos_gpu.marathon.actions import Answer, Publish
 from mesos_gpu.marathon.app import canonical_id, read_app
+from mesos_gpu.marathon.app_ids import parent_id
 from mesos_gpu.marathon.deployment import Deployment, plan
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp
+from mesos_gpu.marathon.groups import Group, Root, all_groups, conflicts, depths, enforced
 from mesos_gpu.marathon.instances import Instance, Phase, instance_of
 from mesos_gpu.marathon.ports import service_ports, service_ports_of
 from mesos_gpu.marathon.runspec import RunSpec, restarted, versioned
@@ -23,27 +26,34 @@ from mesos_gpu.marathon.unsupported import refuse_unsupported
 _OLDER_FORMS = {"ports": "portDefinitions", "uris": "fetch", "ipAddress": "networks"}
 
 
+class NoPortLeft(MesosGpuError):
+    """All service ports are taken; Marathon answers 500."""
+
+
 def put_apps(draft: Draft, event: PutApps) -> None:
     """Create or change apps. Raises InvalidApp, Conflict, Locked, NotFound or TooMany."""
     original: dict[str, RunSpec | None] = {}
     target: dict[str, RunSpec | None] = {}
+    version = next_version(draft)
     for document in event.documents:
-        spec, before = _next_version(draft, document, event)
+        spec, before = _next_spec(draft, document, event, version, [spec for spec in target.values() if spec])
         original[spec.id], target[spec.id] = before, spec
-    _deploy(draft, event.deployment_id, original, target, force=event.force)
+    deploy(draft, event.deployment_id, original, target, force=event.force, version=version)
 
 
 def remove_app(draft: Draft, event: RemoveApp) -> None:
     """Remove an app; its deployment ends when its tasks have. Raises NotFound, Locked or TooMany."""
     spec = _existing(draft, event.app_id)
-    _deploy(draft, event.deployment_id, {spec.id: spec}, {spec.id: None}, force=event.force)
+    version = next_version(draft)
+    deploy(draft, event.deployment_id, {spec.id: spec}, {spec.id: None}, force=event.force, version=version)
 
 
 def restart_app(draft: Draft, event: RestartApp) -> None:
     """Replace every instance of an app. Raises NotFound, Locked or TooMany."""
     spec = _existing(draft, event.app_id)
-    new = restarted(spec, later_than(spec.version, draft.now_s))
-    _deploy(draft, event.deployment_id, {spec.id: spec}, {spec.id: new}, force=event.force, restart=True)
+    version = next_version(draft)
+    new = {spec.id: restarted(spec, version)}
+    deploy(draft, event.deployment_id, {spec.id: spec}, new, force=event.force, version=version, restart=True)
 
 
 def kill_tasks(draft: Draft, event: KillTasks) -> None:
@@ -59,7 +69,7 @@ def kill_tasks(draft: Draft, event: KillTasks) -> None:
             lifecycle.give_up(draft, instance)
         else:
             lifecycle.end(draft, instance.task)
-    _answer(draft, event.deployment_id, later_than(None, draft.now_s), [i.task.id for i in chosen if i.task])
+    answer(draft, event.deployment_id, later_than(None, draft.now_s), [i.task.id for i in chosen if i.task])
 
 
 def cancel_deployment(draft: Draft, event: CancelDeployment) -> None:
@@ -69,15 +79,15 @@ def cancel_deployment(draft: Draft, event: CancelDeployment) -> None:
         raise NotFound(f"DeploymentPlan {event.deployment_id} does not exist")
     progress.cancel(draft, deployment)
     if event.force:
-        _answer(draft, event.deployment_id, deployment.version)
+        answer(draft, event.deployment_id, deployment.version)
         return
+    version = next_version(draft)
     original: dict[str, RunSpec | None] = {app_id: draft.app(app_id) for app_id in deployment.target}
     target: dict[str, RunSpec | None] = {}
     for app_id, before in deployment.original.items():
         now = original[app_id]
-        version = later_than(now.version if now else None, draft.now_s)
         target[app_id] = None if before is None else versioned(before.definition, version, now)
-    _deploy(draft, event.new_deployment_id, original, target, force=True)
+    deploy(draft, event.new_deployment_id, original, target, force=True, version=version)
 
 
 def reset_delay(draft: Draft, event: ResetDelay) -> None:
@@ -87,7 +97,35 @@ def reset_delay(draft: Draft, event: ResetDelay) -> None:
     draft.backoffs.drop(event.app_id)
 
 
-def _next_version(draft: Draft, document: Mapping[str, Any], event: PutApps) -> tuple[RunSpec, RunSpec | None]:
+def next_version(draft: Draft) -> str:
+    """Return the version of a change made now: later than every one there is, of the tree and of every app."""
+    known = [spec.version for spec in draft.apps()]
+    return later_than(max([*known, *(root.version for root in draft.roots[:1])], default=None), draft.now_s)
+
+
+def redefined(
+    draft: Draft,
+    document: object,
+    version: str,
+    *,
+    base: str,
+    groups: Mapping[str, Group],
+    others: Sequence[RunSpec],
+) -> RunSpec:
+    """Return the app that a whole document in a group's list of apps defines; the present one when it says the same.
+
+    `groups` are those that are to be, `others` the apps of the same change before it. Raises InvalidApp.
+    """
+    definition = _checked(draft, document, groups, others, base=base)
+    before = draft.app(definition["id"])
+    if before is not None and definition == before.definition:
+        return before
+    return versioned(definition, version, before)
+
+
+def _next_spec(
+    draft: Draft, document: Mapping[str, Any], event: PutApps, version: str, others: Sequence[RunSpec]
+) -> tuple[RunSpec, RunSpec | None]:
     given_id = document.get("id")
     app_id = canonical_id(given_id) if isinstance(given_id, str) and given_id else ""
     before = draft.app(app_id)
@@ -97,26 +135,27 @@ def _next_version(draft: Draft, document: Mapping[str, Any], event: PutApps) -> 
         definition = _former(draft, app_id, document)
     else:
         base = before.definition if before is not None and event.partial else {}
-        definition = _checked(draft, _merged(base, document))
+        definition = _checked(draft, _merged(base, document), draft.groups(), others)
     if before is not None and event.create is True:
         raise Conflict(f"An app with id [{app_id}] already exists.")
     if before is not None and definition == before.definition:
         return before, before
-    version = later_than(before.version if before else None, draft.now_s)
     return versioned(definition, version, before), before
 
 
-def _checked(draft: Draft, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    app = read_app(document, draft.settings.rules)
-    refuse_unsupported(app, mesos_role=draft.settings.role)
+def _checked(
+    draft: Draft, document: object, groups: Mapping[str, Group], others: Sequence[RunSpec], *, base: str = "/"
+) -> Mapping[str, Any]:
+    app = read_app(document, replace(draft.settings.rules, enforced_groups=enforced(groups)), base=base)
+    refuse_unsupported(app)
     before = draft.app(app["id"])
-    others = {
-        port
-        for versions in draft.versions.values()
-        if versions[0].id != app["id"]
-        for port in service_ports_of(versions[0].document)
+    used = {
+        port for spec in (*draft.apps(), *others) if spec.id != app["id"] for port in service_ports_of(spec.document)
     }
-    return service_ports(app, before.document if before else None, others)
+    try:
+        return service_ports(app, before.document if before else None, used)
+    except ValueError as error:
+        raise NoPortLeft(str(error)) from None
 
 
 def _merged(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,32 +191,50 @@ def _with_task(draft: Draft, task_id: str) -> Instance | None:
 
 
 def _scale_down(draft: Draft, event: KillTasks, chosen: Sequence[Instance]) -> None:
+    version = next_version(draft)
     fewer = Counter(i.app_id for i in chosen if i.wanted)
     original: dict[str, RunSpec | None] = {}
     target: dict[str, RunSpec | None] = {}
     for app_id, count in fewer.items():
         spec = _existing(draft, app_id)
         definition = {**spec.definition, "instances": max(0, spec.instances - count)}
-        original[app_id], target[app_id] = spec, versioned(definition, later_than(spec.version, draft.now_s), spec)
-    _deploy(draft, event.deployment_id, original, target, force=event.force)
+        original[app_id], target[app_id] = spec, versioned(definition, version, spec)
+    deploy(draft, event.deployment_id, original, target, force=event.force, version=version)
     for instance in chosen:
         lifecycle.give_up(draft, instance)
 
 
-def _deploy(
+def deploy(
     draft: Draft,
     deployment_id: str,
     original: Mapping[str, RunSpec | None],
     target: Mapping[str, RunSpec | None],
     *,
     force: bool,
+    version: str,
     restart: bool = False,
+    groups: Mapping[str, Group] | None = None,
+    changed_group: str | None = None,
 ) -> None:
-    new = [spec.version for spec in target.values() if spec is not None]
-    known = [spec.version for spec in original.values() if spec is not None]
-    version = max(new) if new else later_than(max(known, default=None), draft.now_s)
-    deployment = plan(deployment_id, version, original, target, restart=restart)
+    """Lead from `original` to `target`, and to these `groups` (None: as they are), as one deployment.
+
+    `changed_group` is the group that the change is about, by default that of its first app. Raises InvalidApp when
+    the tree as a whole could not be, Locked or TooMany.
+    """
+    wanted = {spec.id: spec for spec in draft.apps()}
+    for app_id, spec in target.items():
+        wanted.pop(app_id, None)
+        if spec is not None:
+            wanted[app_id] = spec
+    tree = all_groups(draft.groups() if groups is None else groups, wanted)
+    if problems := conflicts(wanted, tree):
+        raise InvalidApp(problems)
+    deployment = plan(deployment_id, version, original, target, restart=restart, depths=depths(wanted, tree))
     _make_way(draft, deployment, force=force)
+    if not deployment.finished or groups is not None:
+        draft.put_root(Root(version, tree))
+        group_id = changed_group or parent_id(min(target, default="/x"))
+        draft.actions.append(Publish("group_change_success", {"groupId": group_id, "version": version}))
     for app_id, spec in target.items():
         if spec is None:
             before = draft.app(app_id)
@@ -188,7 +245,7 @@ def _deploy(
             draft.put_app(spec)
             _say_checks(draft, spec)
     progress.start(draft, deployment)
-    _answer(draft, deployment.id, deployment.version)
+    answer(draft, deployment.id, deployment.version, deployment=deployment)
 
 
 def _say_checks(draft: Draft, spec: RunSpec) -> None:
@@ -214,5 +271,13 @@ def _make_way(draft: Draft, deployment: Deployment, *, force: bool) -> None:
         progress.cancel(draft, other)
 
 
-def _answer(draft: Draft, deployment_id: str, version: str, task_ids: Sequence[str] = ()) -> None:
-    draft.actions.append(Answer(deployment_id, version, task_ids))
+def answer(
+    draft: Draft,
+    deployment_id: str,
+    version: str,
+    task_ids: Sequence[str] = (),
+    *,
+    deployment: Deployment | None = None,
+) -> None:
+    """Answer the call that asked for a change."""
+    draft.actions.append(Answer(deployment_id, version, task_ids, deployment))

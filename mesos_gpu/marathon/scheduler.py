@@ -29,6 +29,7 @@ from mesos_gpu.marathon.actions import (
     Save,
     Say,
     Suppress,
+    UpdateRoles,
 )
 from mesos_gpu.marathon.event_bus import EventBus
 from mesos_gpu.marathon.events import Event, Moment, Subscribed, Tick
@@ -87,6 +88,11 @@ class Scheduler:
         answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self._put(event, answer)
         return await answer
+
+    def preview(self, event: Event) -> Answer:
+        """Return what an event would be answered, and do nothing. Raises what the decision raises."""
+        _, actions = handle(self._state, event, Moment(self.clock(), self.new_id()), self.settings)
+        return next(action for action in actions if isinstance(action, Answer))
 
     async def run(self) -> None:
         """Work until cancelled. Raises Unavailable when going on is not possible."""
@@ -182,9 +188,12 @@ class Scheduler:
         match action:
             case Save() | Answer():
                 pass  # done, before everything else
-            case Launch() | Decline() | Revive() | Suppress() | Kill() | Acknowledge() | Reconcile() | Resubscribe():
-                if isinstance(action, Launch):
-                    log.info("starting %s", ", ".join(action.task_ids))
+            case Launch():
+                log.info("starting %s", ", ".join(action.task_ids))
+                self._link.call(action)
+            case (
+                Decline() | Revive() | Suppress() | Kill() | Acknowledge() | Reconcile() | UpdateRoles() | Resubscribe()
+            ):
                 self._link.call(action)
             case Publish(kind=kind, fields=fields):
                 self.bus.publish(kind, fields)

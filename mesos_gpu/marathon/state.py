@@ -16,6 +16,7 @@ from mesos_gpu.marathon.app_ids import top_group
 from mesos_gpu.marathon.backoff import Backoff
 from mesos_gpu.marathon.deployment import Deployment
 from mesos_gpu.marathon.events import Moment, ReadinessChecked
+from mesos_gpu.marathon.groups import Group, Root, all_groups, enforced
 from mesos_gpu.marathon.health import Results
 from mesos_gpu.marathon.instances import Instance, Phase
 from mesos_gpu.marathon.queue_entry import QueueEntry
@@ -38,6 +39,8 @@ class Lasting:
     deployments: Mapping[str, Deployment] = field(default_factory=dict)
     failures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The last failure of a task of each app, as `lastTaskFailure` shows it."""
+    roots: tuple[Root, ...] = ()
+    """All kept versions of the tree of groups, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class State:
     """Results of health checks by task id; a new process begins without any."""
     readiness: Mapping[str, ReadinessChecked] = field(default_factory=dict)
     """The last result of a readiness check by task id."""
+    roles: frozenset[str] = frozenset()
+    """The roles that the master knows us by; none when that is not known."""
 
     def app(self, app_id: str) -> RunSpec | None:
         """Return the present version of an app."""
@@ -165,6 +170,7 @@ class Draft:
         self.instances = Table(lasting.instances)
         self.deployments = Table(lasting.deployments)
         self.failures = Table(lasting.failures)
+        self._roots_before = self.roots = lasting.roots
         self._members = Table(state.members)
         self._waiting = Table(state.waiting)
         self.backoffs = Table(state.backoffs)
@@ -172,6 +178,7 @@ class Draft:
         self.queue = Table(state.queue)
         self.health = Table(state.health)
         self.readiness = Table(state.readiness)
+        self.roles = state.roles
         self.subscribed, self.suppressed = state.subscribed, state.suppressed
         self.asked_for, self.revive_due = state.asked_for, state.revive_due
         self.revive_credit_s, self.reconcile_at_s = state.revive_credit_s, state.reconcile_at_s
@@ -198,11 +205,22 @@ class Draft:
         """Return the version of its app that an instance runs, the present one when that is no longer kept."""
         return version_of(self.versions.get(instance.app_id), instance)
 
+    def apps(self) -> list[RunSpec]:
+        """Return the present version of every app."""
+        return [versions[0] for versions in self.versions.values()]
+
+    def groups(self) -> dict[str, Group]:
+        """Return every group but the root: those that were put, and those that ids imply."""
+        return all_groups(self.roots[0].groups if self.roots else {}, self.versions.result)
+
+    def put_root(self, root: Root) -> None:
+        """Make `root` the present version of the tree."""
+        self.roots = (root, *self.roots[: MAX_VERSIONS - 1])
+
     def enforces_role(self, app_id: str) -> bool:
         """Tell whether the top-level group of an app has enforceRole."""
-        return (
-            top_group(app_id) in self.settings.rules.enforced_groups if self.settings.rules.enforced_groups else False
-        )
+        said = self.roots[0].groups if self.roots else {}
+        return top_group(app_id) in enforced(said)
 
     def put_app(self, spec: RunSpec) -> None:
         """Make `spec` the present version of its app."""
@@ -271,6 +289,7 @@ class Draft:
             self.instances.result,
             self.deployments.result,
             self.failures.result,
+            self.roots,
         )
         state = State(
             lasting,
@@ -287,6 +306,7 @@ class Draft:
             self.reconcile_at_s,
             self.health.result,
             self.readiness.result,
+            self.roles,
         )
         save = Save(
             {key: versions[0] if versions else None for key, versions in self.versions.changes.items()},
@@ -294,8 +314,9 @@ class Draft:
             self.deployments.changes,
             self.failures.changes,
             (self.framework_id,) if self.framework_id != self._framework_id_before else None,
+            self.roots[0] if self.roots is not self._roots_before else None,
         )
-        changed = save.apps or save.instances or save.deployments or save.failures or save.framework_id
+        changed = save.apps or save.instances or save.deployments or save.failures or save.framework_id or save.root
         return state, [save, *self.actions] if changed else self.actions
 
     def _publish_change(self, instance: Instance, condition: str) -> None:

@@ -16,11 +16,12 @@ import msgspec
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.marathon.actions import Save
 from mesos_gpu.marathon.deployment import Deployment
+from mesos_gpu.marathon.groups import Root
 from mesos_gpu.marathon.instances import Instance
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import MAX_VERSIONS, Lasting
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SCHEMA = """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
     CREATE TABLE app_versions (
@@ -29,6 +30,10 @@ _SCHEMA = """
     CREATE TABLE instances (id TEXT PRIMARY KEY, document BLOB NOT NULL);
     CREATE TABLE deployments (id TEXT PRIMARY KEY, document BLOB NOT NULL);
     CREATE TABLE failures (app_id TEXT PRIMARY KEY, document BLOB NOT NULL);
+"""
+_SINCE_2 = "CREATE TABLE roots (version TEXT PRIMARY KEY, document BLOB NOT NULL);"
+_PRUNE_ROOTS = """
+    DELETE FROM roots WHERE version NOT IN (SELECT version FROM roots ORDER BY version DESC LIMIT ?1)
 """
 _PRUNE = """
     DELETE FROM app_versions WHERE app_id = ?1 AND version NOT IN (
@@ -71,7 +76,9 @@ class Store:
         db.execute("PRAGMA synchronous=FULL")
         found = db.execute("PRAGMA user_version").fetchone()[0]
         if found == 0:
-            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {_SINCE_2} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+        elif found == 1:
+            db.executescript(f"BEGIN IMMEDIATE; {_SINCE_2} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
         elif found != SCHEMA_VERSION:
             raise Unavailable(
                 f"{self._path} has format {found}, and this program writes format {SCHEMA_VERSION}: "
@@ -90,12 +97,14 @@ class Store:
             instances = self._read("SELECT document FROM instances ORDER BY rowid", Instance)
             deployments = self._read("SELECT document FROM deployments ORDER BY rowid", Deployment)
             failures = dict(self._db.execute("SELECT app_id, document FROM failures"))
+            roots = self._read("SELECT document FROM roots ORDER BY version DESC", Root)
             return Lasting(
                 framework_id=found[0] if found else None,
                 versions=versions,
                 instances={instance.id: instance for instance in instances},
                 deployments={deployment.id: deployment for deployment in deployments},
                 failures={app_id: msgspec.json.decode(document) for app_id, document in failures.items()},
+                roots=tuple(roots),
             )
         except (sqlite3.Error, msgspec.MsgspecError) as error:
             raise Unavailable(f"cannot read {self._path}: {error}") from None
@@ -135,6 +144,11 @@ class Store:
         self._put("instances", "id", change.instances)
         self._put("deployments", "id", change.deployments)
         self._put("failures", "app_id", change.failures)
+        if change.root is not None:
+            self._db.execute(
+                "INSERT OR REPLACE INTO roots VALUES (?, ?)", (change.root.version, msgspec.json.encode(change.root))
+            )
+            self._db.execute(_PRUNE_ROOTS, (MAX_VERSIONS,))
         if change.framework_id is not None:
             (framework_id,) = change.framework_id
             self._put("meta", "key", {_FRAMEWORK_ID: framework_id})

@@ -8,21 +8,18 @@ from typing import Any
 from mesos_gpu.errors import InvalidApp, Problem
 
 
-def refuse_unsupported(app: Mapping[str, Any], *, mesos_role: str) -> None:
+def refuse_unsupported(app: Mapping[str, Any]) -> None:
     """Raise InvalidApp with everything in a canonical app that cannot be done yet."""
-    problems = list(_problems(app, mesos_role))
+    problems = list(_problems(app))
     if problems:
         raise InvalidApp(problems)
 
 
-def _problems(app: Mapping[str, Any], mesos_role: str) -> Iterator[Problem]:
+def _problems(app: Mapping[str, Any]) -> Iterator[Problem]:
     for index, volume in enumerate(app.get("container", {}).get("volumes", [])):
         if "hostPath" not in volume:
             sentence = "only volumes with a hostPath are supported by this Marathon yet"
             yield _problem(f"/container/volumes({index})", sentence, "use a volume with `hostPath`")
-    if app["role"] != mesos_role:
-        sentence = f"this Marathon only runs apps in its own role, {mesos_role}"
-        yield _problem("/role", sentence, "remove `role`")
 
 
 def _problem(path: str, sentence: str, suggestion: str) -> Problem:

@@ -213,6 +213,11 @@ def _offer(offer: Mapping[str, Any]) -> Document:
     }
 
 
+def steps_view(deployment: Deployment) -> list[Document]:
+    """Return the steps of a deployment."""
+    return _steps(deployment)
+
+
 def _steps(deployment: Deployment) -> list[Document]:
     return [
         {"actions": [{"action": work.value, "app": app_id} for work, app_id in step.actions]}

@@ -101,6 +101,14 @@ class RunTaskGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainAgent:
+    """Have an agent end all its tasks; `config` is a DrainConfig."""
+
+    agent_id: str
+    config: Document
+
+
+@dataclass(frozen=True, slots=True)
 class KillTask:
     """Ask for the end of a task."""
 
@@ -168,6 +176,7 @@ ToAgent: TypeAlias = (
     | ShutdownAgent
     | RunTask
     | RunTaskGroup
+    | DrainAgent
     | KillTask
     | AcknowledgeStatus
     | UpdateFramework

@@ -17,6 +17,7 @@ from mesos_gpu.master.actions import (
     AcknowledgeStatus,
     AgentRegistered,
     AgentReregistered,
+    DrainAgent,
     KillTask,
     MessageExecutor,
     RunTask,
@@ -27,6 +28,7 @@ from mesos_gpu.master.actions import (
     ToAgent,
     UpdateFramework,
 )
+from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, Event
 from mesos_gpu.master.model import Agent
 from mesos_gpu.master.observers import Observer, Pace
@@ -48,8 +50,18 @@ _PREFIX = "mesos.internal."
 class AgentLink:
     """Takes agents' messages into the engine, and carries its actions to them."""
 
-    def __init__(self, engine: Engine, endpoint: Endpoint, pace: Pace) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        endpoint: Endpoint,
+        pace: Pace,
+        authenticators: Authenticators,
+        *,
+        only_authenticated: bool = False,
+    ) -> None:
+        """`only_authenticated`: agents that have not shown who they are are not registered."""
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
+        self._authenticators, self._only_authenticated = authenticators, only_authenticated
         self._observers: dict[str, Observer] = {}
         self._made = 0
 
@@ -62,6 +74,7 @@ class AgentLink:
         for observer in self._observers.values():
             observer.stop()
         self._observers.clear()
+        self._authenticators.stop()
         self._endpoint.terminate(PROCESS_ID)
 
     def call_back(self) -> None:
@@ -106,6 +119,8 @@ class AgentLink:
                 self._run_task(action)
             case RunTaskGroup():
                 self._run_group(action)
+            case DrainAgent(agent_id, config):
+                self._tell(agent_id, "DrainSlaveMessage", {"config": config})
             case KillTask(agent_id, framework_id, task_id, policy):
                 document = {"framework_id": _id(framework_id), "task_id": _id(task_id)}
                 if policy is not None:
@@ -178,10 +193,14 @@ class AgentLink:
         self._observers[agent_id] = Observer(self._endpoint, process_id, Pid.parse(pid), self._pace, connected, lost)
 
     def _on_exited(self, pid: Pid) -> None:
+        self._authenticators.forget(str(pid))
         self._engine.do(lambda state, now: agents.exited(state, str(pid), now))
 
     def _on_message(self, message: Message) -> None:
         name = message.name.removeprefix(_PREFIX)
+        if name == "AuthenticateMessage":
+            self._authenticate(message)
+            return
         reader = _READERS.get(name)
         if reader is None:
             log.info("ignoring %s from %s: this master does not know it", message.name, message.sender)
@@ -189,12 +208,24 @@ class AgentLink:
         counter = _COUNTERS.get(name)
         if counter is not None:
             self._engine.state.counters[counter] += 1
+        if name in _INTRODUCTIONS and not self._may_register(str(message.sender)):
+            log.warning("refusing the registration of the agent at %s: it has not authenticated", message.sender)
+            return
         try:
             event = reader(decode(message.name, message.body), str(message.sender))
         except ProtocolError as error:
             log.warning("ignoring a message from %s: %s", message.sender, error)
             return
         self._engine.do(event)
+
+    def _may_register(self, pid: str) -> bool:
+        return not self._only_authenticated or pid in self._authenticators.principals
+
+    def _authenticate(self, message: Message) -> None:
+        try:
+            self._authenticators.authenticate(message)
+        except ProtocolError as error:
+            log.warning("ignoring a message from %s: %s", message.sender, error)
 
 
 def _register(document: Document, pid: str) -> Event:
@@ -302,6 +333,7 @@ _READERS: Mapping[str, Callable[[Document, str], Event]] = {
     "ExitedExecutorMessage": _exited_executor,
     "ExecutorToFrameworkMessage": _executor_message,
 }
+_INTRODUCTIONS = frozenset({"RegisterSlaveMessage", "ReregisterSlaveMessage"})
 _COUNTERS: Mapping[str, str] = {
     "RegisterSlaveMessage": "messages_register_slave",
     "ReregisterSlaveMessage": "messages_reregister_slave",

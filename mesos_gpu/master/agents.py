@@ -45,11 +45,12 @@ def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
     actions: list[Action] = []
     for agent in [a for a in state.agents.values() if a.pid == pid and a.connected]:
         agent.connected = False
+        state.touch(agent)
         actions += state.rescind_all(agent)
         for task in list(agent.tasks.values()):
             framework = state.frameworks[task.framework_id]
             if not framework.checkpoint:
-                actions += _end(
+                actions += end_task(
                     state,
                     framework,
                     task,
@@ -99,7 +100,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
         state.lose_task(framework, task)
         state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
         actions += state.tell_status(framework, status)
-    return [*actions, *_tell_all(state, agent_id)]
+    return [*actions, *tell_agent_lost(state, agent_id)]
 
 
 def unregister(state: MasterState, agent_id: str, pid: str, now: Now) -> list[Action]:
@@ -115,14 +116,15 @@ def remove_agent(state: MasterState, agent: Agent, cause: str, now: Now) -> list
     actions = state.rescind_all(agent)
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
-        actions += _end(
+        actions += end_task(
             state, framework, task, "TASK_GONE", "REASON_AGENT_REMOVED", f"Agent {agent.hostname} removed: {cause}", now
         )
     del state.agents[agent.id]
+    state.deactivated.pop(agent.id, None)
     state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent.id)
     state.counters["slave_removals"] += 1
-    return [*actions, ForgetAgent(agent.id), *_tell_all(state, agent.id)]
+    return [*actions, ForgetAgent(agent.id), *tell_agent_lost(state, agent.id)]
 
 
 def recovery_ended(state: MasterState, now: Now) -> list[Action]:
@@ -144,7 +146,7 @@ def updated(state: MasterState, agent_id: str, pid: str, resource_version_uuid: 
     return []
 
 
-def _end(
+def end_task(
     state: MasterState, framework: Framework, task: Task, end: str, reason: str, message: str, now: Now
 ) -> list[Action]:
     """End a task here, without its agent, and tell the framework, unless it had ended before."""
@@ -162,7 +164,8 @@ def _end(
     return actions
 
 
-def _tell_all(state: MasterState, agent_id: str) -> list[Action]:
+def tell_agent_lost(state: MasterState, agent_id: str) -> list[Action]:
+    """Return the FAILURE of an agent, for every framework."""
     return [
         action
         for framework in state.frameworks.values()

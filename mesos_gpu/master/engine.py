@@ -14,7 +14,7 @@ from typing import Protocol
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master import offering, operator_events, subscriptions
+from mesos_gpu.master import draining, offering, operator_events, subscriptions
 from mesos_gpu.master.actions import (
     AcknowledgeStatus,
     Action,
@@ -22,6 +22,7 @@ from mesos_gpu.master.actions import (
     AgentReregistered,
     AwaitFailover,
     CloseStream,
+    DrainAgent,
     ForgetAgent,
     KillTask,
     MessageExecutor,
@@ -112,6 +113,8 @@ class Engine:
         if self._stopped:
             return
         self._perform(event(self.state, self.now()))
+        if self.state.deactivated:
+            self._perform(draining.settle(self.state, self.now()))
         self._publish()
         self.allocate_soon()
 
@@ -211,6 +214,7 @@ class Engine:
                 | ShutdownAgent()
                 | RunTask()
                 | RunTaskGroup()
+                | DrainAgent()
                 | KillTask()
                 | AcknowledgeStatus()
                 | UpdateFramework()

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadResources
-from mesos_gpu.master.allocator import Quantities, Rules, quantities
+from mesos_gpu.master.allocator import Rules, quantities
+from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.master.state import Settings
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.mesos.leader import parse_zk_url
@@ -33,6 +34,13 @@ FLAGS: Sequence[Flag] = (
         "What an offer holds at least: one of the sides of `|`.",
     ),
     Flag("allocation_interval", "duration", 1.0, "How often refusals are looked through; offers go out at once."),
+    Flag("authenticate_agents", "boolean", False, "Register only agents that have shown who they are."),
+    Flag(
+        "credentials",
+        "path",
+        None,
+        'File of who may be whom: {"credentials": [{"principal": ..., "secret": ...}]}, or a line for each.',
+    ),
     Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
     Flag("max_agent_ping_timeouts", "integer", 5, "Answers in a row that may be missing before it is unreachable."),
     Flag("max_operator_event_stream_subscribers", "integer", 1000, "Operators that may listen at once."),
@@ -46,6 +54,8 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("work_dir", "is needed: a folder for the registry, for example /var/lib/mesos/master")
     if not 0 <= flags["port"] <= 65535:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+    if flags["authenticate_agents"] and flags["credentials"] is None:
+        raise BadFlag("credentials", "is needed with --authenticate_agents: the file of principals and secrets")
     if flags["zk"] is not None:
         parse_zk_url("zk", flags["zk"])
     for name in ("allocation_interval", "agent_ping_timeout", "zk_session_timeout", "registry_store_timeout"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mesos_gpu.master.model import Agent, Executor, Framework, KnownAgent, Offer, Task, add, role_of
+from mesos_gpu.master.model import Agent, Drain, Executor, Framework, KnownAgent, Offer, Task, add, role_of
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document, Resource, amount_text
 from mesos_gpu.mesos.resources import Resources
@@ -33,11 +33,16 @@ def agent_view(agent: Agent) -> Document:
         "offered_resources": agent.offered.summary(),
         "reserved_resources": {role: agent.total.reserved(role).summary() for role in agent.total.reserved_roles()},
         "unreserved_resources": agent.total.unreserved().summary(),
-        "active": agent.connected,
-        "deactivated": False,
+        "active": agent.active,
+        "deactivated": agent.deactivated,
         "version": agent.version,
         "capabilities": list(agent.capabilities),
+        **({} if agent.drain is None else _drain_view(agent.drain)),
     }
+
+
+def _drain_view(drain: Drain) -> Document:
+    return {"drain_info": drain.to_json(), "estimated_drain_start_time_seconds": drain.started_s}
 
 
 def recovered_view(known: KnownAgent) -> Document:

@@ -108,7 +108,6 @@ def _offers_problem(framework: Framework, offer_ids: Sequence[str], offers: Sequ
 
 def _refuse(state: MasterState, offer: Offer, resources: Resources, seconds: float, now: Now) -> None:
     if resources:
-        state.allocation_due = True
         state.filters.refuse(
             offer.framework_id, offer.role, offer.agent_id, resources.unallocated(), seconds, now.monotonic_s
         )

@@ -67,11 +67,12 @@ def snapshot(state: MasterState, now: Now, system: dict[str, float]) -> dict[str
 
 def _agents(state: MasterState) -> dict[str, float]:
     connected = float(sum(agent.connected for agent in state.agents.values()))
+    active = float(sum(agent.active for agent in state.agents.values()))
     away = len(state.agents) - connected
     return {
-        "master/slaves_active": connected,
+        "master/slaves_active": active,
         "master/slaves_connected": connected,
-        "master/slaves_inactive": away,
+        "master/slaves_inactive": len(state.agents) - active,
         "master/slaves_disconnected": away,
         "master/slaves_unreachable": float(len(state.unreachable)),
     }

@@ -116,6 +116,8 @@ class Framework:
     epoch: int = 0
     """Counts subscriptions, so that a timer of an older disconnection does nothing."""
     suppressed: set[str] = field(default_factory=set)
+    offer_constraints: Document = field(default_factory=dict)
+    """Its OfferConstraints: by role, which agents it wants offers of."""
     tasks: dict[str, Task] = field(default_factory=dict)
     unreachable: dict[str, Task] = field(default_factory=dict)
     completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_TASKS))
@@ -161,6 +163,19 @@ class Framework:
         return seen_by(state, partition_aware=self.partition_aware)
 
 
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """An operator wants an agent empty; `config` is a v1 DrainConfig."""
+
+    config: Document
+    started_s: float
+    done: bool = False
+
+    def to_json(self) -> Document:
+        """Return it as a v1 DrainInfo."""
+        return {"state": "DRAINED" if self.done else "DRAINING", "config": self.config}
+
+
 @dataclass(eq=False, slots=True)
 class Agent:
     """An agent, connected or on its way back. `info` is its v1 AgentInfo with the id and refined resources."""
@@ -177,6 +192,9 @@ class Agent:
     """Base64 of 16 bytes; the agent refuses tasks that name another."""
     reregistered_s: float | None = None
     connected: bool = True
+    deactivated: bool = False
+    """Whether an operator keeps it from being offered."""
+    drain: Drain | None = None
     tasks: dict[tuple[str, str], Task] = field(default_factory=dict)
     executors: dict[tuple[str, str], Executor] = field(default_factory=dict)
     used: dict[str, Resources] = field(default_factory=dict)
@@ -190,7 +208,14 @@ class Agent:
     """What is offered now."""
     killed: dict[tuple[str, str], Document | None] = field(default_factory=dict)
     """Tasks (framework id, task id) whose end was asked for, with the kill policy; asked again after a reconnection."""
+    changes: dict[str, None] = field(default_factory=dict)
+    """Where it notes its id when what is free of it changes: the master's own list of them, in order."""
     _free: tuple[tuple[Resources, ...], Resources] | None = None
+
+    @property
+    def active(self) -> bool:
+        """Tell whether it may be offered."""
+        return self.connected and not self.deactivated
 
     @property
     def hostname(self) -> str:
@@ -208,16 +233,19 @@ class Agent:
 
     def charge(self, framework_id: str, resources: Resources) -> None:
         """Book `resources` (allocated) for a framework."""
+        self.changes[self.id] = None
         self.used[framework_id] = self.used.get(framework_id, NOTHING) + resources
         self.used_total = self.used_total + resources
 
     def refund(self, framework_id: str, resources: Resources) -> None:
         """Undo a `charge`."""
+        self.changes[self.id] = None
         _keep(self.used, framework_id, self.used.get(framework_id, NOTHING) - resources)
         self.used_total = self.used_total - resources
 
     def add_offer(self, offer: Offer) -> None:
         """Book an offer."""
+        self.changes[self.id] = None
         key = (offer.role, offer.framework_id)
         self.offers[offer.id] = offer
         self.offered_to[key] = self.offered_to.get(key, NOTHING) + offer.resources
@@ -226,6 +254,7 @@ class Agent:
     def drop_offer(self, offer: Offer) -> None:
         """Undo an `add_offer`; nothing when it is not there."""
         if self.offers.pop(offer.id, None) is not None:
+            self.changes[self.id] = None
             key = (offer.role, offer.framework_id)
             _keep(self.offered_to, key, self.offered_to[key] - offer.resources)
             self.offered = self.offered - offer.resources

@@ -10,9 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.master import metrics, operator_stream, subscriptions, views, views_v1
+from mesos_gpu.errors import BadInput
+from mesos_gpu.master import draining, metrics, operator_stream, subscriptions, views, views_v1
+from mesos_gpu.master.actions import Action
 from mesos_gpu.master.engine import Engine
+from mesos_gpu.master.model import Now
 from mesos_gpu.master.scheduler_api import SchedulerApi
+from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.http import error_response, json_response, make_app
@@ -165,6 +169,8 @@ class OperatorApi:
         field = str(kind).lower()
         if field in messages.field_names(CALL) and field not in call:
             raise refuse(400, f"Failed to validate master::Call: Expecting '{field}' to be present")
+        if kind in _CHANGES:
+            return self._change(_CHANGES[kind], call[field])
         if kind == "TEARDOWN":
             return self._remove_framework(call["teardown"]["framework_id"]["value"])
         accepted = accepted_type(request)
@@ -177,6 +183,13 @@ class OperatorApi:
         if accepted == PROTOBUF:
             return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
         return json_response(document)
+
+    def _change(self, change: Callable[[MasterState, Document, Now], list[Action]], body: Document) -> web.Response:
+        try:
+            self._engine.do(lambda state, now: change(state, body, now))
+        except BadInput as error:
+            raise refuse(400, str(error)) from None
+        return web.Response()
 
     def _body(self, kind: str) -> Document | None:
         state = self._engine.state
@@ -213,6 +226,13 @@ class OperatorApi:
         return metrics.snapshot(self._engine.state, self._engine.now(), self._system())
 
 
+# Calls that change something and are answered with nothing, or with why not.
+_CHANGES: Mapping[str, Callable[[MasterState, Document, Now], list[Action]]] = {
+    "DEACTIVATE_AGENT": lambda state, body, now: draining.deactivate(state, body["agent_id"]["value"]),
+    "DRAIN_AGENT": lambda state, body, now: draining.drain(state, body["agent_id"]["value"], body, now),
+    "REACTIVATE_AGENT": lambda state, body, now: draining.reactivate(state, body["agent_id"]["value"]),
+    "MARK_AGENT_GONE": lambda state, body, now: draining.mark_gone(state, body["agent_id"]["value"], now),
+}
 # What this master has none of, as Mesos shows none.
 _NOTHING_THERE: Mapping[str, Document | None] = {
     "GET_OPERATIONS": {},

@@ -5,6 +5,7 @@ Source: Mesos src/master/master.cpp (reregisterSlave, reconcileKnownSlave, __rer
 
 from __future__ import annotations
 
+from mesos_gpu.master import draining
 from mesos_gpu.master.actions import (
     Action,
     AgentReregistered,
@@ -36,6 +37,8 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
     agent = state.agents.get(agent_id)
     if agent is not None and not _same_machine(agent, report):
         return [ShutdownAgent(report.pid, f"Agent {agent_id} is registered from another machine")]
+    if agent_id in state.gone:
+        return [ShutdownAgent(report.pid, draining.GONE)]
     state.counters["slave_reregistrations"] += 1
     returned = agent_id in state.unreachable
     state.recovered.pop(agent_id, None)
@@ -59,6 +62,7 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
         state.registry(),
         ObserveAgent(agent.id),
         AgentReregistered(agent.id, missing),
+        *draining.welcome_back(state, agent),
         *(UpdateFramework(agent.id, f.info) for f in frameworks.values() if not f.recovered),
         *(ShutdownFramework(agent.id, framework_id) for framework_id in removed),
         *(KillTask(agent.id, fid, tid, policy) for (fid, tid), policy in agent.killed.items()),
@@ -79,7 +83,7 @@ def _refresh(state: MasterState, agent: Agent, report: Report) -> list[Action]:
     agent.version, agent.capabilities, agent.checkpoint = report.version, report.capabilities, report.checkpoint
     agent.resource_version_uuid = report.resource_version_uuid
     agent.connected = True
-    state.allocation_due = True
+    state.touch(agent)
     return actions
 
 

@@ -79,6 +79,8 @@ class Registry:
         self._keeper: Keeper = FileKeeper(keeper) if isinstance(keeper, Path) else keeper
         self._saved: Document | None = None
         self._masters: list[str] = []
+        self.rest: Document = {}
+        """What `load` found beside the agents, for who wrote it."""
 
     def load(self) -> dict[str, KnownAgent]:
         """Return the known agents by id, none on a first start. Raises Unavailable on a file that is not ours."""
@@ -92,6 +94,7 @@ class Registry:
                 for agent in document["agents"]
             }
             self._masters = [str(master) for master in document["masters"]]
+            self.rest = {key: value for key, value in document.items() if key not in ("agents", "masters")}
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise Unavailable(
                 f"the registry {self._keeper} is damaged ({error}); move it away to start without known agents"
@@ -105,7 +108,8 @@ class Registry:
         """
         if document == self._saved:
             return
+        rest = {key: value for key, value in document.items() if key != "master_id"}
         masters = list(dict.fromkeys([*self._masters, document["master_id"]]))[-MAX_MASTERS:]
-        data = msgspec.json.format(msgspec.json.encode({"masters": masters, "agents": document["agents"]}), indent=1)
+        data = msgspec.json.format(msgspec.json.encode({"masters": masters, **rest}), indent=1)
         self._keeper.write(data)
         self._saved, self._masters = document, masters

@@ -86,10 +86,11 @@ def admit(state: MasterState, report: Report, agent_id: str, now: Now) -> Agent:
         now.wall_s,
         report.checkpoint,
         report.resource_version_uuid,
+        changes=state.changed,
     )
     state.agents[agent_id] = agent
     state.announce("AGENT_ADDED", agent)
-    state.allocation_due = True
+    state.touch(agent)
     return agent
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.master.agent_link import PROCESS_ID, AgentLink
+from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, clock
 from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, settings
 from mesos_gpu.master.leadership import Leadership
@@ -22,10 +23,11 @@ from mesos_gpu.master.operator_api import VERSION, OperatorApi
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import master_info
+from mesos_gpu.mesos.cram_md5 import read_credentials
 from mesos_gpu.mesos.leader import Leader, parse_zk_url, write_node
 from mesos_gpu.mesos.libprocess import Message
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, read_flags, read_secret, run_program, write_ready_file
 from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
 
 log = logging.getLogger(__name__)
@@ -78,6 +80,9 @@ class RunningMaster:
 async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     """Start a master with these flags. Raises MesosGpuError when it cannot work."""
     check_flags(flags)
+    known_secrets = None
+    if flags["credentials"] is not None:
+        known_secrets = read_credentials("credentials", read_secret("credentials", flags["credentials"]))
     endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
     state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock())
     leadership = Leadership(state.id)
@@ -85,7 +90,7 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     registry = Registry(Path(flags["work_dir"]) if group is None else _zk_registry(flags, group))
     engine = Engine(state, registry)
     if group is None:
-        state.recover(registry.load())
+        state.recover(registry.load(), registry.rest)
     shown = flags_as_text(flags)
     app = OperatorApi(engine, shown, cluster=flags["cluster"], system=system_metrics).make_app()
     app.middlewares.append(leadership.middleware())
@@ -95,13 +100,19 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     pid = endpoint.pid(PROCESS_ID)
     shown["port"] = str(pid.port)
     state.master_info = master_info(state.id, flags["hostname"] or pid.ip, VERSION, pid)
-    link = AgentLink(engine, endpoint, Pace(flags["agent_ping_timeout"], flags["max_agent_ping_timeouts"]))
+    link = AgentLink(
+        engine,
+        endpoint,
+        Pace(flags["agent_ping_timeout"], flags["max_agent_ping_timeouts"]),
+        Authenticators(endpoint, known_secrets),
+        only_authenticated=flags["authenticate_agents"],
+    )
     engine.agents = link
 
     def lead() -> None:
         """Begin to lead: what the registry holds is ours now."""
         if group is not None:
-            state.recover(registry.load())
+            state.recover(registry.load(), registry.rest)
             # Written at once: from here on a leader that was thought dead cannot write any more.
             registry.save(state.registry().document)
         state.elected = clock()

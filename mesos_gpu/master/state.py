@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mesos_gpu.master.actions import Action, SaveRegistry, SendEvent
 from mesos_gpu.master.allocator import Rules
 from mesos_gpu.master.filters import Filters
+from mesos_gpu.master.market import Market
 from mesos_gpu.master.model import (
     MAX_UNREACHABLE_TASKS,
     Agent,
+    Drain,
     Executor,
     Framework,
     KnownAgent,
@@ -61,24 +64,73 @@ class MasterState:
         self.frameworks: dict[str, Framework] = {}
         self.completed: dict[str, Framework] = {}
         self.agents: dict[str, Agent] = {}
+        self.deactivated: dict[str, Drain | None] = {}
+        """Agents that operators keep from being offered, and whether they are to be drained, by id."""
+        self.gone: dict[str, float] = {}
+        """When operators said that agents are gone for good, by id; the newest last."""
         self.recovered: dict[str, KnownAgent] = {}
         self.unreachable: dict[str, KnownAgent] = {}
         self.recover(known or {})
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
-        self.allocation_due = False
+        self.market = Market(settings.rules)
+        self.changed: dict[str, None] = {}
+        """Agents of which something else may be free than the allocator knows, in order: so are they entered there."""
+        self._asked = self._unsure = False
         self.watched = False
         """Whether any operator listens; only then `news` are kept, until somebody takes them."""
         self.news: list[News] = []
         self._made: Counter[str] = Counter()
 
     @property
+    def allocation_due(self) -> bool:
+        """Tell whether there may be something to offer. Set it when in doubt what changed: all agents are looked at.
+
+        Agents note by themselves what becomes free (`changed`), and refusals that end are known.
+        """
+        return self._asked or bool(self.changed) or self.filters.any_dropped
+
+    @allocation_due.setter
+    def allocation_due(self, due: bool) -> None:
+        self._asked = self._unsure = due
+
+    def ask_for_offers(self) -> None:
+        """Have allocation follow: a framework wants something, or an agent has changed and is noted."""
+        self._asked = True
+
+    def touch(self, agent: Agent) -> None:
+        """Note that an agent is other than it was: its total, what it is capable of, or whether it is here."""
+        self.changed[agent.id] = None
+
+    def sync_market(self) -> None:
+        """Tell the allocator all that has changed since it last was."""
+        self.market.sync(self.agents, self.frameworks, list(self.agents) if self._unsure else self.changed)
+        for framework_id, role, agent_id in self.filters.take_dropped():
+            self.market.allocator.retry(agent_id, (role, framework_id))
+        self._asked = self._unsure = False
+        self.changed.clear()
+
+    def accounted(self, agent: Agent) -> None:
+        """Note that an agent's offers are as the allocator decided them."""
+        self.market.offered(agent)
+        self.changed.pop(agent.id, None)
+
+    @property
     def id(self) -> str:
         """Return this master's id, the beginning of every id it gives."""
         return str(self.master_info["id"])
 
-    def recover(self, known: Mapping[str, KnownAgent]) -> None:
-        """Take over what the registry holds, by agent id: at the start, or when this master is elected."""
+    def recover(self, known: Mapping[str, KnownAgent], rest: Mapping[str, Any] | None = None) -> None:
+        """Take over what the registry holds, by agent id: at the start, or when this master is elected.
+
+        `rest` is what else it holds: here, what operators wanted of agents.
+        """
+        wishes = rest or {}
+        self.gone = dict(wishes.get("gone", {}))
+        self.deactivated = {
+            agent_id: None if drain is None else Drain(drain["config"], drain["since_s"], drain["done"])
+            for agent_id, drain in wishes.get("deactivated", {}).items()
+        }
         self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
         self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
 
@@ -108,8 +160,21 @@ class MasterState:
                     {"info": a.info, "pid": a.pid, **({} if a.since_s is None else {"unreachable_since_s": a.since_s})}
                     for a in known.values()
                 ],
+                **self._wishes(),
             }
         )
+
+    def _wishes(self) -> Document:
+        """Return what operators want of agents, for the registry; `recover` reads it."""
+        for agent_id in list(self.gone)[:-MAX_UNREACHABLE_AGENTS]:
+            del self.gone[agent_id]
+        drains = {
+            agent_id: None
+            if drain is None
+            else {"config": drain.config, "since_s": drain.started_s, "done": drain.done}
+            for agent_id, drain in self.deactivated.items()
+        }
+        return {**({"deactivated": drains} if drains else {}), **({"gone": dict(self.gone)} if self.gone else {})}
 
     # Events to schedulers.
 
@@ -158,7 +223,6 @@ class MasterState:
         agent = self.agents.get(task.agent_id)
         if agent is not None:
             agent.refund(task.framework_id, task.resources)
-            self.allocation_due = True
 
     def drop_task(self, framework: Framework, task: Task, *, completed: bool = True) -> None:
         """Take a task out of the books, into the framework's completed ones."""
@@ -189,7 +253,6 @@ class MasterState:
         if executor is None:
             return False
         agent.refund(framework_id, executor.resources)
-        self.allocation_due = True
         return True
 
     # Offers.
@@ -203,7 +266,6 @@ class MasterState:
         """Take an offer back without a word; its resources are free again."""
         self.frameworks[offer.framework_id].offers.pop(offer.id, None)
         self.agents[offer.agent_id].drop_offer(offer)
-        self.allocation_due = True
 
     def rescind(self, offer: Offer) -> list[Action]:
         """Take an offer back and say so."""

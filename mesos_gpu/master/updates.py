@@ -162,6 +162,8 @@ def _explicit(state: MasterState, framework: Framework, asked: Mapping[str, Any]
         answer = "TASK_GONE"
     elif agent_id in state.unreachable:
         answer = "TASK_UNREACHABLE"
+    elif agent_id in state.gone:
+        answer = "TASK_GONE_BY_OPERATOR"
     else:
         answer = "TASK_UNKNOWN"
     if answer == "TASK_UNREACHABLE" and agent_id in state.unreachable:

@@ -118,8 +118,8 @@ def agent_view(agent: Agent) -> Document:
     """Return an agent as GET_AGENTS and AGENT_ADDED show it."""
     view: Document = {
         "agent_info": {**agent.info, "checkpoint": agent.checkpoint},
-        "active": agent.connected,
-        "deactivated": False,
+        "active": agent.active,
+        "deactivated": agent.deactivated,
         "version": agent.version,
         "pid": agent.pid,
         "registered_time": time_info(agent.registered_s),
@@ -132,7 +132,11 @@ def agent_view(agent: Agent) -> Document:
         "offered_resources": agent.offered.to_json(shown=True),
         "capabilities": [{"type": capability} for capability in agent.capabilities],
     }
-    return {**view, **{name: items for name, items in lists.items() if items}}
+    shown = {**view, **{name: items for name, items in lists.items() if items}}
+    if agent.drain is None:
+        return shown
+    since = time_info(agent.drain.started_s)
+    return {**shown, "drain_info": agent.drain.to_json(), "estimated_drain_start_time": since}
 
 
 def _role(state: MasterState, role: str) -> Document:

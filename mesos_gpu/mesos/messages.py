@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.descriptors import file_of
+from mesos_gpu.mesos.leniency import lenient
 from mesos_gpu.mesos.resource import Document
 
 # Types that v1 calls by another name; all others differ by `mesos.v1.` for `mesos.` alone (include/mesos/v1).
@@ -58,11 +59,14 @@ def devolve(internal_type: str, document: Mapping[str, Any]) -> Document:
 
 
 def check(type_name: str, document: object) -> str | None:
-    """Return what keeps a document from being of this type, or None. Unknown fields are ignored, as Mesos does."""
+    """Return what keeps a document from elsewhere from being of this type, or None.
+
+    Unknown fields are ignored, and much is taken for what was meant: see `leniency`.
+    """
     if not isinstance(document, Mapping):
         return f"expected an object for {type_name}"
     try:
-        message = _build(type_name, document)
+        message = _build_leniently(type_name, document)
     except ProtocolError as error:
         return str(error)
     return None if message.IsInitialized() else _missing(message)
@@ -73,7 +77,7 @@ def normalize(type_name: str, document: Mapping[str, Any]) -> Document:
 
     Raises ProtocolError when it does not fit the type; missing required fields are left to `check`.
     """
-    return _document(_build(type_name, document))
+    return _document(_build_leniently(type_name, document))
 
 
 def with_defaults(type_name: str, document: Mapping[str, Any]) -> Document:
@@ -112,9 +116,19 @@ def _build(type_name: str, document: Mapping[str, Any]) -> Message:
     message = _message_class(type_name)()
     try:
         json_format.ParseDict(dict(document), message, ignore_unknown_fields=True)
-    except (json_format.ParseError, TypeError, ValueError, AttributeError) as error:
+    except (json_format.ParseError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ProtocolError(f"{type_name}: {error}") from None
     return message
+
+
+def _build_leniently(type_name: str, document: Mapping[str, Any]) -> Message:
+    """Build from a document that others wrote: as lenient, and as strict, as Mesos."""
+    try:
+        return _build(type_name, lenient(_message_class(type_name).DESCRIPTOR, document))
+    except RecursionError:
+        raise ProtocolError(f"{type_name}: nested too deeply") from None
+    except ProtocolError as error:
+        raise ProtocolError(f"{type_name}: {str(error).removeprefix(f'{type_name}: ')}") from None
 
 
 def _parse(type_name: str, data: bytes, *, partial: bool = False) -> Message:

@@ -69,6 +69,24 @@ def read_flags(
         raise SystemExit(EXIT_USAGE) from None
 
 
+def read_secret(flag: str, value: str) -> str:
+    """Return the content of a file of secrets; a `file://` value is content already. Raises BadFlag.
+
+    Warns when others may read the file.
+    """
+    if not value.startswith("/"):
+        return value
+    path = Path(value)
+    try:
+        if path.stat().st_mode & 0o077:
+            logging.getLogger(__name__).warning("--%s=%s: others may read it; `chmod 600` keeps it secret", flag, path)
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadFlag(flag, f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadFlag(flag, f"{path} is not text") from None
+
+
 def write_ready_file(path: str | None, document: Mapping[str, object]) -> None:
     """Write `document` and our pid to `path`, whole or not at all; nothing happens without a path."""
     if path is None:

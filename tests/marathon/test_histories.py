@@ -38,6 +38,7 @@ from mesos_gpu.marathon.events import (
     Subscribed,
     Tick,
 )
+from mesos_gpu.marathon.groups import Root
 from mesos_gpu.marathon.instances import Instance, instance_of
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.runspec import RunSpec
@@ -58,6 +59,7 @@ class Disk:
         self.deployments: dict[str, Any] = {}
         self.failures: dict[str, Any] = {}
         self.framework_id: str | None = None
+        self.roots: tuple[Root, ...] = ()
 
     def save(self, change: Save) -> None:
         for app_id, spec in change.apps.items():
@@ -75,12 +77,19 @@ class Disk:
                     table.pop(key, None)  # type: ignore[attr-defined]
                 else:
                     table[key] = value  # type: ignore[index]
+        if change.root is not None:
+            self.roots = (change.root, *self.roots)[:MAX_VERSIONS]
         if change.framework_id is not None:
             (self.framework_id,) = change.framework_id
 
     def load(self) -> Lasting:
         return Lasting(
-            self.framework_id, dict(self.versions), dict(self.instances), dict(self.deployments), dict(self.failures)
+            self.framework_id,
+            dict(self.versions),
+            dict(self.instances),
+            dict(self.deployments),
+            dict(self.failures),
+            self.roots,
         )
 
 

@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.actions import Acknowledge, Decline, Kill, Launch, Reconcile, Resubscribe, Revive, Suppress
+from mesos_gpu.marathon.actions import (
+    Acknowledge,
+    Decline,
+    Kill,
+    Launch,
+    Reconcile,
+    Resubscribe,
+    Revive,
+    Suppress,
+    UpdateRoles,
+)
 from mesos_gpu.marathon.driver import PymesosLink
 from mesos_gpu.marathon.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
 from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
@@ -324,3 +334,20 @@ async def test_importing_pymesos_leaves_the_interrupt_handler_alone() -> None:
         "assert signal.getsignal(signal.SIGINT) is before"
     )
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=True)
+
+
+async def test_other_roles_are_told_and_kept_when_it_connects_again(
+    real: Callable[[], Awaitable[tuple[Bench, SchedulerMaster]]],
+) -> None:
+    bench, master = await real()
+    bench.start()
+    framework_id = (await bench.next(Subscribed)).framework_id
+    await master.next_subscription()
+    bench.link.call(UpdateRoles(["dev", "slave_public"]))
+    update = (await master.next_call("UPDATE_FRAMEWORK"))["update_framework"]["framework_info"]
+    assert update["roles"] == ["dev", "slave_public"]
+    assert update["id"] == {"value": framework_id}
+    assert update["failover_timeout"] == FRAMEWORK["failover_timeout"]
+    master.break_connection()
+    again = await master.next_subscription()
+    assert again["subscribe"]["framework_info"]["roles"] == ["dev", "slave_public"]

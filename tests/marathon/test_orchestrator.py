@@ -641,7 +641,6 @@ def test_fifty_versions_are_kept(run: Run) -> None:
             {"container": {"type": "MESOS", "volumes": [{"containerPath": "d", "persistent": {"size": 5}}]}},
             "/container/volumes(0)",
         ),
-        ({"id": "/g/a", "role": "g"}, "/role"),
     ],
 )
 def test_what_cannot_be_done_yet_is_refused(run: Run, change: dict[str, Any], path: str) -> None:

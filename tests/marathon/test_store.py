@@ -14,6 +14,7 @@ import pytest
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.marathon.actions import Save
 from mesos_gpu.marathon.deployment import plan
+from mesos_gpu.marathon.groups import Group, Root
 from mesos_gpu.marathon.instances import Instance, Phase, Task
 from mesos_gpu.marathon.state import Lasting
 from mesos_gpu.marathon.store import SCHEMA_VERSION, Store
@@ -99,6 +100,25 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"cannot use .* not a database"):
         Store(path)
     assert path.read_text().startswith("Dear reader")
+
+
+def test_a_file_of_the_first_format_is_taken_over(store: Store, path: Path) -> None:
+    store.save([Save({"/g/a": spec("/g/a")}, {}, {}, {})])
+    store.close()
+    db = sqlite3.connect(path)
+    db.executescript("DROP TABLE roots; PRAGMA user_version=1")
+    db.close()
+    again = Store(path)
+    assert set(again.load().versions) == {"/g/a"}
+    root = Root("2024-01-01T00:00:00.000Z", {"/g": Group("/g", ("/x",), enforce_role=True)})
+    again.save([Save({}, {}, {}, {}, root=root)])
+    assert reopened(again, path).roots == (root,)
+
+
+def test_fifty_versions_of_the_tree_are_kept(store: Store, path: Path) -> None:
+    roots = [Root(f"2024-01-01T00:00:{n:02}.000Z") for n in range(60)]
+    store.save([Save({}, {}, {}, {}, root=root) for root in roots])
+    assert reopened(store, path).roots == tuple(reversed(roots[10:]))
 
 
 def test_a_file_of_a_newer_format_is_left_alone(store: Store, path: Path) -> None:

@@ -112,6 +112,12 @@ class Scheduler:
         await response.read()
         return response
 
+    async def operate(self, kind: str, body: Document) -> tuple[int, str]:
+        """Make a call of the operator API; return its status and body."""
+        data = json.dumps({"type": kind, kind.lower(): body})
+        async with self._session.post(f"{self.url}/api/v1", data=data, headers=JSON) as response:
+            return response.status, await response.text()
+
     async def event(self, kind: str, skip: tuple[str, ...] = ("HEARTBEAT",)) -> Any:
         """The body of the next event, which is of this type; others in `skip` are passed over."""
         while True:

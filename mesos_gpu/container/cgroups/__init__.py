@@ -1,11 +1,12 @@
 """The cgroups of our containers, version 1 or 2: who is in them, what they use, and their end.
 
-An OCI runtime makes them, at `<cgroups_root>/<container id>`, as Mesos names them; we watch and remove them.
+An OCI runtime makes them, at `<cgroups_root>/<container id>`, as Mesos names them; we watch and remove them. Those of
+containers that share their parent's limits are made here, at `<parent's>/mesos/<child id>`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -41,6 +42,12 @@ class Cgroups(Protocol):
 
     def check(self) -> None:
         """Raise Unavailable when this process may not make cgroups; leaves the root cgroup behind."""
+
+    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
+        """Change what it may use: `cpu` as in an OCI bundle (shares, quota, period), memory. Raises OSError."""
+
+    def make(self, container_id: str) -> tuple[Path, ...]:
+        """Make it, with the limits of what it lies in and none of its own; return the files that take processes."""
 
     def pids(self, container_id: str) -> frozenset[int]:
         """Return the processes in it, in the numbering of this process."""

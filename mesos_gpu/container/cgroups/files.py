@@ -26,6 +26,14 @@ def make_root(folders: Iterable[Path]) -> None:
             ) from error
 
 
+def make_like_parent(folder: Path) -> None:
+    """Make a cgroup in one that exists; a v1 `cpuset` takes no process before it has its parent's CPUs and memory."""
+    folder.mkdir(exist_ok=True)
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if (folder / name).exists():
+            (folder / name).write_text((folder.parent / name).read_text())
+
+
 def read_pids(folder: Path, name: str = "cgroup.procs") -> frozenset[int]:
     """Return the numbers in `cgroup.procs` (or a file of that kind) of a folder and all below it."""
     pids: set[int] = set()

@@ -10,6 +10,7 @@ from pathlib import Path
 from mesos_gpu.container.cgroups.files import (
     Column,
     Statistics,
+    make_like_parent,
     make_root,
     read_number,
     read_pids,
@@ -18,6 +19,7 @@ from mesos_gpu.container.cgroups.files import (
     rename,
     signal_pids,
 )
+from mesos_gpu.container.nesting import cgroup_of
 
 CPU: tuple[Column, ...] = (
     ("cpus_nr_periods", "nr_periods", int),
@@ -51,6 +53,30 @@ class CgroupsV1:
     def check(self) -> None:
         """Make the root cgroup everywhere; raises Unavailable when the kernel refuses."""
         make_root(mount / self._root for mount in self._mounts)
+
+    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
+        """Write cpu.shares, cfs quota and memory.limit_in_bytes of the controllers that are mounted. Raises OSError."""
+        if "cpu" in self._by_controller:
+            folder = self._folder("cpu", container_id)
+            for name, file in (
+                ("shares", "cpu.shares"),
+                ("period", "cpu.cfs_period_us"),
+                ("quota", "cpu.cfs_quota_us"),
+            ):
+                if name in cpu:
+                    (folder / file).write_text(str(cpu[name]))
+        if "memory" in self._by_controller:
+            (self._folder("memory", container_id) / "memory.limit_in_bytes").write_text(str(mem_bytes))
+
+    def make(self, container_id: str) -> tuple[Path, ...]:
+        """Make it, in all hierarchies, with the limits of what it lies in; return the files that take processes."""
+        for mount in self._mounts:
+            below = mount / self._root
+            for part in cgroup_of(container_id).split("/"):
+                below = below / part
+                if not below.is_dir():
+                    make_like_parent(below)
+        return tuple(folder / "cgroup.procs" for folder in self._folders(container_id))
 
     def pids(self, container_id: str) -> frozenset[int]:
         """Return the processes that are in the container's cgroup of any hierarchy."""
@@ -111,10 +137,10 @@ class CgroupsV1:
 
     def _folder(self, controller: str, container_id: str) -> Path:
         mount = self._by_controller.get(controller, self._by_controller["devices"])
-        return mount / self._root / container_id
+        return mount / self._root / cgroup_of(container_id)
 
     def _folders(self, container_id: str) -> list[Path]:
-        return [mount / self._root / container_id for mount in self._mounts]
+        return [mount / self._root / cgroup_of(container_id) for mount in self._mounts]
 
 
 class EventWatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from mesos_gpu.container.cgroups.files import (
@@ -18,6 +19,7 @@ from mesos_gpu.container.cgroups.files import (
     rename,
     signal_pids,
 )
+from mesos_gpu.container.nesting import cgroup_of
 
 CPU: tuple[Column, ...] = (
     ("cpus_user_time_secs", "user_usec", lambda us: us / 1e6),
@@ -52,20 +54,36 @@ class CgroupsV2:
         """Make the root cgroup; raises Unavailable when the kernel refuses."""
         make_root([self._root])
 
+    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
+        """Write cpu.weight, cpu.max and memory.max of the controllers that we were given. Raises OSError."""
+        folder, controllers = self._root / cgroup_of(container_id), self.controllers()
+        if "cpu" in controllers:
+            (folder / "cpu.weight").write_text(str(weight_of(cpu["shares"])))
+            if "quota" in cpu:
+                (folder / "cpu.max").write_text(f"{cpu['quota']} {cpu['period']}")
+        if "memory" in controllers:
+            (folder / "memory.max").write_text(str(mem_bytes))
+
+    def make(self, container_id: str) -> tuple[Path, ...]:
+        """Make it, with the limits of what it lies in; return the file that takes processes."""
+        folder = self._root / cgroup_of(container_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / "cgroup.procs",)
+
     def pids(self, container_id: str) -> frozenset[int]:
         """Return the processes in it and below it."""
-        return read_pids(self._root / container_id)
+        return read_pids(self._root / cgroup_of(container_id))
 
     def kill(self, container_id: str) -> None:
         """Send SIGKILL to every process in it, in one step where the kernel can (5.14)."""
         try:
-            (self._root / container_id / "cgroup.kill").write_text("1")
+            (self._root / cgroup_of(container_id) / "cgroup.kill").write_text("1")
         except OSError:
             signal_pids(self.pids(container_id), signal.SIGKILL)
 
     def remove(self, container_id: str) -> bool:
         """Remove it; False while it is busy."""
-        return remove_tree(self._root / container_id)
+        return remove_tree(self._root / cgroup_of(container_id))
 
     def remove_root(self) -> None:
         """Remove the root cgroup if nothing is in it."""
@@ -79,7 +97,7 @@ class CgroupsV2:
 
     def usage(self, container_id: str) -> Statistics:
         """Return CPU time, memory and processes."""
-        folder = self._root / container_id
+        folder = self._root / cgroup_of(container_id)
         found: Statistics = {
             "processes": len(read_pids(folder)),
             "threads": len(read_pids(folder, "cgroup.threads")),
@@ -93,18 +111,23 @@ class CgroupsV2:
 
     def oom_kills(self, container_id: str) -> int:
         """Return the kernel's count."""
-        return read_table(self._root / container_id / "memory.events").get("oom_kill", 0)
+        return read_table(self._root / cgroup_of(container_id) / "memory.events").get("oom_kill", 0)
 
     def mem_max_bytes(self, container_id: str) -> int | None:
         """Return the highest memory.current there was (kernel 5.19)."""
-        return read_number(self._root / container_id / "memory.peak")
+        return read_number(self._root / cgroup_of(container_id) / "memory.peak")
 
     def watch_oom(self, container_id: str) -> ChangeWatch | None:
         """Return a watch of memory.events, which also changes for reasons other than OOM."""
         try:
-            return ChangeWatch(self._root / container_id / "memory.events")
+            return ChangeWatch(self._root / cgroup_of(container_id) / "memory.events")
         except OSError:
             return None
+
+
+def weight_of(shares: int) -> int:
+    """Return the cpu.weight (1 to 10000) that stands for v1 shares (2 to 262144), as OCI runtimes convert it."""
+    return 1 + (min(max(shares, 2), 262144) - 2) * 9999 // 262142
 
 
 class ChangeWatch:

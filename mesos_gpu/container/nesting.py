@@ -1,0 +1,90 @@
+"""Containers in containers: what an id says of where one lies, and what a nested one shares with its parent. Pure.
+
+Ids are Mesos' ContainerID as Mesos prints it: `parent.child`, `parent.child.grandchild`.
+Source: Mesos src/slave/containerizer/mesos/{containerizer,utils,paths}.cpp, isolators/cgroups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mesos_gpu.container.runtime_spec import SHELL, Command
+from mesos_gpu.container.users import HostUser
+from mesos_gpu.errors import BadInput
+from mesos_gpu.isolator.identity import is_nested, top_level
+from mesos_gpu.isolator.injection import NO_DEVICES, VISIBLE_DEVICES
+from mesos_gpu.isolator.plan import LaunchPlan
+
+__all__ = ["cgroup_of", "deepest_first", "descendants", "entering", "is_nested", "leaf", "parent_of", "top_level"]
+
+SEPARATOR = "."
+BETWEEN = "mesos"
+"""The cgroup of a container holds those of its children in one of this name, which no control file has."""
+
+
+def parent_of(container_id: str) -> str | None:
+    """Return the container that a nested one lies in, None for a top-level one."""
+    return container_id.rpartition(SEPARATOR)[0] or None
+
+
+def leaf(container_id: str) -> str:
+    """Return the last part of an id."""
+    return container_id.rpartition(SEPARATOR)[2]
+
+
+def cgroup_of(container_id: str) -> str:
+    """Return the cgroup below the root one: `parent/mesos/child`, as Mesos."""
+    return f"/{BETWEEN}/".join(container_id.split(SEPARATOR))
+
+
+def descendants(container_id: str, among: Collection[str]) -> list[str]:
+    """Return the containers that lie in one, at any depth, the deepest first."""
+    return deepest_first(one for one in among if one.startswith(container_id + SEPARATOR))
+
+
+def deepest_first(container_ids: Any) -> list[str]:
+    """Return ids such that children come before their parents."""
+    return sorted(container_ids, key=lambda one: (-one.count(SEPARATOR), one))
+
+
+def without_gpus(plan: LaunchPlan) -> LaunchPlan:
+    """Return the plan of a container with a device policy of its own: Mesos' isolator never adds GPUs to that."""
+    environment = {**plan.environment, VISIBLE_DEVICES: NO_DEVICES}
+    return replace(plan, gpus=(), nodes=(), rules=(), environment=environment)
+
+
+def entering(
+    parent: Mapping[str, Any],
+    command: Command,
+    environment: Mapping[str, str],
+    user: HostUser | None,
+    *,
+    terminal: bool = False,
+) -> dict[str, Any]:
+    """Return the OCI process of a container of class DEBUG, which enters its parent; `parent` is that one's process.
+
+    It has the parent's environment, under its own, its working directory, its rights, and its user unless it has its
+    own. Raises BadInput when nothing says what to run.
+    """
+    if not command.value:
+        raise BadInput("the command has no value, so there is nothing to run")
+    variables = dict(entry.partition("=")[::2] for entry in parent["env"])
+    whom = parent["user"]
+    if user is not None:
+        whom = {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)}
+    return {
+        **parent,
+        "terminal": terminal,
+        "user": whom,
+        "args": list(_argv(command, command.value)),
+        "env": [f"{name}={value}" for name, value in {**variables, **environment}.items()],
+    }
+
+
+def _argv(command: Command, value: str) -> Sequence[str]:
+    if command.shell:
+        return SHELL, "-c", value
+    # arguments[0] is argv[0] by convention; an OCI process has one field for both it and the file to execute.
+    return value, *command.arguments[1:]

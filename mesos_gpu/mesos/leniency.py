@@ -1,0 +1,143 @@
+"""JSON as Mesos reads it, made what the protobuf library reads; and Mesos' words for what neither does.
+
+Mesos takes an object or a string where a list is expected as a list of one, `null` as absent, a number with a fraction
+as an integer cut off, numbers in strings, and the duration of the protobuf library as an object of seconds and nanos.
+Source: Mesos 3rdparty/stout/include/stout/protobuf.hpp, internal::Parser.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos.resource import Document
+
+_DURATION = "google.protobuf.Duration"
+_INTEGERS = frozenset(
+    {
+        FieldDescriptor.CPPTYPE_INT32,
+        FieldDescriptor.CPPTYPE_INT64,
+        FieldDescriptor.CPPTYPE_UINT32,
+        FieldDescriptor.CPPTYPE_UINT64,
+    }
+)
+_FLOATS = frozenset({FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT})
+_BITS = {"INT32": 31, "INT64": 63, "UINT32": 32, "UINT64": 64}
+
+
+def lenient(descriptor: Any, document: Mapping[str, Any]) -> Document:
+    """Return a document that the protobuf library takes for a message descriptor; fields it lacks are left out.
+
+    Raises ProtocolError in Mesos' words when a field cannot hold what it is given.
+    """
+    fields = descriptor.fields_by_name
+    return {
+        name: _field(fields[name], value) for name, value in document.items() if name in fields and value is not None
+    }
+
+
+def _field(field: FieldDescriptor, value: Any) -> Any:
+    if _is_map(field):
+        if not isinstance(value, Mapping):
+            raise _unexpected(field, value)
+        held = _type_of(field).fields_by_name["value"]
+        return {key: _item(held, item) for key, item in value.items() if item is not None}
+    if field.is_repeated:
+        items = value if isinstance(value, list) else [value]
+        return [_item(field, item) for item in items if item is not None]
+    return _item(field, value)
+
+
+def _item(field: FieldDescriptor, value: Any) -> Any:
+    if field.message_type is not None:
+        return _message(field, value)
+    if isinstance(value, bool):
+        if field.cpp_type != FieldDescriptor.CPPTYPE_BOOL:
+            raise _unexpected(field, value)
+        return value
+    if isinstance(value, (int, float)):
+        return _number(field, value)
+    if isinstance(value, str):
+        return _string(field, value)
+    raise _unexpected(field, value)
+
+
+def _message(field: FieldDescriptor, value: Any) -> Any:
+    if _type_of(field).full_name == _DURATION:
+        return value if isinstance(value, str) else _duration(field, value)
+    if not isinstance(value, Mapping):
+        raise _unexpected(field, value)
+    return lenient(_type_of(field), value)
+
+
+def _duration(field: FieldDescriptor, value: Any) -> str:
+    if not isinstance(value, Mapping):
+        raise _unexpected(field, value)
+    parts = lenient(_type_of(field), value)
+    nanos = int(parts.get("seconds", 0)) * 10**9 + int(parts.get("nanos", 0))
+    sign = "-" if nanos < 0 else ""
+    return f"{sign}{abs(nanos) // 10**9}.{abs(nanos) % 10**9:09}s"
+
+
+def _number(field: FieldDescriptor, value: float) -> Any:
+    if field.cpp_type in _FLOATS:
+        return value
+    if field.cpp_type not in _INTEGERS or not math.isfinite(value):
+        raise _unexpected(field, value)
+    return _in_range(field, int(value))
+
+
+def _string(field: FieldDescriptor, value: str) -> Any:
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        try:
+            base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raise ProtocolError(f"Failed to base64 decode bytes field '{field.name}'") from None
+        return value
+    if field.type == FieldDescriptor.TYPE_STRING or field.enum_type is not None:
+        return value
+    if field.cpp_type in _INTEGERS | _FLOATS:
+        try:
+            return float(value) if field.cpp_type in _FLOATS else _in_range(field, int(value))
+        except ValueError:
+            pass
+    raise _unexpected(field, value)
+
+
+def _in_range(field: FieldDescriptor, value: int) -> int:
+    kind = next(name for name in _BITS if field.cpp_type == getattr(FieldDescriptor, f"CPPTYPE_{name}"))
+    lowest = 0 if kind.startswith("U") else -(2 ** _BITS[kind])
+    if not lowest <= value < 2 ** _BITS[kind]:
+        raise ProtocolError(
+            f"Not expecting the number {value} for field '{field.name}': it does not fit {kind.lower()}"
+        )
+    return value
+
+
+def _type_of(field: FieldDescriptor) -> Any:
+    return field.message_type
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    entry = field.message_type
+    return field.is_repeated and entry is not None and bool(entry.GetOptions().map_entry)
+
+
+def _unexpected(field: FieldDescriptor, value: Any) -> ProtocolError:
+    return ProtocolError(f"Not expecting a JSON {_kind(value)} for field '{field.name}'")
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"

@@ -1,0 +1,107 @@
+"""Documents that others wrote: taken as Mesos takes them, refused in its words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos import messages
+
+CALL, OPERATOR = "mesos.v1.scheduler.Call", "mesos.v1.master.Call"
+ACKNOWLEDGE = {"agent_id": {"value": "S0"}, "task_id": {"value": "t"}}
+
+
+@pytest.mark.parametrize(
+    ("given_", "meant"),
+    [
+        ({"unknown": {"a": [1]}, "type": "REVIVE"}, {"type": "REVIVE"}),
+        ({"framework_id": None, "revive": None, "type": "REVIVE"}, {"type": "REVIVE"}),
+        ({"revive": {"roles": "a"}}, {"revive": {"roles": ["a"]}}),
+        ({"revive": {"roles": [None, "a"]}}, {"revive": {"roles": ["a"]}}),
+        ({"decline": {"offer_ids": {"value": "o"}}}, {"decline": {"offer_ids": [{"value": "o"}]}}),
+        ({"decline": {"offer_ids": []}}, {"decline": {}}),
+        (
+            {"decline": {"offer_ids": [], "filters": {"refuse_seconds": "2.5"}}},
+            {"decline": {"filters": {"refuse_seconds": 2.5}}},
+        ),
+        ({"decline": {"filters": {"refuse_seconds": 2}}}, {"decline": {"filters": {"refuse_seconds": 2.0}}}),
+        ({"type": "NO_SUCH_CALL"}, {}),
+        ({"frameworkId": {"value": "x"}}, {}),
+        ({"acknowledge": {**ACKNOWLEDGE, "uuid": "AAE="}}, {"acknowledge": {**ACKNOWLEDGE, "uuid": "AAE="}}),
+        (
+            {"kill": {"task_id": {"value": "t"}, "kill_policy": {"grace_period": {"nanoseconds": "5000000000"}}}},
+            {"kill": {"task_id": {"value": "t"}, "kill_policy": {"grace_period": {"nanoseconds": 5_000_000_000}}}},
+        ),
+        (
+            {"kill": {"task_id": {"value": "t"}, "kill_policy": {"grace_period": {"nanoseconds": 5.9}}}},
+            {"kill": {"task_id": {"value": "t"}, "kill_policy": {"grace_period": {"nanoseconds": 5}}}},
+        ),
+    ],
+)
+def test_calls_are_taken_as_they_were_meant(given_: dict[str, Any], meant: dict[str, Any]) -> None:
+    assert messages.normalize(CALL, given_) == meant
+
+
+@pytest.mark.parametrize(
+    ("grace", "seconds", "nanos"),
+    [({"seconds": 2}, 2, 0), ({"seconds": "2", "nanos": 5}, 2, 5), ("2.5s", 2, 500_000_000), ({}, 0, 0)],
+)
+def test_a_duration_is_an_object_or_the_librarys_text(grace: Any, seconds: int, nanos: int) -> None:
+    document = {"drain_agent": {"agent_id": {"value": "S0"}, "max_grace_period": grace}}
+    found = messages.normalize(OPERATOR, document)["drain_agent"]["max_grace_period"]
+    assert (found.get("seconds", 0), found.get("nanos", 0)) == (seconds, nanos)
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"type": 5}, "Not expecting a JSON number for field 'type'"),
+        ({"type": True}, "Not expecting a JSON boolean for field 'type'"),
+        ({"type": ["REVIVE"]}, "Not expecting a JSON array for field 'type'"),
+        ({"type": {}}, "Not expecting a JSON object for field 'type'"),
+        ({"revive": "x"}, "Not expecting a JSON string for field 'revive'"),
+        ({"revive": [1]}, "Not expecting a JSON array for field 'revive'"),
+        ({"revive": {"roles": [1]}}, "Not expecting a JSON number for field 'roles'"),
+        ({"framework_id": {"value": 7}}, "Not expecting a JSON number for field 'value'"),
+        ({"decline": {"filters": {"refuse_seconds": "x"}}}, "Not expecting a JSON string for field 'refuse_seconds'"),
+        ({"acknowledge": {**ACKNOWLEDGE, "uuid": "%%"}}, "Failed to base64 decode bytes field 'uuid'"),
+        (
+            {"kill": {"kill_policy": {"grace_period": {"nanoseconds": 2**63}}}},
+            "Not expecting the number 9223372036854775808 for field 'nanoseconds': it does not fit int64",
+        ),
+    ],
+)
+def test_what_a_field_cannot_hold_is_refused_in_mesos_words(document: dict[str, Any], words: str) -> None:
+    assert messages.check(CALL, document) == f"{CALL}: {words}"
+    with pytest.raises(ProtocolError, match=r"^mesos"):
+        messages.normalize(CALL, document)
+
+
+def test_a_document_nested_without_end_is_refused() -> None:
+    container: dict[str, Any] = {"value": "c"}
+    for _ in range(5000):
+        container = {"value": "c", "parent": container}
+    assert messages.check("mesos.v1.ContainerID", container) is not None
+
+
+_SCALARS = st.sampled_from([None, True, 0, -1, 2**63, 1.5, float("inf"), "", "a", "AAE=", "5"])
+_NAMES = st.sampled_from(["type", "value", "roles", "offer_ids", "filters", "refuse_seconds", "task_id", "uuid"])
+_VALUES = st.recursive(
+    _SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_NAMES, inner, max_size=3), max_leaves=6
+)
+_CALLS = st.dictionaries(st.sampled_from(sorted(messages.field_names(CALL))), _VALUES, max_size=3)
+
+
+@given(document=_CALLS)
+def test_any_document_is_either_taken_or_refused_and_what_is_taken_stays_the_same(document: dict[str, Any]) -> None:
+    problem = messages.check(CALL, document)
+    if problem is None:
+        taken = messages.normalize(CALL, document)
+        assert messages.normalize(CALL, taken) == taken
+        assert messages.decode(CALL, messages.encode(CALL, taken)) == taken
+    else:
+        assert problem.removeprefix(f"{CALL}: ").startswith(("Not expecting", "Failed to", "Missing required fields"))
