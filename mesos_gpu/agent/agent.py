@@ -120,6 +120,7 @@ class Agent:
         self.holdings = Holdings(
             Operations(state.new_uuid), checkpoints, self._link, lambda: self._registration(Cause.CHANGED)
         )
+        self._kept_when_introduced = self.holdings.kept
         self._runner = Runner(containers, self._from_containers, fetcher)
         self.streams = ExecutorStreams()
         self.takes_executors = False
@@ -330,7 +331,7 @@ class Agent:
             log.info("registered with %s as %s", self.master, welcome.agent_id)
         self.registration = answered_with(self.registration, welcome.ping_timeout_s)
         self._registration(Cause.ANSWERED)
-        if with_resources != self.info.get("resources"):
+        if with_resources != self.info.get("resources") or self._kept_when_introduced != self.holdings.kept:
             self._registration(Cause.CHANGED)  # the master took the first of our registrations, and it was an older one
         for reconcile in welcome.reconcile:
             self.post(reconcile)
@@ -388,6 +389,7 @@ class Agent:
                 self._link.pid,
             )
         version = self.state.resource_version
+        self._kept_when_introduced = self.holdings.kept
         if self.agent_id is None:
             self._registering_with = self._registering_with or self.info.get("resources")
             self._link.register(self.info, version, self.holdings.operations.kept_documents())

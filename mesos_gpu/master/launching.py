@@ -12,6 +12,7 @@ from mesos_gpu.master.actions import Action, RunTask, RunTaskGroup
 from mesos_gpu.master.filters import refuse_seconds
 from mesos_gpu.master.group_validation import GroupLaunch, group_problem
 from mesos_gpu.master.model import Agent, Executor, Framework, Now, Offer, Task, add
+from mesos_gpu.master.operations import failed, perform, refined
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import made_here
 from mesos_gpu.master.validation import Launch, executor_resources, task_problem
@@ -68,21 +69,6 @@ def decline(state: MasterState, framework: Framework, body: Mapping[str, Any], n
     return []
 
 
-def refined(resource: Mapping[str, Any], role: str) -> Document:
-    """Return a scheduler's Resource in the format that the master keeps: reservations stacked, allocated to `role`.
-
-    An allocation that the scheduler states itself is kept; validation compares it. Values stay as they were written.
-    """
-    document = {key: value for key, value in resource.items() if key not in ("role", "reservation")}
-    reserved_for = resource.get("role", "*")
-    if not document.get("reservations") and reserved_for != "*":
-        dynamic = resource.get("reservation")
-        kind = "STATIC" if dynamic is None else "DYNAMIC"
-        document["reservations"] = [{"type": kind, "role": reserved_for, **(dynamic or {})}]
-    document.setdefault("allocation_info", {"role": role})
-    return document
-
-
 def _offers_problem(framework: Framework, offer_ids: Sequence[str], offers: Sequence[Offer]) -> str | None:
     if not offer_ids:
         return "No offers specified"
@@ -131,7 +117,7 @@ def _all_lost(
             state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
             actions += state.tell_status(framework, status)
         if not _tasks_of(operation):
-            actions += _operation_failed(state, framework, operation, problem)
+            actions += failed(state, framework, operation, problem)
     return actions
 
 
@@ -169,7 +155,7 @@ def _perform(
             for task in group.tasks:
                 actions += _refused(state, framework, task, "REASON_TASK_GROUP_INVALID", problem, now)
     else:
-        actions += _operation_failed(state, framework, operation, f"{kind} is not supported by this master")
+        return perform(state, framework, agent, role, operation, remaining)
     return actions, remaining
 
 
@@ -258,14 +244,6 @@ def _refused(
         message=problem,
     )
     return state.tell_status(framework, status)
-
-
-def _operation_failed(state: MasterState, framework: Framework, operation: Document, problem: str) -> list[Action]:
-    """Answer an operation that has an id; one without is dropped, as in Mesos."""
-    if "id" not in operation:
-        return []
-    status = {"operation_id": operation["id"], "state": "OPERATION_ERROR", "message": problem}
-    return state.tell(framework, "UPDATE_OPERATION_STATUS", {"status": status})
 
 
 def _id_on_launch_problem(operation: Mapping[str, Any]) -> str | None:

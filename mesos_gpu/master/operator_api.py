@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master import draining, metrics, operator_stream, subscriptions, views, views_v1
+from mesos_gpu.master import draining, metrics, operator_operations, operator_stream, subscriptions, views, views_v1
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.model import Now
@@ -72,6 +72,7 @@ class OperatorApi:
         self._handlers["api/v1/scheduler"] = SchedulerApi(engine).handle
         self._handlers["api/v1"] = self._v1
         self._handlers["teardown"] = self._teardown
+        self._handlers.update(operator_operations.handlers(engine))
 
     def make_app(self) -> web.Application:
         """Return the application."""
@@ -173,6 +174,8 @@ class OperatorApi:
             return self._change(_CHANGES[kind], call[field])
         if kind == "TEARDOWN":
             return self._remove_framework(call["teardown"]["framework_id"]["value"])
+        if kind in operator_operations.V1_CALLS:
+            return operator_operations.v1(self._engine, call)
         accepted = accepted_type(request)
         if accepted is None:
             raise refuse(406, f"Expecting 'Accept' to allow '{JSON}' or '{PROTOBUF}'")
@@ -214,6 +217,8 @@ class OperatorApi:
                 return views_v1.get_executors(state)
             case "GET_TASKS":
                 return views_v1.get_tasks(state)
+            case "GET_OPERATIONS":
+                return views_v1.get_operations(state)
             case "GET_ROLES":
                 return views_v1.get_roles(state)
             case "GET_MASTER":
@@ -235,7 +240,6 @@ _CHANGES: Mapping[str, Callable[[MasterState, Document, Now], list[Action]]] = {
 }
 # What this master has none of, as Mesos shows none.
 _NOTHING_THERE: Mapping[str, Document | None] = {
-    "GET_OPERATIONS": {},
     "GET_WEIGHTS": None,
     "GET_QUOTA": {"status": {}},
     "GET_MAINTENANCE_STATUS": {"status": {}},

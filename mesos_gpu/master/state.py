@@ -292,4 +292,4 @@ class MasterState:
             del self.unreachable[next(iter(self.unreachable))]
 
 
-_ID_FORMS = {"framework": "{:04d}", "agent": "S{}", "offer": "O{}"}
+_ID_FORMS = {"framework": "{:04d}", "agent": "S{}", "offer": "O{}", "operation": "P{}"}

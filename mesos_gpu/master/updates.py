@@ -86,18 +86,6 @@ def reconcile(state: MasterState, framework: Framework, body: Mapping[str, Any],
     return [action for one in asked for action in _explicit(state, framework, one, now)]
 
 
-def reconcile_operations(state: MasterState, framework: Framework, body: Mapping[str, Any]) -> list[Action]:
-    """RECONCILE_OPERATIONS: this master has no operations, so each one asked for is unknown."""
-    actions: list[Action] = []
-    for asked in body.get("operations", ()):
-        status: Document = {"operation_id": asked["operation_id"], "state": "OPERATION_UNKNOWN"}
-        status["message"] = "Reconciliation: Operation is unknown"
-        if "agent_id" in asked:
-            status["agent_id"] = asked["agent_id"]
-        actions += state.tell(framework, "UPDATE_OPERATION_STATUS", {"status": status})
-    return actions
-
-
 def shutdown_executor(state: MasterState, body: Mapping[str, Any], framework: Framework) -> list[Action]:
     """SHUTDOWN: pass it on to the executor's agent."""
     agent = state.agents.get(body["agent_id"]["value"])
