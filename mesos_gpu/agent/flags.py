@@ -34,6 +34,7 @@ FLAGS: Sequence[Flag] = (
     Flag("zk_session_timeout", "duration", 10.0, "ZooKeeper sessions end after this much silence."),
     Flag("ip", "text", "127.0.0.1", "Address to listen on."),
     Flag("advertise_ip", "text", None, "Address that others reach this agent at, when it is not --ip."),
+    Flag("advertise_port", "integer", None, "Port that others reach this agent at, when it is not --port."),
     Flag("port", "integer", 5051, "Port to listen on; 0 takes a free one."),
     Flag("hostname", "text", None, "Name under which the agent is shown, and its URLs are made; default: its address."),
     Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
@@ -123,6 +124,8 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("reconfiguration_policy", f"must be one of {', '.join(POLICIES)}")
     if not 0 <= flags["port"] <= 65535:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+    if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
+        raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
     _check_isolation(flags["isolation"])
     if not 0 < flags["executor_reregistration_timeout"] <= MAX_REREGISTRATION_S:
         raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")

@@ -28,6 +28,7 @@ from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import measure
+from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation, strangers
 from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
@@ -50,20 +51,30 @@ from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.process.program import EXIT_OK, read_flags, read_secret, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, read_secret, run_program, write_ready_file
 
 log = logging.getLogger(__name__)
 
 NAME = "mesos-gpu-agent"
 GPU_ISOLATOR = "gpu/nvidia"
+OWN_FLAGS = frozenset(flag.name for flag in (*FLAGS, READY_FILE))
 DEFAULT_EXECUTOR = (sys.executable, "-S", str(Path(__file__).absolute().parents[1] / "executor" / "__main__.py"))
 """The program that runs task groups, a neighbour of ours: by path, without the site-packages that it does not use."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent until SIGTERM or SIGINT (tasks run on), or SIGUSR1 (it says goodbye and kills them)."""
-    flags = read_flags(NAME, FLAGS, argv)
-    return run_program(NAME, lambda stop: run(flags, stop))
+    flags = read_flags(NAME, [*FLAGS, *foreign_flags(OWN_FLAGS)], argv)
+    return run_program(NAME, lambda stop: run(_settled(flags), stop))
+
+
+def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags that we act on; the log says what of an existing unit file does nothing. Raises BadFlag."""
+    mine, said = settle(flags, OWN_FLAGS)
+    mine["isolation"], left_out = settle_isolation(mine["isolation"])
+    for line in [*said, *left_out, *strangers(os.environ, flags)]:
+        log.warning("%s", line)
+    return mine
 
 
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
@@ -98,7 +109,9 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
-        endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
+        endpoint = Endpoint(
+            flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"]
+        )
         agent = Agent(
             info,
             AgentState(

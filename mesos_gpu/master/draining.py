@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.master import operations
 from mesos_gpu.master.actions import Action, DrainAgent, ForgetAgent, ShutdownAgent
 from mesos_gpu.master.agents import end_task, tell_agent_lost
 from mesos_gpu.master.model import Agent, Drain, Now
@@ -84,6 +85,7 @@ def mark_gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
         actions += end_task(state, framework, task, "TASK_GONE_BY_OPERATOR", _GONE_REASON, GONE, now)
+    actions += operations.lost(state, agent, "OPERATION_GONE_BY_OPERATOR", GONE)
     del state.agents[agent_id]
     state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent_id)

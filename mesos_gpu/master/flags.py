@@ -17,6 +17,7 @@ from mesos_gpu.mesos.resources import Resources
 FLAGS: Sequence[Flag] = (
     Flag("ip", "text", "127.0.0.1", "Address to listen on."),
     Flag("advertise_ip", "text", None, "Address that others reach this master at, when it is not --ip."),
+    Flag("advertise_port", "integer", None, "Port that others reach this master at, when it is not --port."),
     Flag("port", "integer", 5050, "Port to listen on; 0 takes a free one."),
     Flag("hostname", "text", None, "Name under which the master is shown; default: its address."),
     Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
@@ -54,6 +55,8 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("work_dir", "is needed: a folder for the registry, for example /var/lib/mesos/master")
     if not 0 <= flags["port"] <= 65535:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+    if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
+        raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
     if flags["authenticate_agents"] and flags["credentials"] is None:
         raise BadFlag("credentials", "is needed with --authenticate_agents: the file of principals and secrets")
     if flags["zk"] is not None:

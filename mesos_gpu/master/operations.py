@@ -242,6 +242,8 @@ def _reconciled(state: MasterState, framework: Framework, asked: Mapping[str, An
         message = "Reconciliation: Agent is recovered but has not re-registered"
     elif agent_id in state.agents:
         answer, message = "OPERATION_UNKNOWN", "Reconciliation: Operation is unknown"
+    elif agent_id in state.gone:
+        answer, message = "OPERATION_GONE_BY_OPERATOR", "Reconciliation: Agent marked gone by operator"
     elif agent_id in state.unreachable:
         answer, message = "OPERATION_UNREACHABLE", "Reconciliation: Agent is unreachable"
     else:

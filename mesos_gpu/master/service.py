@@ -83,7 +83,9 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     known_secrets = None
     if flags["credentials"] is not None:
         known_secrets = read_credentials("credentials", read_secret("credentials", flags["credentials"]))
-    endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
+    endpoint = Endpoint(
+        flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"]
+    )
     state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock())
     leadership = Leadership(state.id)
     group = None if flags["zk"] is None else _group(flags, leadership, lambda: lead(), lambda why: engine.fail(why))

@@ -233,7 +233,7 @@ async def test_an_agent_that_changed_says_what_and_what_to_do(agent: LiveAgent) 
         ("--isolation=gpu/nvidia", "cgroups/devices"),
         ("--isolation=gpu/nvidia,cgroups/devices", "filesystem/linux"),
         ("--master=", "--master"),
-        ("--master=zk://h:2181", "zk://"),
+        ("--master=zk://h:2181/", "path"),
         ("--ip=0.0.0.0", "advertise_ip"),
         ("--gpu_driver=amd", "gpu_driver"),
         ("--mig_strategy=mixed", "mig_strategy"),

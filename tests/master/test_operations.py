@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master import agents, launching, operations, readmission, subscriptions, updates
+from mesos_gpu.master import agents, draining, launching, operations, readmission, subscriptions, updates
 from mesos_gpu.master.actions import (
     AcknowledgeOperation,
     Action,
@@ -409,6 +409,9 @@ def test_reconciliation_says_what_is_known(world: World) -> None:
     told = events(agents.unreachable(world.state, here, NOW), "UPDATE_OPERATION_STATUS")
     assert [e["status"]["state"] for e in told] == ["OPERATION_UNREACHABLE"]
     assert answer(world, here)["state"] == "OPERATION_UNREACHABLE"
+    world.state.gone[here] = NOW.wall_s
+    assert answer(world, here)["state"] == "OPERATION_GONE_BY_OPERATOR"
+    del world.state.gone[here]
     world.state.recovered[here] = world.state.unreachable.pop(here)
     assert answer(world, here)["state"] == "OPERATION_RECOVERING"
 
@@ -475,6 +478,12 @@ def test_an_agent_whose_reservations_are_not_of_its_resources_is_sent_away(world
     said = replace(report(port=5052), kept=[dynamic("gpus", 5)])
     (warning,) = agents.register(world.state, said, NOW)
     assert isinstance(warning, Warn)
+
+
+def test_an_operation_on_an_agent_that_an_operator_gives_up_is_gone_with_it(world: World) -> None:
+    world.accept(operation("RESERVE", dynamic("gpus", 1)))
+    told = events(draining.mark_gone(world.state, world.agent.id, NOW), "UPDATE_OPERATION_STATUS")
+    assert [e["status"]["state"] for e in told] == ["OPERATION_GONE_BY_OPERATOR"]
 
 
 def test_what_is_kept_is_shown_as_recorded(world: World) -> None:
