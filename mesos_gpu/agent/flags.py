@@ -42,6 +42,13 @@ FLAGS: Sequence[Flag] = (
     Flag("runtime_dir", "path", None, "Folder for what runs now, this agent's alone; default: WORK_DIR/run."),
     Flag("resources", "text", None, "What to offer, such as cpus:4;mem:8192;gpus:2; what is not named is detected."),
     Flag("attributes", "text", None, "What else schedulers should know, such as rack:r1;gpu_model:a100."),
+    Flag(
+        "gpu_attributes",
+        "boolean",
+        True,
+        "Tell schedulers about the GPUs as attributes: gpu_model, gpu_memory_mib, gpu_driver, gpu_count. Those that "
+        "--attributes names stay as they are.",
+    ),
     Flag("default_role", "text", "*", "Role of resources that name none."),
     Flag("isolation", "list", DEFAULT_ISOLATION, "Isolators; gpu/nvidia is the one that hands out GPUs."),
     Flag("nvidia_gpu_devices", "list", None, "GPUs to use, by index or UUID; needs gpus in --resources."),

@@ -24,6 +24,7 @@ from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.fetch_cache import FetchCache
 from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
+from mesos_gpu.agent.gpu_attributes import with_gpus
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
@@ -96,6 +97,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         isolating = GPU_ISOLATOR in flags["isolation"]
         gpus = _discover(flags, driver, isolating, restarting=found.agent is not None)
         info = _info(flags, work_dir, len(gpus) if isolating else None)
+        if isolating and flags["gpu_attributes"]:
+            info["attributes"] = with_gpus(info["attributes"], gpus, driver.version)
         isolator = _isolator(runtime_dir, driver, gpus)
         images = open_images(flags, work_dir)
         containers = await open_containerizer(

@@ -44,6 +44,14 @@ FLAGS: Sequence[Flag] = (
     ),
     Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
     Flag("max_agent_ping_timeouts", "integer", 5, "Answers in a row that may be missing before it is unreachable."),
+    Flag("publish_per_framework_metrics", "boolean", True, "Show metrics of each framework."),
+    Flag(
+        "external_log_file",
+        "path",
+        None,
+        "The file that this program's stderr goes to; /files shows it as /master/log.",
+    ),
+    Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("max_operator_event_stream_subscribers", "integer", 1000, "Operators that may listen at once."),
     Flag("agent_reregister_timeout", "duration", 600.0, "How long known agents may take to come back after a start."),
 )
@@ -90,6 +98,7 @@ def settings(flags: Mapping[str, Any]) -> Settings:
     return Settings(
         rules,
         allocation_interval_s=flags["allocation_interval"],
+        framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
     )
 
