@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mesos_gpu.agent.executors import ExecutorKey
+from mesos_gpu.agent.fetching import Item
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.mesos.checks import Course, News
@@ -328,6 +329,7 @@ class LaunchSpec:
     image: ImageAsk | None = None
     volumes: tuple[Volume, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    fetch: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,7 @@ def _end_unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action
             status = about(framework, task, "TASK_GONE_BY_OPERATOR", now, reason=_GONE_REASON, message=GONE)
             task.document["state"] = task.document["status_update_state"] = status["state"]
             record(task, status)
+            state.count_end(framework, status)
             framework.completed.append(task)
             state.announce_status(task, status)
             actions += state.tell_status(framework, status)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -172,6 +172,8 @@ class Framework:
     unreachable: dict[str, Task] = field(default_factory=dict)
     completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_TASKS))
     offers: dict[str, Offer] = field(default_factory=dict)
+    counters: Counter[str] = field(default_factory=Counter)
+    """What became of it, by the last part of a metric's name: `calls/accept`, `offers/sent` and so on."""
 
     @property
     def connected(self) -> bool:

@@ -26,10 +26,10 @@ def offer_resources(state: MasterState, now: Now) -> list[Action]:
     for allocation in allocations:
         offer = _offer(state, allocation)
         state.add_offer(offer)
+        state.frameworks[offer.framework_id].counters["offers/sent"] += 1
         made.setdefault(offer.framework_id, []).append(offer.document)
     for agent_id in {allocation.agent_id for allocation in allocations}:
         state.accounted(state.agents[agent_id])
-    state.counters["offers_sent"] += len(allocations)
     return [
         action
         for framework_id, documents in made.items()

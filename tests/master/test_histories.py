@@ -186,8 +186,16 @@ class Histories(RuleBasedStateMachine):
             self.does(actions)
             return
         framework = self.framework(by)
-        offer = next((o for o in framework.offers.values() if o.agent_id == agent.id), None) if framework else None
-        if framework is not None and offer is not None:
+        if framework is None:
+            return
+        if not any(offer.agent_id == agent.id for offer in framework.offers.values()):
+            for other in ["plain", "gpu", "ml"]:
+                self.decline(other, refuse=5.0)
+            self.revive(by)
+            self.allocate()
+            before = agent.total
+        offer = next((o for o in framework.offers.values() if o.agent_id == agent.id), None)
+        if offer is not None:
             body = {"offer_ids": [{"value": offer.id}], "operations": [operation]}
             self.does(launching.accept(self.state, framework, body, self.now))
             assert by == "ml" or undo or agent.total == before, "nobody reserves for a role of others"
