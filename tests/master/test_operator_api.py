@@ -260,8 +260,16 @@ async def test_an_operator_may_tear_a_framework_down(box: Box) -> None:
 
 
 async def test_what_is_not_built_says_so(box: Box) -> None:
-    response, body = await box.post({"type": "UPDATE_QUOTA", "update_quota": {}})
-    assert (response.status, body) == (501, b"UPDATE_QUOTA is not supported by this master")
+    response, body = await box.post(
+        {
+            "type": "GROW_VOLUME",
+            "grow_volume": {
+                "volume": {"name": "disk", "type": "SCALAR"},
+                "addition": {"name": "disk", "type": "SCALAR"},
+            },
+        }
+    )
+    assert (response.status, body) == (501, b"GROW_VOLUME is not supported by this master")
     response, _ = await box.post({"type": "GET_HEALTH"}, Accept="text/html")
     assert response.status == 406
     for method, path in [("POST", "/state"), ("GET", "/api/v1"), ("GET", "/teardown")]:
