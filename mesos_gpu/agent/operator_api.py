@@ -11,7 +11,8 @@ from pathlib import PurePosixPath
 from aiohttp import web
 
 from mesos_gpu.agent.agent import Agent
-from mesos_gpu.agent.files import SandboxFiles, as_text
+from mesos_gpu.agent.executor_api import ExecutorApi
+from mesos_gpu.agent.executors import Executor, Stage
 from mesos_gpu.agent.gpu_api import GpuApi
 from mesos_gpu.agent.image_api import ImageApi
 from mesos_gpu.agent.images import AgentImages
@@ -29,6 +30,7 @@ from mesos_gpu.agent.state_json import (
 from mesos_gpu.agent.tasks import Phase, Task
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.files import SandboxFiles, as_text
 from mesos_gpu.process.http import error_response, json_response, make_app
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,13 @@ class OperatorApi:
         self._files = SandboxFiles(self._sandbox_of)
         self._gpus = GpuApi(agent)
         self._images = ImageApi(images)
+        self._executors = ExecutorApi(
+            agent.state,
+            agent.streams,
+            post=agent.post,
+            ready=lambda: agent.takes_executors,
+            pid_of=agent.containers.pid_of,
+        )
 
     def make_app(self) -> web.Application:
         """Return the application with every route."""
@@ -74,6 +83,8 @@ class OperatorApi:
         for path, handler in {**routes, **everywhere}.items():
             app.router.add_get(path, handler)
             app.router.add_get(f"/{PROCESS_ID}{path}", handler)
+        for prefix in ("", f"/{PROCESS_ID}"):
+            app.router.add_route("*", f"{prefix}/api/v1/executor", self._executors.handle)
         self._gpus.add_to(app)
         self._images.add_to(app)
         return app
@@ -124,7 +135,8 @@ class OperatorApi:
             registered=agent.registered.is_set(),
             uptime_s=agent.clock.wall() - agent.started_wall_s,
         )
-        return json_response(dict(sorted({**numbers, **_system()}.items())), request=request)
+        fetched = {} if agent.fetcher is None else agent.fetcher.metrics()
+        return json_response(dict(sorted({**numbers, **fetched, **_system()}.items())), request=request)
 
     # --- containers ---------------------------------------------------------------------------------------------
 
@@ -150,10 +162,14 @@ class OperatorApi:
                 shown.append({**executor_line(task), "statistics": statistics, "gpus": gpus})
         return json_response(shown, request=request)
 
-    def _running(self) -> list[Task]:
-        return [task for task in self._agent.state.tasks() if task.phase in (Phase.RUNNING, Phase.ENDING)]
+    def _running(self) -> list[Task | Executor]:
+        """Return whatever has a container that runs: command tasks, and executors."""
+        state, phases = self._agent.state, (Phase.RUNNING, Phase.ENDING)
+        tasks = [task for task in state.tasks() if task.phase in phases and not task.hosted]
+        gone = (Stage.LAUNCHING, Stage.TERMINATED)
+        return [*tasks, *(executor for executor in state.executors() if executor.stage not in gone)]
 
-    async def _usage(self, task: Task) -> Document | None:
+    async def _usage(self, task: Task | Executor) -> Document | None:
         try:
             return dict(await self._agent.containers.usage(str(task.container_id)))
         except NotFound:
@@ -187,11 +203,13 @@ class OperatorApi:
         identity = state.identity
         for framework in (*state.frameworks.values(), *state.completed.values()):
             # The newest run last, so that `latest` is its.
-            for task in (*framework.tasks.values(), *reversed(framework.completed)):
+            live: list[Task | Executor] = [*framework.tasks.values(), *framework.executors.values()]
+            for task in (*live, *reversed(framework.completed)):
                 if not task.sandbox:
                     continue
-                latest = latest_path(identity.work_dir, identity.agent_id, framework.id, task.executor_id)
-                for root in (task.sandbox, latest, virtual_latest_path(framework.id, task.executor_id)):
+                name = task.key.executor if isinstance(task, Executor) else task.executor_id
+                latest = latest_path(identity.work_dir, identity.agent_id, framework.id, name)
+                for root in (task.sandbox, latest, virtual_latest_path(framework.id, name)):
                     if path == root or path.startswith(f"{root}/"):
                         return root, task.sandbox
         return None

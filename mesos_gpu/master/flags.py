@@ -17,6 +17,7 @@ from mesos_gpu.mesos.resources import Resources
 FLAGS: Sequence[Flag] = (
     Flag("ip", "text", "127.0.0.1", "Address to listen on."),
     Flag("advertise_ip", "text", None, "Address that others reach this master at, when it is not --ip."),
+    Flag("advertise_port", "integer", None, "Port that others reach this master at, when it is not --port."),
     Flag("port", "integer", 5050, "Port to listen on; 0 takes a free one."),
     Flag("hostname", "text", None, "Name under which the master is shown; default: its address."),
     Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
@@ -46,6 +47,14 @@ FLAGS: Sequence[Flag] = (
     ),
     Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
     Flag("max_agent_ping_timeouts", "integer", 5, "Answers in a row that may be missing before it is unreachable."),
+    Flag("publish_per_framework_metrics", "boolean", True, "Show metrics of each framework."),
+    Flag(
+        "external_log_file",
+        "path",
+        None,
+        "The file that this program's stderr goes to; /files shows it as /master/log.",
+    ),
+    Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("max_operator_event_stream_subscribers", "integer", 1000, "Operators that may listen at once."),
     Flag("agent_reregister_timeout", "duration", 600.0, "How long known agents may take to come back after a start."),
 )
@@ -57,6 +66,8 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("work_dir", "is needed: a folder for the registry, for example /var/lib/mesos/master")
     if not 0 <= flags["port"] <= 65535:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+    if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
+        raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
     if flags["authenticate_agents"] and flags["credentials"] is None:
         raise BadFlag("credentials", "is needed with --authenticate_agents: the file of principals and secrets")
     if flags["zk"] is not None:
@@ -93,6 +104,7 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         roles=frozenset([*flags["roles"], "*"]) if flags["roles"] else None,
         offer_timeout_s=flags["offer_timeout"],
         check_invariants=flags["check_invariants"],
+        framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
     )
 

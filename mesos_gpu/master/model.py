@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -115,6 +115,56 @@ class Drainage:
 
 
 @dataclass(eq=False, slots=True)
+class Operation:
+    """An operation on an agent's resources that somebody has yet to hear the end of. `document` is a v1 Operation."""
+
+    document: Document
+
+    @property
+    def uuid(self) -> str:
+        """Return its name between master and agent, base64 of 16 bytes."""
+        return str(self.document["uuid"]["value"])
+
+    @property
+    def id(self) -> str | None:
+        """Return the id that its framework gave it; None: the framework does not want to hear of it."""
+        given = self.document["info"].get("id")
+        return None if given is None else str(given["value"])
+
+    @property
+    def framework_id(self) -> str | None:
+        """Return whose it is, None for an operator's."""
+        framework = self.document.get("framework_id")
+        return None if framework is None else str(framework["value"])
+
+    @property
+    def agent_id(self) -> str:
+        """Return the id of its agent."""
+        return str(self.document["agent_id"]["value"])
+
+    @property
+    def state(self) -> str:
+        """Return the latest known state."""
+        return str(self.document["latest_status"]["state"])
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the latest known state is terminal."""
+        return self.state != "OPERATION_PENDING"
+
+    @property
+    def status_uuids(self) -> tuple[str, ...]:
+        """Return what may be acknowledged."""
+        return tuple(s["uuid"]["value"] for s in self.document.get("statuses", ()) if "uuid" in s)
+
+    def note(self, status: Document) -> None:
+        """Take a status into its history; one that was sent again is there already."""
+        self.document["latest_status"] = status
+        if status not in self.document.setdefault("statuses", []):
+            self.document["statuses"].append(status)
+
+
+@dataclass(eq=False, slots=True)
 class Framework:
     """A framework, connected or not. `info` is its v1 FrameworkInfo with the id."""
 
@@ -137,6 +187,8 @@ class Framework:
     offers: dict[str, Offer] = field(default_factory=dict)
     inverse_offers: dict[str, str] = field(default_factory=dict)
     """Ids of agents that it was asked to leave, by inverse offer id."""
+    counters: Counter[str] = field(default_factory=Counter)
+    """What became of it, by the last part of a metric's name: `calls/accept`, `offers/sent` and so on."""
 
     @property
     def connected(self) -> bool:
@@ -212,6 +264,8 @@ class Agent:
     drain: Drain | None = None
     tasks: dict[tuple[str, str], Task] = field(default_factory=dict)
     executors: dict[tuple[str, str], Executor] = field(default_factory=dict)
+    operations: dict[str, Operation] = field(default_factory=dict)
+    """By uuid, oldest first."""
     used: dict[str, Resources] = field(default_factory=dict)
     """What tasks and executors hold, by framework id."""
     used_total: Resources = NOTHING

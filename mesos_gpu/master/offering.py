@@ -31,12 +31,12 @@ def offer_resources(state: MasterState, now: Now) -> list[Action]:
     for allocation in allocations:
         offer = _offer(state, allocation)
         state.add_offer(offer)
+        state.frameworks[offer.framework_id].counters["offers/sent"] += 1
         made.setdefault(offer.framework_id, []).append(offer.document)
         if state.settings.offer_timeout_s is not None:
             heappush(state.offer_ends, (now.monotonic_s + state.settings.offer_timeout_s, offer.id, offer.framework_id))
     for agent_id in {allocation.agent_id for allocation in allocations}:
         state.accounted(state.agents[agent_id])
-    state.counters["offers_sent"] += len(allocations)
     actions = [
         action
         for framework_id, documents in made.items()

@@ -42,6 +42,7 @@ class Settings:
     rules: Rules = field(default_factory=Rules)
     allocation_interval_s: float = 1.0
     heartbeat_interval_s: float = 15.0
+    framework_metrics: bool = True
     max_watchers: int = 1000
     """Operators that may listen at once."""
     roles: frozenset[str] | None = None
@@ -200,7 +201,8 @@ class MasterState:
         """Return the action that sends an event, nothing while the framework has no stream."""
         if framework.stream_id is None:
             return []
-        self.counters[f"events_{kind.lower()}"] += 1
+        framework.counters["events"] += 1
+        framework.counters[f"events/{kind.lower()}"] += 1
         event: Document = {"type": kind} if body is None else {"type": kind, kind.lower(): body}
         return [SendEvent(framework.stream_id, event)]
 
@@ -273,6 +275,17 @@ class MasterState:
         agent.refund(framework_id, executor.resources)
         return True
 
+    def count_end(self, framework: Framework | None, status: Mapping[str, Any], state: str | None = None) -> None:
+        """Count that a task came to an end, or was lost from sight; `state` where the status is older than that."""
+        ended = (state or str(status["state"])).lower()
+        self.counters[f"tasks_{ended.removeprefix('task_')}"] += 1
+        if framework is not None:
+            framework.counters[f"tasks/terminal/{ended}"] += 1
+        if "reason" in status and "source" in status and state in (None, status["state"]):
+            # Metrics have kept the names of before v1.
+            source, reason = (str(status[key]).lower().replace("agent", "slave") for key in ("source", "reason"))
+            self.counters[f"{ended}/{source}/{reason}"] += 1
+
     # Offers.
 
     def add_offer(self, offer: Offer) -> None:
@@ -288,7 +301,7 @@ class MasterState:
     def rescind(self, offer: Offer) -> list[Action]:
         """Take an offer back and say so."""
         self.drop_offer(offer)
-        self.counters["offers_rescinded"] += 1
+        self.frameworks[offer.framework_id].counters["offers/rescinded"] += 1
         return self.tell(self.frameworks[offer.framework_id], "RESCIND", {"offer_id": {"value": offer.id}})
 
     def rescind_offers(self, agent: Agent) -> list[Action]:
@@ -340,4 +353,4 @@ class MasterState:
             del self.unreachable[next(iter(self.unreachable))]
 
 
-_ID_FORMS = {"framework": "{:04d}", "agent": "S{}", "offer": "O{}"}
+_ID_FORMS = {"framework": "{:04d}", "agent": "S{}", "offer": "O{}", "operation": "P{}"}

@@ -50,6 +50,7 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     else:
         actions += _take_over(state, known, info, now)
     known.stream_id = stream_id
+    state.counters["messages_reregister_framework"] += bool(framework_id)
     state.announce("FRAMEWORK_ADDED" if is_new else "FRAMEWORK_UPDATED", known)
     known.epoch += 1
     known.suppressed = set(suppressed)
