@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mesos_gpu.agent.executors import ExecutorKey
+from mesos_gpu.agent.fetching import Item
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.mesos.checks import Course, News
@@ -49,7 +50,8 @@ class Identity:
 class RunTask:
     """The master wants these tasks run: one, or a whole group (`group`). Documents are v1.
 
-    `resource_version` is the base64 uuid the offer was made under, None when the message names none.
+    `resource_version` is the base64 uuid the offer was made under, None when the message names none. `unknown`: they
+    use reservations or volumes that are not here.
     """
 
     framework: Document
@@ -57,6 +59,7 @@ class RunTask:
     resource_version: str | None = None
     launch_executor: bool = True
     group: bool = False
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +331,7 @@ class LaunchSpec:
     image: ImageAsk | None = None
     volumes: tuple[Volume, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    fetch: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

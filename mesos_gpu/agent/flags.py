@@ -42,6 +42,13 @@ FLAGS: Sequence[Flag] = (
     Flag("runtime_dir", "path", None, "Folder for what runs now, this agent's alone; default: WORK_DIR/run."),
     Flag("resources", "text", None, "What to offer, such as cpus:4;mem:8192;gpus:2; what is not named is detected."),
     Flag("attributes", "text", None, "What else schedulers should know, such as rack:r1;gpu_model:a100."),
+    Flag(
+        "gpu_attributes",
+        "boolean",
+        True,
+        "Tell schedulers about the GPUs as attributes: gpu_model, gpu_memory_mib, gpu_driver, gpu_count. Those that "
+        "--attributes names stay as they are.",
+    ),
     Flag("default_role", "text", "*", "Role of resources that name none."),
     Flag("isolation", "list", DEFAULT_ISOLATION, "Isolators; gpu/nvidia is the one that hands out GPUs."),
     Flag("nvidia_gpu_devices", "list", None, "GPUs to use, by index or UUID; needs gpus in --resources."),
@@ -77,6 +84,10 @@ FLAGS: Sequence[Flag] = (
     Flag("docker_store_dir", "path", None, "Folder for images, this agent's alone; default: WORK_DIR/store/docker."),
     Flag("docker_pull_timeout", "duration", 3600.0, "How long the pull of an image may take."),
     Flag("sandbox_directory", "text", "/mnt/mesos/sandbox", "Where tasks in images see their sandbox."),
+    Flag("frameworks_home", "path", None, "Folder that relative paths among a command's URIs are in."),
+    Flag("fetcher_cache_dir", "path", None, "The fetcher's cache, emptied at start; default: WORK_DIR/fetch."),
+    Flag("fetcher_cache_size", "bytes", 2 << 30, "How much the fetcher's cache may hold."),
+    Flag("fetcher_stall_timeout", "duration", 60.0, "A download without any data for so long has failed."),
     Flag(
         "image_gc_max_size", "bytes", None, "Unused images go, oldest first, until the store is below; default: never."
     ),
@@ -155,7 +166,7 @@ def _check_images(flags: Mapping[str, Any]) -> None:
         raise BadFlag("isolation", "--image_providers=docker needs 'docker/runtime' in it")
     if not flags["sandbox_directory"].startswith("/") or ".." in flags["sandbox_directory"].split("/"):
         raise BadFlag("sandbox_directory", "must be an absolute path without '..'")
-    for name in ("docker_pull_timeout", "image_gc_interval"):
+    for name in ("docker_pull_timeout", "image_gc_interval", "fetcher_stall_timeout"):
         if flags[name] <= 0:
             raise BadFlag(name, "must be longer than nothing")
 
