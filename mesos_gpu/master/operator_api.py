@@ -102,6 +102,7 @@ class OperatorApi:
         """Return the application."""
         app = make_app()
         app.router.add_route("*", "/{path:.*}", self._route)
+        app.on_cleanup.append(self._log_as_configured)
         return app
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
@@ -128,6 +129,9 @@ class OperatorApi:
                 return handler
             parts = parts[:-1]
         return None
+
+    async def _log_as_configured(self, app: web.Application) -> None:
+        self._logging.reset()
 
     # GET endpoints.
 
