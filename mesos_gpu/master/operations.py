@@ -197,7 +197,7 @@ def _apply(
     state: MasterState, agent: Agent, operation: Document, changes: Sequence[Conversion], framework_id: str | None
 ) -> list[Action]:
     agent.total = applied(agent.total, unallocated(changes))
-    state.allocation_due = True
+    state.touch(agent)
     kind = str(operation["type"])
     count(state, kind, "total")
     if "RESOURCE_PROVIDER" not in agent.capabilities:
