@@ -166,6 +166,7 @@ class Runner:
             image=spec.image,
             volumes=spec.volumes,
             labels=spec.labels,
+            linux=spec.linux,
         )
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.

@@ -23,7 +23,7 @@ from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.fetch_cache import FetchCache
 from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
-from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
+from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text, read_environment_flag
 from mesos_gpu.agent.gpu_attributes import with_gpus
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
@@ -126,6 +126,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     str(work_dir),
                     sandbox_directory=flags["sandbox_directory"],
                     default_executor=DEFAULT_EXECUTOR,
+                    switch_user=flags["switch_user"],
+                    executor_environment=read_environment_flag(flags["executor_environment_variables"]),
                 ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),

@@ -193,7 +193,7 @@ def _apply(
     state: MasterState, agent: Agent, operation: Document, changes: Sequence[Conversion], framework_id: str | None
 ) -> list[Action]:
     agent.total = applied(agent.total, unallocated(changes))
-    state.allocation_due = True
+    state.touch(agent)
     state.counters[f"operations_{str(operation['type']).lower()}"] += 1
     if "RESOURCE_PROVIDER" not in agent.capabilities:
         return [KeepResources(agent.id)]

@@ -33,11 +33,12 @@ def refuse(status: int, text: str) -> HttpProblem:
     return HttpProblem(error_response(status, text))
 
 
-def method_not_allowed(request: web.Request, allowed: str) -> web.Response:
+def method_not_allowed(request: web.Request, *allowed: str) -> web.Response:
     """Return Mesos' 405."""
-    text = f"405 Method Not Allowed. Expecting one of {{ '{allowed}' }}, but received '{request.method}'."
+    listed = ", ".join(f"'{method}'" for method in allowed)
+    text = f"405 Method Not Allowed. Expecting one of {{ {listed} }}, but received '{request.method}'."
     response = error_response(405, text)
-    response.headers["Allow"] = allowed
+    response.headers["Allow"] = ", ".join(allowed)
     return response
 
 

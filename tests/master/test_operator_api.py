@@ -302,9 +302,7 @@ async def test_an_operator_may_tear_a_framework_down(box: Box) -> None:
     assert framework_id in box.master.engine.state.completed
 
 
-async def test_what_is_not_built_says_so(box: Box) -> None:
-    response, body = await box.post({"type": "UPDATE_QUOTA", "update_quota": {}})
-    assert (response.status, body) == (501, b"UPDATE_QUOTA is not supported by this master")
+async def test_what_cannot_be_answered_says_so(box: Box) -> None:
     response, _ = await box.post({"type": "GET_HEALTH"}, Accept="text/html")
     assert response.status == 406
     for method, path in [("POST", "/state"), ("GET", "/api/v1"), ("GET", "/teardown")]:
