@@ -41,6 +41,7 @@ CAPABILITIES = (
     "RESIZE_VOLUME",
     "AGENT_OPERATION_FEEDBACK",
     "AGENT_DRAINING",
+    "TASK_RESOURCE_LIMITS",
 )
 """What this agent claims (libprocess.md 3.4)."""
 _PREFIX = "mesos.internal."

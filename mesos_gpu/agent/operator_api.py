@@ -13,7 +13,6 @@ from aiohttp import web
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.executor_api import ExecutorApi
 from mesos_gpu.agent.executors import Executor, Stage
-from mesos_gpu.agent.files import SandboxFiles, as_text
 from mesos_gpu.agent.gpu_api import GpuApi
 from mesos_gpu.agent.image_api import ImageApi
 from mesos_gpu.agent.images import AgentImages
@@ -31,6 +30,7 @@ from mesos_gpu.agent.state_json import (
 from mesos_gpu.agent.tasks import Phase, Task
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.files import SandboxFiles, as_text
 from mesos_gpu.process.http import error_response, json_response, make_app
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,8 @@ class OperatorApi:
             registered=agent.registered.is_set(),
             uptime_s=agent.clock.wall() - agent.started_wall_s,
         )
-        return json_response(dict(sorted({**numbers, **_system()}.items())), request=request)
+        fetched = {} if agent.fetcher is None else agent.fetcher.metrics()
+        return json_response(dict(sorted({**numbers, **fetched, **_system()}.items())), request=request)
 
     # --- containers ---------------------------------------------------------------------------------------------
 

@@ -21,7 +21,10 @@ from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import ExecutorPatience
-from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
+from mesos_gpu.agent.fetch_cache import FetchCache
+from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
+from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text, read_environment_flag
+from mesos_gpu.agent.gpu_attributes import with_gpus
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
@@ -94,6 +97,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         isolating = GPU_ISOLATOR in flags["isolation"]
         gpus = _discover(flags, driver, isolating, restarting=found.agent is not None)
         info = _info(flags, work_dir, len(gpus) if isolating else None)
+        if isolating and flags["gpu_attributes"]:
+            info["attributes"] = with_gpus(info["attributes"], gpus, driver.version)
         isolator = _isolator(runtime_dir, driver, gpus)
         images = open_images(flags, work_dir)
         containers = await open_containerizer(
@@ -104,6 +109,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             images=images,
             driver=DriverFacts(driver.version, driver.cuda_version),
         )
+        fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
         endpoint = Endpoint(
@@ -120,6 +126,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     str(work_dir),
                     sandbox_directory=flags["sandbox_directory"],
                     default_executor=DEFAULT_EXECUTOR,
+                    switch_user=flags["switch_user"],
+                    executor_environment=read_environment_flag(flags["executor_environment_variables"]),
                 ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
@@ -131,6 +139,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             registration=Registration(flags["registration_backoff_factor"]),
             gpus=care if isolating else None,
             kill_for_gpus=flags["gpu_unhealthy_action"] == "kill",
+            fetcher=fetcher,
             credential=credential,
             patience=Patience(
                 flags["authentication_timeout_min"],
@@ -218,6 +227,14 @@ def _open_driver(flags: Mapping[str, Any]) -> GpuDriver:
         mig_strategy=flags["mig_strategy"],
         simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
     )
+
+
+def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:
+    folder = Path(flags["fetcher_cache_dir"] or work_dir / "fetch").absolute()
+    cache = FetchCache(folder, flags["fetcher_cache_size"])
+    fetcher = Fetcher(cache, FetcherSettings(flags["frameworks_home"], flags["fetcher_stall_timeout"]))
+    fetcher.open()
+    return fetcher
 
 
 def _isolator(runtime_dir: Path, driver: GpuDriver, gpus: Sequence[Gpu]) -> NvidiaGpuIsolator:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from mesos_gpu.container.linux import USUAL, LinuxSettings
 from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.identity import is_nested
@@ -80,6 +81,7 @@ class ContainerConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     shares_cgroup: bool = True
     standalone: bool = False
+    linux: LinuxSettings = USUAL
 
 
 @dataclass(frozen=True, slots=True)

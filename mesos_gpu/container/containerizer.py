@@ -175,6 +175,7 @@ class Containerizer:
         """
         check_config(config)
         shares = is_nested(config.container_id) and config.shares_cgroup
+        limit = config.linux.mem_limit_bytes
         container = self._admit(
             Record(
                 container_id=config.container_id,
@@ -182,7 +183,7 @@ class Containerizer:
                 boot_id=self._boot_id,
                 sandbox=str(config.sandbox),
                 cpus_milli=config.cpus_milli,
-                mem_bytes=config.mem_bytes if shares else max(config.mem_bytes, MIN_MEM_BYTES),
+                mem_bytes=config.mem_bytes if shares else max(config.mem_bytes, limit or 0, MIN_MEM_BYTES),
                 gpus=config.gpus,
                 user=config.user,
                 shares_cgroup=shares,
@@ -473,8 +474,13 @@ class Containerizer:
             oom=True,
             mem_limit_bytes=limit,
             mem_max_bytes=most,
-            message=f"Memory limit exceeded: Requested: {limit >> 20}MB{used}",
+            message=f"Memory limit exceeded: Requested: {limit >> 20}MB{used}{self._memory_statistics(container_id)}",
         )
+
+    def _memory_statistics(self, container_id: str) -> str:
+        """Return what the kernel says of a container's memory, as Mesos puts it into the message."""
+        text = self._cgroups.mem_statistics(container_id)
+        return "" if text is None else f"\n\nMEMORY STATISTICS: \n{text}\n"
 
     async def wait(self, container_id: str) -> Termination:
         """Return how the container ended, once its GPUs, cgroup, mounts and processes are gone.

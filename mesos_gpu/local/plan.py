@@ -93,7 +93,13 @@ class ServiceSpec:
 
 def master_spec(options: UpOptions) -> ServiceSpec:
     """Return the master: loopback only, GPUs excluded from fair sharing (its own default)."""
-    flags = (f"--ip={LOOPBACK}", f"--work_dir={options.work_dir / 'master'}", "--cluster=mesos-gpu box")
+    flags = (
+        f"--ip={LOOPBACK}",
+        f"--work_dir={options.work_dir / 'master'}",
+        "--cluster=mesos-gpu box",
+        f"--external_log_file={options.work_dir / 'log' / 'master.log'}",
+        "--json_suffixes",
+    )
     return ServiceSpec("master", "mesos_gpu.master.service", options.master_port, "port", flags)
 
 

@@ -14,6 +14,7 @@ from mesos_gpu.master.actions import (
     AgentRegistered,
     ForgetAgent,
     ObserveAgent,
+    ShutdownAgent,
     Warn,
 )
 from mesos_gpu.master.model import Agent, Framework, KnownAgent, Now, Task
@@ -23,6 +24,7 @@ from mesos_gpu.master.statuses import about, record
 from mesos_gpu.mesos.resource import Document
 
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
+MACHINE_DOWN = "Machine is `DOWN`"
 NOT_ANSWERING = "health check timed out"
 
 
@@ -31,10 +33,13 @@ def register(state: MasterState, report: Report, now: Now) -> list[Action]:
     problem = report_problem(report)
     if problem is not None:
         return [Warn(f"refusing the registration of the agent at {report.pid}: {problem}")]
+    if state.policy.is_down(report.info["hostname"], report.pid):
+        return [ShutdownAgent(report.pid, MACHINE_DOWN)]
     actions: list[Action] = []
     for agent in [a for a in state.agents.values() if a.pid == report.pid]:
         if agent.connected:
             return [AgentRegistered(agent.id)]
+        state.counters["slave_removals/reason_registered"] += 1
         actions += remove_agent(state, agent, "a new agent registered at the same address", now)
     for known in [id for id, k in state.recovered.items() if k.pid == report.pid]:
         del state.recovered[known]  # its place is taken: it cannot come back under that id
@@ -79,6 +84,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent_id)
     state.counters["slave_removals"] += 1
+    state.counters["slave_removals/reason_unhealthy"] += 1
     actions += [state.registry(), ForgetAgent(agent_id)]
     since = {"unreachable_time": {"nanoseconds": round(now.wall_s * 1e9)}}
     for task in agent.tasks.values():
@@ -101,7 +107,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
         record(task, status)
         state.announce_status(task, status)
         state.lose_task(framework, task)
-        state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
+        state.count_end(framework, status)
         actions += state.tell_status(framework, status)
     words = f"Agent {agent.hostname} is unreachable: {NOT_ANSWERING}"
     actions += operations.lost(state, agent, "OPERATION_UNREACHABLE", words)
@@ -113,6 +119,7 @@ def unregister(state: MasterState, agent_id: str, pid: str, now: Now) -> list[Ac
     agent = state.agents.get(agent_id)
     if agent is None or agent.pid != pid:
         return [Warn(f"ignoring that agent {agent_id} unregisters from {pid}")]
+    state.counters["slave_removals/reason_unregistered"] += 1
     return [*remove_agent(state, agent, "the agent unregistered", now), state.registry()]
 
 
@@ -172,7 +179,7 @@ def end_task(
         task.document.pop("status_update_uuid", None)
         record(task, status)
         state.announce_status(task, status)
-        state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
+        state.count_end(framework, status)
         actions = state.tell_status(framework, status)
     state.drop_task(framework, task)
     return actions

@@ -98,7 +98,9 @@ def settle(state: MasterState, now: Now) -> list[Action]:
     actions: list[Action] = []
     for agent_id, draining in list(state.deactivated.items()):
         agent = state.agents.get(agent_id)
-        if draining is None or draining.done or agent is None or not agent.connected or agent.tasks:
+        if draining is None or draining.done or agent is None or not agent.connected:
+            continue
+        if agent.tasks or agent.operations:
             continue
         if draining.config["mark_gone"]:
             actions += mark_gone(state, agent_id, now)
@@ -141,6 +143,7 @@ def _end_unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action
             status = about(framework, task, "TASK_GONE_BY_OPERATOR", now, reason=_GONE_REASON, message=GONE)
             task.document["state"] = task.document["status_update_state"] = status["state"]
             record(task, status)
+            state.count_end(framework, status)
             framework.completed.append(task)
             state.announce_status(task, status)
             actions += state.tell_status(framework, status)

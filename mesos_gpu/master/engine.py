@@ -14,7 +14,7 @@ from typing import Protocol
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master import draining, offering, operator_events, subscriptions
+from mesos_gpu.master import draining, invariants, offering, operator_events, subscriptions
 from mesos_gpu.master.actions import (
     AcknowledgeOperation,
     AcknowledgeStatus,
@@ -119,6 +119,10 @@ class Engine:
         self._perform(event(self.state, self.now()))
         if self.state.deactivated:
             self._perform(draining.settle(self.state, self.now()))
+        if self.state.settings.check_invariants:
+            problem = invariants.broken(self.state)
+            if problem is not None:
+                self.fail(f"the books of this master do not add up: {problem}")
         self._publish()
         self.allocate_soon()
 

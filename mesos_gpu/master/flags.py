@@ -34,6 +34,9 @@ FLAGS: Sequence[Flag] = (
         "cpus:0.01|mem:32|gpus:1",
         "What an offer holds at least: one of the sides of `|`.",
     ),
+    Flag("roles", "list", (), "The only roles that frameworks may have, beside `*`; none given allows any."),
+    Flag("offer_timeout", "duration", None, "How long an offer may stay unanswered before it is taken back."),
+    Flag("check_invariants", "boolean", False, "Debug: after every event, check that the books add up, else stop."),
     Flag("allocation_interval", "duration", 1.0, "How often refusals are looked through; offers go out at once."),
     Flag("authenticate_agents", "boolean", False, "Register only agents that have shown who they are."),
     Flag(
@@ -44,6 +47,14 @@ FLAGS: Sequence[Flag] = (
     ),
     Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
     Flag("max_agent_ping_timeouts", "integer", 5, "Answers in a row that may be missing before it is unreachable."),
+    Flag("publish_per_framework_metrics", "boolean", True, "Show metrics of each framework."),
+    Flag(
+        "external_log_file",
+        "path",
+        None,
+        "The file that this program's stderr goes to; /files shows it as /master/log.",
+    ),
+    Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("max_operator_event_stream_subscribers", "integer", 1000, "Operators that may listen at once."),
     Flag(
         "agent_removal_rate_limit",
@@ -97,6 +108,10 @@ def settings(flags: Mapping[str, Any]) -> Settings:
     return Settings(
         rules,
         allocation_interval_s=flags["allocation_interval"],
+        roles=frozenset([*flags["roles"], "*"]) if flags["roles"] else None,
+        offer_timeout_s=flags["offer_timeout"],
+        check_invariants=flags["check_invariants"],
+        framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
     )
 

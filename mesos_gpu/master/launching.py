@@ -46,11 +46,13 @@ def accept(state: MasterState, framework: Framework, body: Mapping[str, Any], no
         for offer in offers:
             _refuse(state, offer, offer.resources, seconds, now)
         return _all_lost(state, framework, operations, problem, now)
-    state.counters["offers_accepted"] += len(offers)
+    framework.counters["offers/accepted"] += len(offers)
     agent, role = state.agents[offers[0].agent_id], offers[0].role
     remaining = add(offer.resources for offer in offers)
     actions: list[Action] = []
     for operation in operations:
+        framework.counters["operations"] += 1
+        framework.counters[f"operations/{operation.get('type', 'UNKNOWN').lower()}"] += 1
         made, remaining = _perform(state, framework, agent, role, operation, remaining, now)
         actions += made
     _refuse(state, offers[0], remaining, seconds, now)
@@ -64,7 +66,7 @@ def decline(state: MasterState, framework: Framework, body: Mapping[str, Any], n
         offer = framework.offers.get(offer_id["value"])
         if offer is not None:
             state.drop_offer(offer)
-            state.counters["offers_declined"] += 1
+            framework.counters["offers/declined"] += 1
             _refuse(state, offer, offer.resources, seconds, now)
     return []
 
@@ -114,7 +116,7 @@ def _all_lost(
                 reason="REASON_INVALID_OFFERS",
                 message=f"Task launched with invalid offers: {problem}",
             )
-            state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
+            state.count_end(framework, status)
             actions += state.tell_status(framework, status)
         if not _tasks_of(operation):
             actions += failed(state, framework, operation, problem)
@@ -231,8 +233,6 @@ def _allocated(info: Document, role: str) -> Document:
 def _refused(
     state: MasterState, framework: Framework, task: Document, reason: str, problem: str, now: Now
 ) -> list[Action]:
-    state.counters["tasks_error"] += 1
-    state.counters[f"task_error/source_master/{reason.lower()}"] += 1
     status = made_here(
         framework,
         "TASK_ERROR",
@@ -243,6 +243,7 @@ def _refused(
         reason=reason,
         message=problem,
     )
+    state.count_end(framework, status)
     return state.tell_status(framework, status)
 
 

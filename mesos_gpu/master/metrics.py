@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from mesos_gpu.master.allocator import dominant_share, quantities
+from mesos_gpu.master.framework_metrics import of_framework
 from mesos_gpu.master.model import Now, add
 from mesos_gpu.master.offering import holdings
+from mesos_gpu.master.operation_metrics import of_operations
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import known_roles
 
@@ -17,6 +19,8 @@ _ENDED = ("finished", "failed", "killed", "lost", "error", "dropped", "gone", "g
 _MESSAGES = [
     "accept:launch_tasks",
     "acknowledge:status_update_acknowledgement",
+    "acknowledge_operation_status:operation_status_update_acknowledgement",
+    "reconcile_operations:reconcile_operations",
     "decline:decline_offers",
     "kill:kill_task",
     "message:framework_to_executor",
@@ -31,6 +35,14 @@ _COUNTED = [
     "slave_registrations",
     "slave_reregistrations",
     "slave_removals",
+    "slave_removals/reason_registered",
+    "slave_removals/reason_unhealthy",
+    "slave_removals/reason_unregistered",
+    "messages_reregister_framework",
+    "invalid_executor_to_framework_messages",
+    "invalid_framework_to_executor_messages",
+    "valid_executor_to_framework_messages",
+    "valid_framework_to_executor_messages",
     "recovery_slave_removals",
     "valid_status_updates",
     "invalid_status_updates",
@@ -40,6 +52,11 @@ _COUNTED = [
     "messages_reregister_slave",
     "messages_unregister_slave",
     "messages_status_update",
+    "messages_operation_status_update",
+    "valid_operation_status_updates",
+    "invalid_operation_status_updates",
+    "valid_operation_status_update_acknowledgements",
+    "invalid_operation_status_update_acknowledgements",
     "messages_update_slave",
     "messages_exited_executor",
     "messages_executor_to_framework",
@@ -56,12 +73,16 @@ def snapshot(state: MasterState, now: Now, system: dict[str, float]) -> dict[str
         **system,
     }
     metrics |= _agents(state) | _frameworks(state) | _tasks(state) | _resources(state) | _shares(state)
+    metrics |= of_operations(state)
     metrics |= {f"master/{name}": float(state.counters[name]) for name in _COUNTED}
     for pair in _MESSAGES:
         call, _, name = pair.partition(":")
         metrics[f"master/messages_{name}"] = float(state.counters[f"calls_{call}"])
     reasons = {name: count for name, count in state.counters.items() if name.startswith("task_")}
     metrics |= {f"master/{name}": float(count) for name, count in reasons.items()}
+    if state.settings.framework_metrics:
+        for framework in (*state.frameworks.values(), *state.completed.values()):
+            metrics |= of_framework(framework)
     return dict(sorted(metrics.items()))
 
 
@@ -72,7 +93,7 @@ def _agents(state: MasterState) -> dict[str, float]:
     return {
         "master/slaves_active": active,
         "master/slaves_connected": connected,
-        "master/slaves_inactive": len(state.agents) - active,
+        "master/slaves_inactive": float(len(state.agents) - active),
         "master/slaves_disconnected": away,
         "master/slaves_unreachable": float(len(state.unreachable)),
     }

@@ -10,16 +10,29 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput
-from mesos_gpu.master import draining, metrics, operator_operations, operator_stream, subscriptions, views, views_v1
+from mesos_gpu.errors import BadInput, Conflict, NotFound
+from mesos_gpu.master import (
+    cluster_api,
+    draining,
+    metrics,
+    operator_operations,
+    operator_stream,
+    subscriptions,
+    views,
+    views_v1,
+)
 from mesos_gpu.master.actions import Action
+from mesos_gpu.master.cluster_api import ClusterApi
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.model import Now
 from mesos_gpu.master.scheduler_api import SchedulerApi
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.files import SandboxFiles
+from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import error_response, json_response, make_app
+from mesos_gpu.process.logging_level import LoggingLevel
 from mesos_gpu.process.requests import (
     JSON,
     PROTOBUF,
@@ -39,6 +52,8 @@ BUILD: Document = {
     "build_user": "mesos-gpu",
     "version": VERSION,
 }
+LOG = "/master/log"
+"""Where Mesos shows a master's log."""
 CALL, RESPONSE = "mesos.v1.master.Call", "mesos.v1.master.Response"
 
 
@@ -52,8 +67,10 @@ class OperatorApi:
         *,
         cluster: str | None = None,
         system: Callable[[], dict[str, float]] = dict,
+        json_suffixes: bool = False,
+        log_file: str | None = None,
     ) -> None:
-        """`flags` are shown as text; `system()` gives the machine's own metrics."""
+        """`flags` are shown as text; `system()` gives the machine's own metrics; `log_file` is where our log goes."""
         self._engine, self._flags, self._cluster, self._system = engine, flags, cluster, system
         get: Mapping[str, Handler] = {
             "state": self._state,
@@ -69,27 +86,52 @@ class OperatorApi:
             "redirect": self._redirect,
         }
         self._handlers: dict[str, Handler] = {path: _only_get(handler) for path, handler in get.items()}
+        self._handlers |= ClusterApi(engine).handlers
         self._handlers["api/v1/scheduler"] = SchedulerApi(engine).handle
         self._handlers["api/v1"] = self._v1
         self._handlers["teardown"] = self._teardown
+        self._json_suffixes = json_suffixes
+        roots = {} if log_file is None else {LOG: log_file}
+        self._files = FilesApi(SandboxFiles(lambda path: (path, roots[path]) if path in roots else None), lambda: roots)
+        self._logging = LoggingLevel()
+        handlers = {**self._files.handlers(), "logging/toggle": self._logging.toggle}
+        self._handlers |= {path: _only_get(handler) for path, handler in handlers.items()}
         self._handlers.update(operator_operations.handlers(engine))
 
     def make_app(self) -> web.Application:
         """Return the application."""
         app = make_app()
         app.router.add_route("*", "/{path:.*}", self._route)
+        app.on_cleanup.append(self._log_as_configured)
         return app
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
-        parts = request.match_info["path"].split("/")
+        handler = self._handler(request.match_info["path"])
+        if handler is None:
+            return error_response(404, "404 Not Found.")
+        try:
+            return await handler(request)
+        except NotFound as error:
+            return error_response(404, str(error))
+        except BadInput as error:
+            return error_response(400, str(error))
+
+    def _handler(self, path: str) -> Handler | None:
+        parts = path.split("/")
         if parts[0] == "master":
             parts = parts[1:]
         while parts:
-            handler = self._handlers.get("/".join(parts))
+            known = "/".join(parts)
+            handler = self._handlers.get(known)
+            if handler is None and self._json_suffixes and known.endswith(".json"):
+                handler = self._handlers.get(known.removesuffix(".json"))
             if handler is not None:
-                return await handler(request)
+                return handler
             parts = parts[:-1]
-        return error_response(404, "404 Not Found.")
+        return None
+
+    async def _log_as_configured(self, app: web.Application) -> None:
+        self._logging.reset()
 
     # GET endpoints.
 
@@ -172,6 +214,9 @@ class OperatorApi:
             raise refuse(400, f"Failed to validate master::Call: Expecting '{field}' to be present")
         if kind in _CHANGES:
             return self._change(_CHANGES[kind], call[field])
+        if kind == "SET_LOGGING_LEVEL":
+            self._logging.set_from(call[field])
+            return web.Response()
         if kind == "TEARDOWN":
             return self._remove_framework(call["teardown"]["framework_id"]["value"])
         if kind in operator_operations.V1_CALLS:
@@ -181,7 +226,12 @@ class OperatorApi:
             raise refuse(406, f"Expecting 'Accept' to allow '{JSON}' or '{PROTOBUF}'")
         if kind == "SUBSCRIBE":
             return await operator_stream.subscribe(self._engine, request, accepted)
-        body = self._body(str(kind))
+        if kind == "LIST_FILES":
+            body: Document | None = self._files.list_files(call[field])
+        elif kind == "READ_FILE":
+            body = self._files.read_file(call[field])
+        else:
+            body = self._body(str(kind))
         document = {"type": kind} if body is None else {"type": kind, field: body}
         if accepted == PROTOBUF:
             return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
@@ -192,6 +242,8 @@ class OperatorApi:
             self._engine.do(lambda state, now: change(state, body, now))
         except BadInput as error:
             raise refuse(400, str(error)) from None
+        except Conflict as error:
+            raise refuse(409, str(error)) from None
         return web.Response()
 
     def _body(self, kind: str) -> Document | None:
@@ -206,7 +258,7 @@ class OperatorApi:
             case "GET_METRICS":
                 return {"metrics": [{"name": name, "value": value} for name, value in self._snapshot().items()]}
             case "GET_LOGGING_LEVEL":
-                return {"level": 0}
+                return {"level": self._logging.level}
             case "GET_STATE":
                 return views_v1.get_state(state)
             case "GET_AGENTS":
@@ -223,12 +275,13 @@ class OperatorApi:
                 return views_v1.get_roles(state)
             case "GET_MASTER":
                 return views_v1.get_master(state)
-        if kind in _NOTHING_THERE:
-            return _NOTHING_THERE[kind]
+        if kind in cluster_api.READS:
+            return cluster_api.read(state, kind)
         raise refuse(501, f"{kind} is not supported by this master")
 
     def _snapshot(self) -> dict[str, float]:
-        return metrics.snapshot(self._engine.state, self._engine.now(), self._system())
+        listeners = {"master/operator_event_stream_subscribers": float(self._engine.watchers)}
+        return metrics.snapshot(self._engine.state, self._engine.now(), {**self._system(), **listeners})
 
 
 # Calls that change something and are answered with nothing, or with why not.
@@ -236,14 +289,8 @@ _CHANGES: Mapping[str, Callable[[MasterState, Document, Now], list[Action]]] = {
     "DEACTIVATE_AGENT": lambda state, body, now: draining.deactivate(state, body["agent_id"]["value"]),
     "DRAIN_AGENT": lambda state, body, now: draining.drain(state, body["agent_id"]["value"], body, now),
     "REACTIVATE_AGENT": lambda state, body, now: draining.reactivate(state, body["agent_id"]["value"]),
+    **cluster_api.CHANGES,
     "MARK_AGENT_GONE": lambda state, body, now: draining.mark_gone(state, body["agent_id"]["value"], now),
-}
-# What this master has none of, as Mesos shows none.
-_NOTHING_THERE: Mapping[str, Document | None] = {
-    "GET_WEIGHTS": None,
-    "GET_QUOTA": {"status": {}},
-    "GET_MAINTENANCE_STATUS": {"status": {}},
-    "GET_MAINTENANCE_SCHEDULE": {"schedule": {}},
 }
 
 

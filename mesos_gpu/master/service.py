@@ -94,7 +94,14 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     if group is None:
         state.recover(registry.load(), registry.rest)
     shown = flags_as_text(flags)
-    app = OperatorApi(engine, shown, cluster=flags["cluster"], system=system_metrics).make_app()
+    app = OperatorApi(
+        engine,
+        shown,
+        cluster=flags["cluster"],
+        system=system_metrics,
+        json_suffixes=flags["json_suffixes"],
+        log_file=flags["external_log_file"],
+    ).make_app()
     app.middlewares.append(leadership.middleware())
     endpoint.spawn(PROCESS_ID, _not_leading)
     await endpoint.start(app)
