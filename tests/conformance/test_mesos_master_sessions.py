@@ -9,6 +9,7 @@ of an operator. Ids differ; kinds, order, keys, types and all that the agent rep
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
@@ -23,8 +24,9 @@ from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.mesos.resource import Document
 from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 from tests.master.shapes import differences
-from tests.master.test_operator_events import Operator
+from tests.master.test_operator_events import Operator, Session
 
+DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
 RECORDED = Path(__file__).parent.parent / "recorded"
 RESOURCES = "cpus:2;gpus:4;mem:23081;disk:252899;ports:[31000-32000]"
 ATTRIBUTES = [
@@ -43,13 +45,14 @@ def recording(name: str) -> Any:
 class Stage:
     """Our master in the place of the recorded one, an agent that reports what the recorded one did, an operator."""
 
-    def __init__(self, master: RunningMaster, session: aiohttp.ClientSession) -> None:
+    def __init__(self, master: RunningMaster, session: Session) -> None:
         self.master = master
         self.agent = ScriptedAgent(master.url)
         self.scheduler = Scheduler(master.url)
         self.operator = Operator(session, master.url)
         self.ids: dict[str, str] = {}
-        self.offers: list[str] = []
+        self.made_here: list[Document] = []
+        """Statuses that the master made itself: they come with the call that they answer."""
 
     async def open(self) -> None:
         await self.agent.start()
@@ -73,26 +76,21 @@ class Stage:
         return json.loads(text)
 
     async def next(self) -> Document:
-        """The next event that is neither an offer, which are kept, nor a heartbeat."""
+        """The next event that is no offer, no heartbeat and not made by the master alone."""
         while True:
             event = await soon(self.scheduler.events.get())
             assert event is not None, "the stream ended"
-            if event["type"] == "OFFERS":
-                self.offers += [offer["id"]["value"] for offer in event["offers"]["offers"]]
-            elif event["type"] == "RESCIND":
-                self.offers.remove(event["rescind"]["offer_id"]["value"])
-            elif event["type"] != "HEARTBEAT":
+            if event["type"] == "UPDATE" and "uuid" not in event["update"]["status"]:
+                self.made_here.append(event["update"]["status"])
+            elif event["type"] not in ("HEARTBEAT", "OFFERS", "RESCIND"):
                 return event
 
     async def accept(self, body: Document) -> None:
-        while not self.offers:
-            event = await self.scheduler.event("OFFERS")
-            self.offers += [offer["id"]["value"] for offer in event["offers"]]
-        answer = await self.scheduler.call(
-            "ACCEPT", {**body, "offer_ids": [{"value": offer_id} for offer_id in self.offers]}
-        )
+        [framework] = self.master.engine.state.frameworks.values()
+        await until(lambda: bool(framework.offers))
+        offer_ids = [{"value": offer_id} for offer_id in framework.offers]
+        answer = await self.scheduler.call("ACCEPT", {**body, "offer_ids": offer_ids})
         assert (answer.status, answer.headers["Content-Length"]) == (202, "0")
-        self.offers.clear()
 
     def report(self, status: Document) -> None:
         """The agent sends a status that the recorded one has sent."""
@@ -119,8 +117,7 @@ class Stage:
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    session = aiohttp.ClientSession(skip_auto_headers=["Content-Type", "Accept", "User-Agent"])
-    async with live_master(tmp_path / "master", "--allocation_interval=10ms") as master, session:
+    async with live_master(tmp_path / "master", "--allocation_interval=10ms") as master, Session() as session:
         made = Stage(master, session)
         await made.open()
         yield made
@@ -134,6 +131,8 @@ FORWARDED = {
     "SHUTDOWN": "ShutdownExecutorMessage",
     "ACKNOWLEDGE": "StatusUpdateAcknowledgementMessage",
 }
+# Tasks of the first session that the master refused, or never heard of.
+NEVER_SENT = ("bad-half", "bad-neg", "bad-toomany", "never-was")
 LAUNCHES = {"LAUNCH": "RunTaskMessage", "LAUNCH_GROUP": "RunTaskGroupMessage"}
 SPEAKS = ("StatusUpdateAcknowledgementMessage", "UpdateFrameworkMessage", "CheckpointResourcesMessage")
 
@@ -159,10 +158,62 @@ async def test_a_frameworks_whole_life_is_told_as_a_real_master_told_it(stage: S
     await _compare_with_operator(stage)
 
 
+async def test_refusals_reconciliation_and_a_takeover_are_told_as_a_real_master_told_them(stage: Stage) -> None:
+    recorded = recording("scheduler-session")
+    info = recorded["subscribe"]["framework_info"]
+    real = recorded["first_stream"][0]["event"]["subscribed"]
+    assert differences(await stage.scheduler.subscribe(dict(info)), real) == []
+    stage.ids = {
+        real["framework_id"]["value"]: stage.scheduler.framework_id,
+        f"{real['master_info']['id']}-S0": stage.agent.id,
+    }
+    *calls, late, teardown = recorded["calls"]
+    timeline = sorted([*calls, *recorded["first_stream"][1:]], key=lambda one: float(one["at"]))
+    for one in timeline:
+        await (_event(stage, one["event"]) if "event" in one else _call(stage, one))
+    second = Scheduler(stage.master.url)
+    second_subscribed = await second.subscribe(dict(info), stage.scheduler.framework_id)
+    assert differences(second_subscribed, recorded["second_stream"]["events"][0]["event"]["subscribed"]) == []
+    assert await stage.next() == recorded["first_stream"][-1]["event"]
+    assert await soon(stage.scheduler.events.get()) is None
+    _compare_made_here(stage, recorded)
+
+    first_stream = late["request"]["headers"]["Mesos-Stream-Id"]
+    answer = await stage.scheduler.call("REVIVE", {})
+    expected = stage.ours(late["response"]["body"]).replace(first_stream, stage.scheduler.stream_id)
+    assert (answer.status, await answer.text()) == (late["response"]["status"], expected)
+    assert (await second.call("TEARDOWN")).status == teardown["response"]["status"]
+    assert await soon(_end(second)) is None
+    after = recorded["after_teardown_call"]["response"]
+    answer = await second.call("REVIVE", {})
+    assert (answer.status, await answer.text()) == (after["status"], after["body"])
+    await second.close()
+
+
+async def _end(scheduler: Scheduler) -> None:
+    while await scheduler.events.get() is not None:
+        pass
+
+
+def _compare_made_here(stage: Stage, recorded: Document) -> None:
+    real = [
+        stage.ours(one["event"]["update"]["status"])
+        for one in recorded["first_stream"]
+        if one["event"]["type"] == "UPDATE" and "uuid" not in one["event"]["update"]["status"]
+    ]
+    assert [status["task_id"]["value"] for status in stage.made_here] == [s["task_id"]["value"] for s in real]
+    for ours, theirs in zip(stage.made_here, real, strict=True):
+        for status in (ours, theirs):
+            assert isinstance(status.pop("timestamp"), float)
+            # Resources are listed in no particular order, in Mesos as here.
+            status["message"] = sorted(re.split(r"; | required | available ", status["message"]))
+        assert ours == theirs
+
+
 async def _event(stage: Stage, recorded: Document) -> None:
     expected = stage.ours(recorded)
     match recorded["type"]:
-        case "UPDATE":
+        case "UPDATE" if "uuid" in recorded["update"]["status"]:
             stage.report(expected["update"]["status"])
         case "MESSAGE":
             body = expected["message"]
@@ -184,15 +235,17 @@ async def _call(stage: Stage, one: Document) -> None:
         if operation["type"] not in LAUNCHES:
             return
         await stage.accept(body)
-        sent = await stage.agent.message(LAUNCHES[operation["type"]], SPEAKS)
-        assert sent["launch_executor"] is True
+        tasks = operation.get("launch", {}).get("task_infos", [{"name": "of a group"}])
+        if tasks[0]["name"] not in NEVER_SENT:
+            sent = await stage.agent.message(LAUNCHES[operation["type"]], SPEAKS)
+            assert sent["launch_executor"] is True
         return
-    if kind not in FORWARDED and kind != "TEARDOWN":
+    if kind not in FORWARDED and kind not in ("TEARDOWN", "RECONCILE", "SUPPRESS", "REVIVE"):
         return
     answer = await stage.scheduler.call(kind, body)
     assert answer.status == one["response"]["status"]
     assert answer.headers["Content-Length"] == one["response"]["headers"]["Content-Length"]
-    if kind in FORWARDED:
+    if kind in FORWARDED and body["task_id" if kind == "KILL" else "agent_id"]["value"] not in NEVER_SENT:
         await stage.agent.message(FORWARDED[kind], SPEAKS if kind != "ACKNOWLEDGE" else ())
 
 
@@ -235,12 +288,17 @@ async def test_an_agent_marked_gone_is_gone(stage: Stage) -> None:
     marked, listed = recording("scheduler-session-2")["mark_agent_gone"]
     stage.ids = {marked["request"]["body"]["mark_agent_gone"]["agent_id"]["value"]: stage.agent.id}
     await stage.scheduler.offer()
+    await stage.operator.subscribe()
     status, text, _ = await _post(stage, stage.ours(marked["request"]["body"]))
     assert (status, text) == (marked["response"]["status"], marked["response"]["body"])
     told = recording("scheduler-session-2")["events"][-3:]
     assert {one["event"]["type"] for one in told} == {"RESCIND", "FAILURE"}
     await stage.scheduler.event("RESCIND")
     assert await stage.scheduler.event("FAILURE") == stage.ours(told[-1]["event"]["failure"])
+    # Here we tell operators more than a real master, and say so.
+    assert "operators are not told (AGENT_REMOVED)" in DIFFERENCES.read_text()
+    assert "AGENT_REMOVED" not in {one["event"]["type"] for one in recording("operator-subscribe")["events"]}
+    assert await stage.operator.event("AGENT_REMOVED") == {"agent_id": {"value": stage.agent.id}}
     _, text, _ = await _post(stage, listed["request"]["body"])
     assert json.loads(text) == listed["response"]["body"]
 
