@@ -96,6 +96,11 @@ class MasterLink:
         if self.master is not None:
             self._endpoint.link(PROCESS_ID, self.master)
 
+    def part(self) -> None:
+        """Give up the link to the master: another leads, or nothing was heard for so long that it may be half open."""
+        if self.master is not None:
+            self._endpoint.unlink(self.master)
+
     def register(self, info: Document, resource_version: str, resources: Sequence[Document]) -> None:
         """Link to the master and ask for an agent id; `info` has none yet."""
         self._introduce("RegisterSlaveMessage", {"slave": _slave_info(info)}, resource_version, resources)
