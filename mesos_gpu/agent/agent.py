@@ -21,6 +21,7 @@ from mesos_gpu.agent.containers import Containers, Runner
 from mesos_gpu.agent.events import Action, Moment
 from mesos_gpu.agent.executor_api import ExecutorStreams
 from mesos_gpu.agent.executors import Executor
+from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.holdings import Holdings
 from mesos_gpu.agent.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
@@ -89,9 +90,11 @@ class Agent:
         clock: Clock | None = None,
         gpus: AgentGpus | None = None,
         kill_for_gpus: bool = False,
+        fetcher: Fetcher | None = None,
         credential: Credential | None = None,
         patience: Patience | None = None,
     ) -> None:
+        self.fetcher = fetcher
         self.info, self.state = info, state
         self.gpus, self._kill_for_gpus = gpus, kill_for_gpus
         self._whole = Resources.from_json(info.get("resources", []))
@@ -118,7 +121,7 @@ class Agent:
             Operations(state.new_uuid), checkpoints, self._link, lambda: self._registration(Cause.CHANGED)
         )
         self._kept_when_introduced = self.holdings.kept
-        self._runner = Runner(containers, self._from_containers)
+        self._runner = Runner(containers, self._from_containers, fetcher)
         self.streams = ExecutorStreams()
         self.takes_executors = False
         self._settled = asyncio.Event()
@@ -181,6 +184,8 @@ class Agent:
 
     def follow(self, master: Pid | None) -> None:
         """Take this master for the leading one from now on, or none."""
+        if master != self.master:
+            self._link.part()
         self._link.master = master
         self._registration(Cause.NONE_LEADS if master is None else Cause.DETECTED)
 
@@ -291,7 +296,9 @@ class Agent:
             case KeepResources() | ApplyOperation() | OperationAcknowledged() | ReconcileOperations():
                 self._operate(incoming)
             case ev.RunTask():
-                self.post(replace(incoming, tasks=tuple(t for t in incoming.tasks if self._is_ours(t))))
+                tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
+                unknown = not self.holdings.operations.knows(tasks)
+                self.post(replace(incoming, tasks=tasks, unknown=unknown))
             case _:
                 self.post(incoming)
 
@@ -347,6 +354,8 @@ class Agent:
             self.registered.clear()
         if cause in _BEGINNINGS and self._authentication is not None:
             self._authentication.forget()
+        if cause is Cause.PING_MISSED:
+            self._link.part()
         for todo in todos:
             match todo:
                 case Todo.PAUSE_UPDATES:

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.events import Owner
+from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.sandbox import make_sandbox
 from mesos_gpu.container.config import ContainerConfig, Termination
 from mesos_gpu.container.execution import Execution
-from mesos_gpu.errors import MesosGpuError, NotEnoughGpus, NotFound
+from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +87,11 @@ class Runner:
     `rebooted` says why containers of a former process are not there.
     """
 
-    def __init__(self, containers: Containers, post: Callable[[ev.Event], None]) -> None:
-        self._containers, self._post = containers, post
+    def __init__(
+        self, containers: Containers, post: Callable[[ev.Event], None], fetcher: Fetcher | None = None
+    ) -> None:
+        self._containers, self._post, self._fetcher = containers, post, fetcher
+        self._fetches: dict[str, asyncio.Task[None]] = {}
         self.rebooted = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._launching: set[asyncio.Future[None]] = set()
@@ -162,9 +166,14 @@ class Runner:
             image=spec.image,
             volumes=spec.volumes,
             labels=spec.labels,
+            linux=spec.linux,
+            disk_bytes=spec.disk_bytes,
         )
         try:
-            make_sandbox(config.sandbox, spec.user)
+            # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.
+            make_sandbox(config.sandbox, None if spec.fetch else spec.user)
+            if spec.fetch:
+                await self._fetch(spec)
             pid = await self._launch_when_free(config, PullReport(lambda text: self._post(ev.Pulling(key, text))))
         except MesosGpuError as error:
             self._post(ev.LaunchFailed(key, str(error)))
@@ -176,6 +185,21 @@ class Runner:
             return False
         self._post(ev.Launched(key, pid))
         return True
+
+    async def _fetch(self, spec: ev.LaunchSpec) -> None:
+        """Fetch what the command asks for; `_kill` ends it."""
+        if self._fetcher is None:
+            raise ContainerError("this agent fetches nothing")
+        fetch = self._fetcher.fetch(spec.container_id, Path(spec.sandbox), spec.fetch, spec.user)
+        work = self._fetches[spec.container_id] = asyncio.ensure_future(fetch)
+        try:
+            await work
+        except asyncio.CancelledError:
+            if spec.container_id in self._fetches:
+                raise
+            raise ContainerError("the task was ended while its URIs were fetched") from None
+        finally:
+            self._fetches.pop(spec.container_id, None)
 
     async def _launch_when_free(self, config: ContainerConfig, progress: Callable[[str], None]) -> int:
         """Launch; where GPUs are short, wait for containers that were asked to end and still hold theirs.
@@ -226,6 +250,7 @@ class Runner:
                     oom=end.oom,
                     mem_limit_bytes=end.mem_limit_bytes,
                     message=end.message,
+                    disk_limit_bytes=end.disk_limit_bytes,
                 ),
             )
         )
@@ -257,6 +282,10 @@ class Runner:
                 await self._changed.wait()
 
     async def _kill(self, action: ev.Kill) -> None:
+        fetch = self._fetches.pop(action.container_id, None)
+        if fetch is not None:
+            fetch.cancel()
+            return
         if action.container_id in self._waiting:
             self._unwanted.add(action.container_id)
             self._change()

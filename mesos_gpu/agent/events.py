@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mesos_gpu.agent.executors import ExecutorKey
+from mesos_gpu.agent.fetching import Item
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.container.config import ImageAsk, Volume
+from mesos_gpu.container.linux import USUAL, LinuxSettings
 from mesos_gpu.mesos.checks import Course, News
 from mesos_gpu.mesos.resource import Document
 
@@ -29,7 +31,8 @@ class Identity:
     """Who this agent is: its id (once registered), its libprocess pid, and where others reach it.
 
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
-    that runs task groups.
+    that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
+    each task is given.
     """
 
     agent_id: str
@@ -40,6 +43,8 @@ class Identity:
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     sandbox_directory: str = "/mnt/mesos/sandbox"
     default_executor: tuple[str, ...] = ()
+    switch_user: bool = True
+    executor_environment: Mapping[str, str] = field(default_factory=dict)
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------
@@ -49,7 +54,8 @@ class Identity:
 class RunTask:
     """The master wants these tasks run: one, or a whole group (`group`). Documents are v1.
 
-    `resource_version` is the base64 uuid the offer was made under, None when the message names none.
+    `resource_version` is the base64 uuid the offer was made under, None when the message names none. `unknown`: they
+    use reservations or volumes that are not here.
     """
 
     framework: Document
@@ -57,6 +63,7 @@ class RunTask:
     resource_version: str | None = None
     launch_executor: bool = True
     group: bool = False
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +153,7 @@ class Ending:
     oom: bool = False
     mem_limit_bytes: int | None = None
     message: str | None = None
+    disk_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +336,9 @@ class LaunchSpec:
     image: ImageAsk | None = None
     volumes: tuple[Volume, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    fetch: tuple[Item, ...] = ()
+    linux: LinuxSettings = USUAL
+    disk_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

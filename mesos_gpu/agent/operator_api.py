@@ -135,7 +135,8 @@ class OperatorApi:
             registered=agent.registered.is_set(),
             uptime_s=agent.clock.wall() - agent.started_wall_s,
         )
-        return json_response(dict(sorted({**numbers, **_system()}.items())), request=request)
+        fetched = {} if agent.fetcher is None else agent.fetcher.metrics()
+        return json_response(dict(sorted({**numbers, **fetched, **_system()}.items())), request=request)
 
     # --- containers ---------------------------------------------------------------------------------------------
 

@@ -196,9 +196,9 @@ class AgentState(Hosting):
         record = {"type": "KILL", "fate": task.fate.value, "reason": task.reason, "why": task.why}
         actions = self._log(framework, task, record)
         if task.phase is Phase.CANCELLED:
-            # Its container is killed when the launch has come to an end; but a pull may take hours.
-            pulls = was is Phase.LAUNCHING and launch.image_of(task.info) is not None
-            return [*actions, ev.Kill(task.key, task.container_id, 0.0)] if pulls else actions
+            # Its container is killed when the launch has come to an end; but a pull or a fetch may take hours.
+            long = was is Phase.LAUNCHING and launch.may_take_long(task.info)
+            return [*actions, ev.Kill(task.key, task.container_id, 0.0)] if long else actions
         actions += checking.end_checks(task)
         if was is Phase.RUNNING and fate in (Fate.KILLED, Fate.UNHEALTHY) and framework.can("TASK_KILLING_STATE"):
             actions += self._say(framework, task, Verdict("TASK_KILLING", reason=task.reason), at)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.sandbox import open_output
+from mesos_gpu.container.config import ContainerConfig, Volume
+from mesos_gpu.container.sandbox import open_output, prepare_volumes
 from mesos_gpu.container.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, ContainerError
 
@@ -30,6 +31,18 @@ def test_a_link_in_the_sandbox_leads_nowhere(tmp_path: Path) -> None:
     assert (tmp_path / "secret").read_text() == "secret"
 
 
+@pytest.mark.parametrize(("source", "destination"), [("link", "/mnt/x"), ("/srv", "link"), ("link/deep", "x")])
+def test_a_link_that_was_fetched_leads_no_volume_elsewhere(tmp_path: Path, source: str, destination: str) -> None:
+    sandbox = tmp_path / "sandbox"
+    sandbox.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (sandbox / "link").symlink_to("../elsewhere")
+    config = ContainerConfig("c", sandbox, ("true",), {}, None, 100, 0, 0, volumes=(Volume(source, destination),))
+    with pytest.raises(BadInput, match="leads out of the sandbox"):
+        prepare_volumes(config, ME)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "stdout")
     (tmp_path / "stderr").mkdir()
@@ -52,3 +65,16 @@ def test_without_a_name_the_user_is_the_agents_own() -> None:
 def test_an_unknown_user_is_named() -> None:
     with pytest.raises(BadInput, match="no user 'no-such-user'"):
         find_user("no-such-user")
+
+
+@pytest.mark.root
+def test_a_persistent_volume_belongs_to_whom_the_container_runs_as_and_what_is_in_it_does_not(tmp_path: Path) -> None:
+    nobody = find_user("nobody")
+    for name in ("sandbox", "volume"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "volume" / "old").touch()
+    volume = Volume(str(tmp_path / "volume"), "data", owned=True)
+    config = ContainerConfig("c", tmp_path / "sandbox", ("true",), {}, "nobody", 100, 0, 0, volumes=(volume,))
+    prepare_volumes(config, nobody)
+    assert (tmp_path / "volume").stat().st_uid == nobody.uid
+    assert (tmp_path / "volume" / "old").stat().st_uid == os.geteuid()
