@@ -153,6 +153,7 @@ class Ending:
     oom: bool = False
     mem_limit_bytes: int | None = None
     message: str | None = None
+    disk_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +338,7 @@ class LaunchSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     fetch: tuple[Item, ...] = ()
     linux: LinuxSettings = USUAL
+    disk_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ def executor_spec(
         gpus=gpus,
         volumes=tuple(dict.fromkeys((*spec.volumes, *theirs))),
         labels=_labels(info),
+        disk_bytes=0,
     )
 
 

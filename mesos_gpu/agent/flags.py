@@ -93,6 +93,8 @@ FLAGS: Sequence[Flag] = (
         None,
         'JSON object of variables for every task, such as {"LANG": "C.UTF-8"}; tasks and Mesos may set others.',
     ),
+    Flag("container_disk_watch_interval", "duration", 15.0, "How often disk/du measures sandboxes."),
+    Flag("enforce_container_disk_quota", "boolean", False, "End tasks whose sandbox disk/du finds too large."),
     Flag("frameworks_home", "path", None, "Folder that relative paths among a command's URIs are in."),
     Flag("fetcher_cache_dir", "path", None, "The fetcher's cache, emptied at start; default: WORK_DIR/fetch."),
     Flag("fetcher_cache_size", "bytes", 2 << 30, "How much the fetcher's cache may hold."),
@@ -176,7 +178,7 @@ def _check_images(flags: Mapping[str, Any]) -> None:
         raise BadFlag("isolation", "--image_providers=docker needs 'docker/runtime' in it")
     if not flags["sandbox_directory"].startswith("/") or ".." in flags["sandbox_directory"].split("/"):
         raise BadFlag("sandbox_directory", "must be an absolute path without '..'")
-    for name in ("docker_pull_timeout", "image_gc_interval", "fetcher_stall_timeout"):
+    for name in ("docker_pull_timeout", "image_gc_interval", "fetcher_stall_timeout", "container_disk_watch_interval"):
         if flags[name] <= 0:
             raise BadFlag(name, "must be longer than nothing")
 

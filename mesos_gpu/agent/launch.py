@@ -87,6 +87,7 @@ def launch_spec(
             *persistent_volumes(identity.work_dir, task.get("resources", ())),
         ),
         fetch=read_uris(command),
+        disk_bytes=disk_bytes(task),
         linux=read_settings(task, more_cpus_milli=OVERHEAD_CPUS_MILLI, more_mem_bytes=OVERHEAD_MEM_MIB * MIB),
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
     )
@@ -108,6 +109,12 @@ def image_of(task: Mapping[str, Any]) -> str | None:
     """Return the name of the image that a task runs in, None for the host's files."""
     image = ((task.get("container") or {}).get("mesos") or {}).get("image")
     return None if image is None else str((image.get("docker") or {}).get("name", ""))
+
+
+def disk_bytes(task: Mapping[str, Any]) -> int:
+    """Return the quota of a task's sandbox: its disk, less what is a volume; 0 for none."""
+    plain = [resource for resource in task.get("resources", ()) if "disk" not in resource]
+    return Resources.from_json(plain).milli("disk") * MIB // 1000
 
 
 def may_take_long(task: Mapping[str, Any]) -> bool:

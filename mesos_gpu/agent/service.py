@@ -37,6 +37,7 @@ from mesos_gpu.agent.registration import Registration
 from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, parse_attributes
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.container import enter_private_mounts, open_containerizer
+from mesos_gpu.container.disk import DiskRules
 from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
@@ -108,6 +109,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             cfs_quota=flags["cgroups_enable_cfs"],
             images=images,
             driver=DriverFacts(driver.version, driver.cuda_version),
+            disk=_disk_rules(flags),
         )
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
@@ -227,6 +229,12 @@ def _open_driver(flags: Mapping[str, Any]) -> GpuDriver:
         mig_strategy=flags["mig_strategy"],
         simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
     )
+
+
+def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
+    if not {"disk/du", "posix/disk"} & set(flags["isolation"]):
+        return None
+    return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
 
 
 def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:

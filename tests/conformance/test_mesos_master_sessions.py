@@ -33,8 +33,6 @@ ATTRIBUTES = [
     {"name": "gpu_model", "type": "TEXT", "text": {"value": "stub"}},
     {"name": "rack", "type": "TEXT", "text": {"value": "r1"}},
 ]
-# Calls of operators whose rules have tests of their own.
-ELSEWHERE = ("QUOTA", "WEIGHTS", "MAINTENANCE", "OPERATIONS")
 
 
 @cache
@@ -265,22 +263,16 @@ async def _compare_with_operator(stage: Stage) -> None:
 async def test_operators_calls_are_answered_as_a_real_master_answered_them(stage: Stage) -> None:
     await stage.scheduler.subscribe(dict(recording("scheduler-session-2")["framework_info"]))
     stage.ids = {_agent_of(recording("operator-changes")): stage.agent.id}
-    played = 0
     for one in recording("operator-changes"):
         request, expected = one["request"], one["response"]
-        call = stage.ours(request["body"])
-        if request["method"] != "POST" or any(word in call["type"] for word in ELSEWHERE):
-            continue
-        status, text, headers = await _post(stage, call)
-        assert status == expected["status"], call
+        status, text, headers = await _ask(stage, request["method"], request["path"], stage.ours(request["body"]))
+        assert status == expected["status"], request
         assert headers.get("Content-Type") == expected["headers"].get("Content-Type")
         if isinstance(expected["body"], str):
-            assert text == expected["body"]
-        elif "reservations" not in json.dumps(expected["body"]):
+            assert _numberless(text) == _numberless(expected["body"])
+        elif "reservations" not in json.dumps(expected["body"]):  # those were made in scheduler-session-2
             await _settled(stage)
-            assert differences(_not_offered(json.loads(text)), _not_offered(expected["body"])) == []
-        played += 1
-    assert played == 9
+            assert differences(_not_offered(json.loads(text)), _not_offered(expected["body"])) == [], request
 
 
 async def test_an_agent_marked_gone_is_gone(stage: Stage) -> None:
@@ -311,10 +303,13 @@ def _agent_of(calls: list[Document]) -> str:
     )
 
 
-def _not_offered(document: Document) -> Document:
+def _not_offered(document: Any) -> Any:
     """What is offered at the moment depends on the moment."""
-    for agent in document.get("get_agents", {}).get("agents", []):
+    agents = document.get("get_agents", {}).get("agents", []) if isinstance(document, dict) else []
+    for agent in agents:
         agent.pop("offered_resources", None)
+    for role in document.get("roles", []) if isinstance(document, dict) else []:
+        role["resources"] = role["offered"] = {}
     return document
 
 
@@ -324,9 +319,20 @@ async def _settled(stage: Stage) -> None:
 
 
 async def _post(stage: Stage, call: Document) -> tuple[int, str, dict[str, str]]:
-    async with aiohttp.ClientSession() as session:
-        data = json.dumps(call)
-        async with session.post(
-            f"{stage.master.url}/api/v1", data=data, headers={"Content-Type": "application/json"}
-        ) as response:
-            return response.status, await response.text(), dict(response.headers)
+    return await _ask(stage, "POST", "/api/v1", call)
+
+
+async def _ask(stage: Stage, method: str, path: str, call: Document | None) -> tuple[int, str, dict[str, str]]:
+    data = None if call is None else json.dumps(call)
+    headers = {} if call is None else {"Content-Type": "application/json"}
+    url = stage.master.url + path
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, data=data, headers=headers) as response,
+    ):
+        return response.status, await response.text(), dict(response.headers)
+
+
+def _numberless(text: str) -> list[str]:
+    """A sentence without the resources in it, which Mesos lists in an order of its own."""
+    return sorted(re.split(r"; |'", text))
