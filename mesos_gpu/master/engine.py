@@ -70,8 +70,8 @@ class Agents(Protocol):
     def observe(self, agent_id: str) -> None:
         """Link to an agent and ping it from now on."""
 
-    def forget(self, agent_id: str) -> None:
-        """Ping it no more."""
+    def part(self, agent_id: str) -> None:
+        """Ping it no more, and have no connection to it."""
 
 
 def clock() -> Now:
@@ -215,7 +215,7 @@ class Engine:
                     self.agents.observe(agent_id)
             case ForgetAgent(agent_id):
                 if self.agents is not None:
-                    self.agents.forget(agent_id)
+                    self.agents.part(agent_id)
             case (
                 AgentRegistered()
                 | AgentReregistered()

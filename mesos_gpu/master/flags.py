@@ -10,7 +10,7 @@ from mesos_gpu.errors import BadFlag, BadResources
 from mesos_gpu.master.allocator import Rules, quantities
 from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.master.state import Settings
-from mesos_gpu.mesos.flags import Flag, format_duration
+from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
 
@@ -56,6 +56,12 @@ FLAGS: Sequence[Flag] = (
     ),
     Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("max_operator_event_stream_subscribers", "integer", 1000, "Operators that may listen at once."),
+    Flag(
+        "agent_removal_rate_limit",
+        "text",
+        None,
+        "How fast silent agents are given up, as in 1/10mins; default: at once.",
+    ),
     Flag("agent_reregister_timeout", "duration", 600.0, "How long known agents may take to come back after a start."),
 )
 
@@ -68,6 +74,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
     if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
         raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
+    removal_interval_s(flags["agent_removal_rate_limit"])
     if flags["authenticate_agents"] and flags["credentials"] is None:
         raise BadFlag("credentials", "is needed with --authenticate_agents: the file of principals and secrets")
     if flags["zk"] is not None:
@@ -107,6 +114,19 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
     )
+
+
+def removal_interval_s(text: str | None) -> float:
+    """Return the seconds between two agents given up, of `1/10mins` (agents/duration); 0: no limit. Raises BadFlag."""
+    if text is None:
+        return 0.0
+    count, slash, duration = text.partition("/")
+    try:
+        if not slash or int(count) < 1:
+            raise ValueError("it goes NUMBER/DURATION, as in 1/10mins")
+        return parse_duration(duration) / int(count)
+    except ValueError as error:
+        raise BadFlag("agent_removal_rate_limit", f"'{text}': {error}") from None
 
 
 def min_allocatable(text: str) -> tuple[Quantities, ...]:

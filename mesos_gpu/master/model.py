@@ -132,6 +132,11 @@ class Operation:
         return None if given is None else str(given["value"])
 
     @property
+    def kind(self) -> str:
+        """Return what it does, such as RESERVE."""
+        return str(self.document["info"].get("type", "UNKNOWN"))
+
+    @property
     def framework_id(self) -> str | None:
         """Return whose it is, None for an operator's."""
         framework = self.document.get("framework_id")
