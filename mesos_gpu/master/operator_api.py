@@ -84,6 +84,7 @@ class OperatorApi:
             "flags": self._show_flags,
             "health": self._health,
             "redirect": self._redirect,
+            "system/stats.json": self._stats,
         }
         self._handlers: dict[str, Handler] = {path: _only_get(handler) for path, handler in get.items()}
         self._handlers |= ClusterApi(engine).handlers
@@ -174,6 +175,11 @@ class OperatorApi:
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response()
+
+    async def _stats(self, request: web.Request) -> web.Response:
+        found = {name.removeprefix("system/"): value for name, value in self._system().items()}
+        # The oldest endpoint of all has names of its own.
+        return json_response({name.replace("load_", "avg_load_"): found[name] for name in found}, request=request)
 
     async def _redirect(self, request: web.Request) -> web.Response:
         info = self._engine.state.master_info
