@@ -168,6 +168,7 @@ class Runner:
             labels=spec.labels,
             linux=spec.linux,
             disk_bytes=spec.disk_bytes,
+            secrets=spec.secrets,
         )
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.
