@@ -1,35 +1,43 @@
-"""The agent's HTTP endpoints for operators, as Mesos': every one at `/x` and at `/slave(1)/x`."""
+"""The agent's HTTP endpoints for operators, as Mesos': every one at `/x` and at `/slave(1)/x`.
+
+As in libprocess, trailing segments of a path are dropped until an endpoint fits.
+"""
 
 from __future__ import annotations
 
 import logging
 import mimetypes
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from aiohttp import web
 
+from mesos_gpu.agent import views_v1
 from mesos_gpu.agent.agent import Agent
+from mesos_gpu.agent.container_api import ContainerApi
+from mesos_gpu.agent.containers_shown import ContainersShown
 from mesos_gpu.agent.files import SandboxFiles, as_text
 from mesos_gpu.agent.gpu_api import GpuApi
 from mesos_gpu.agent.image_api import ImageApi
 from mesos_gpu.agent.images import AgentImages
+from mesos_gpu.agent.logging_level import LoggingLevel
 from mesos_gpu.agent.master_link import CAPABILITIES, MESOS_VERSION, PROCESS_ID
 from mesos_gpu.agent.metrics import agent_metrics
 from mesos_gpu.agent.paths import latest_path, virtual_latest_path
 from mesos_gpu.agent.state_json import (
     attributes_shown,
-    executor_line,
     frameworks_shown,
     resources_shown,
     total_resources,
     used_resources,
 )
-from mesos_gpu.agent.tasks import Phase, Task
+from mesos_gpu.agent.v1_api import Sources, V1Api
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
+from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.http import error_response, json_response, make_app
+from mesos_gpu.process.requests import method_not_allowed
 
 log = logging.getLogger(__name__)
 
@@ -45,38 +53,89 @@ BUILD: Mapping[str, object] = {
 
 
 class OperatorApi:
-    """Reads an agent's state; changes nothing. `flags` are shown as they were given, as text."""
+    """All HTTP of an agent. `flags` are shown as they were given, as text.
 
-    def __init__(self, agent: Agent, flags: Mapping[str, str], images: AgentImages | None = None) -> None:
-        self._agent, self._flags = agent, flags
+    With `json_suffixes`, `/state.json` is `/state`, as it was before Mesos 1.8.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        flags: Mapping[str, str],
+        images: AgentImages | None = None,
+        *,
+        json_suffixes: bool = False,
+    ) -> None:
+        self._agent, self._flags, self._json_suffixes = agent, flags, json_suffixes
         self._files = SandboxFiles(self._sandbox_of)
         self._gpus = GpuApi(agent)
         self._images = ImageApi(images)
+        self._level = LoggingLevel()
+        self._shown = ContainersShown(agent, self._gpus)
+        self._v1 = V1Api(
+            Sources(self._views(), self._shown.v1, self._images.prune_all),
+            ContainerApi(agent.containers, lambda: agent.state.identity),
+            self._files,
+            self._level,
+        )
 
     def make_app(self) -> web.Application:
         """Return the application with every route."""
         app = make_app()
         app.middlewares.append(_mesos_errors)
-        routes: Mapping[str, Handler] = {
-            "/state": self._state,
-            "/flags": self._show_flags,
-            "/health": self._health,
-            "/containers": self._containers,
-            "/monitor/statistics": self._statistics,
-        }
-        everywhere: Mapping[str, Handler] = {
-            "/version": self._version,
-            "/metrics/snapshot": self._metrics,
-            "/files/browse": self._browse,
-            "/files/read": self._read,
-            "/files/download": self._download,
-        }
-        for path, handler in {**routes, **everywhere}.items():
-            app.router.add_get(path, handler)
-            app.router.add_get(f"/{PROCESS_ID}{path}", handler)
         self._gpus.add_to(app)
         self._images.add_to(app)
+        self._gets: Mapping[str, Handler] = {
+            "state": self._state,
+            "flags": self._show_flags,
+            "health": self._health,
+            "containers": self._shown.containers,
+            "monitor/statistics": self._shown.statistics,
+            "version": self._version,
+            "metrics/snapshot": self._metrics,
+            "files/browse": self._browse,
+            "files/read": self._read,
+            "files/download": self._download,
+            "files/debug": self._debug,
+            "logging/toggle": self._toggle,
+        }
+        app.router.add_route("*", "/{path:.*}", self._route)
         return app
+
+    async def _route(self, request: web.Request) -> web.StreamResponse:
+        path = request.match_info["path"]
+        parts = path.split("/")
+        if parts[0] == PROCESS_ID:
+            parts = parts[1:]
+        while parts:
+            name = "/".join(parts)
+            if self._json_suffixes:
+                name = name.removesuffix(".json")
+            if name == "api/v1":
+                return await self._v1.handle(request)
+            handler = self._gets.get(name)
+            if handler is not None:
+                if request.method not in ("GET", "HEAD"):
+                    return method_not_allowed(request, "GET")
+                return await handler(request)
+            parts = parts[:-1]
+        raise web.HTTPNotFound
+
+    def _views(self) -> Mapping[str, Callable[[], Document]]:
+        agent = self._agent
+        return {
+            "GET_HEALTH": lambda: {"healthy": True},
+            "GET_FLAGS": lambda: views_v1.flags_shown(self._flags),
+            "GET_VERSION": lambda: {"version_info": dict(BUILD)},
+            "GET_METRICS": lambda: views_v1.metrics_shown(self._numbers()),
+            "GET_STATE": lambda: views_v1.get_state(agent.state),
+            "GET_TASKS": lambda: views_v1.get_tasks(agent.state),
+            "GET_EXECUTORS": lambda: views_v1.get_executors(agent.state),
+            "GET_FRAMEWORKS": lambda: views_v1.get_frameworks(agent.state),
+            "GET_OPERATIONS": lambda: views_v1.get_operations(agent.holdings.operations.operations()),
+            "GET_AGENT": lambda: views_v1.get_agent(agent.info, agent.agent_id),
+            "GET_RESOURCE_PROVIDERS": dict,
+        }
 
     # --- state --------------------------------------------------------------------------------------------------
 
@@ -115,6 +174,9 @@ class OperatorApi:
         return json_response(BUILD, request=request)
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        return json_response(self._numbers(), request=request)
+
+    def _numbers(self) -> dict[str, float]:
         agent = self._agent
         total = total_resources(agent.info, agent.holdings.kept)
         numbers = agent_metrics(
@@ -124,42 +186,28 @@ class OperatorApi:
             registered=agent.registered.is_set(),
             uptime_s=agent.clock.wall() - agent.started_wall_s,
         )
-        return json_response(dict(sorted({**numbers, **_system()}.items())), request=request)
+        return dict(sorted({**numbers, **_system()}.items()))
 
-    # --- containers ---------------------------------------------------------------------------------------------
-
-    async def _containers(self, request: web.Request) -> web.Response:
-        shown = []
-        for task in self._running():
-            status: Document = {"container_id": {"value": task.container_id}}
-            if task.pid is not None:
-                status["executor_pid"] = task.pid
-            statistics = await self._usage(task)
-            if statistics is not None:
-                line = {"container_id": task.container_id, **executor_line(task)}
-                gpus = await self._gpus.usage_of(str(task.container_id))
-                shown.append({**line, "statistics": statistics, "status": status, "gpus": gpus})
-        return json_response(shown, request=request)
-
-    async def _statistics(self, request: web.Request) -> web.Response:
-        shown = []
-        for task in self._running():
-            statistics = await self._usage(task)
-            if statistics is not None:
-                gpus = await self._gpus.usage_of(str(task.container_id))
-                shown.append({**executor_line(task), "statistics": statistics, "gpus": gpus})
-        return json_response(shown, request=request)
-
-    def _running(self) -> list[Task]:
-        return [task for task in self._agent.state.tasks() if task.phase in (Phase.RUNNING, Phase.ENDING)]
-
-    async def _usage(self, task: Task) -> Document | None:
+    async def _toggle(self, request: web.Request) -> web.Response:
+        """Show the level, or set it for a while (3rdparty/libprocess/src/logging.cpp)."""
+        level, duration = request.query.get("level"), request.query.get("duration")
+        if level is None and duration is None:
+            return web.Response(text=f"{self._level.level}\n")
+        if level is None or duration is None:
+            raise BadInput(f"Expecting '{'level' if level is None else 'duration'}=value' in query.\n")
+        wanted = _number(request, "level")
         try:
-            return dict(await self._agent.containers.usage(str(task.container_id)))
-        except NotFound:
-            return None  # it ended while we looked
+            duration_s = parse_duration(duration)
+        except ValueError as error:
+            raise BadInput(f"Invalid duration '{duration}': {error}.\n") from None
+        self._level.set(wanted or 0, duration_s)
+        return web.Response()
 
     # --- files --------------------------------------------------------------------------------------------------
+
+    async def _debug(self, request: web.Request) -> web.Response:
+        """Show which virtual path is which real one."""
+        return json_response(dict(reversed(list(self._sandboxes()))), request=request)
 
     async def _browse(self, request: web.Request) -> web.Response:
         entries = self._files.browse(_query(request, "path"))
@@ -183,18 +231,22 @@ class OperatorApi:
 
     def _sandbox_of(self, path: str) -> tuple[str, str] | None:
         """Return the virtual root and the real folder of the sandbox that a virtual path lies in."""
+        for root, sandbox in self._sandboxes():
+            if path == root or path.startswith(f"{root}/"):
+                return root, sandbox
+        return None
+
+    def _sandboxes(self) -> Iterator[tuple[str, str]]:
+        """Yield every virtual root with its real folder; where two have one, the first counts."""
         state = self._agent.state
         identity = state.identity
         for framework in (*state.frameworks.values(), *state.completed.values()):
-            # The newest run last, so that `latest` is its.
+            # The newest run first, so that `latest` is its.
             for task in (*framework.tasks.values(), *reversed(framework.completed)):
-                if not task.sandbox:
-                    continue
-                latest = latest_path(identity.work_dir, identity.agent_id, framework.id, task.executor_id)
-                for root in (task.sandbox, latest, virtual_latest_path(framework.id, task.executor_id)):
-                    if path == root or path.startswith(f"{root}/"):
-                        return root, task.sandbox
-        return None
+                if task.sandbox:
+                    latest = latest_path(identity.work_dir, identity.agent_id, framework.id, task.executor_id)
+                    for root in (task.sandbox, latest, virtual_latest_path(framework.id, task.executor_id)):
+                        yield root, task.sandbox
 
 
 def _query(request: web.Request, name: str) -> str:
