@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mesos_gpu.agent.flags import FLAGS as AGENT
+from mesos_gpu.agent.mesos_flags import FOREIGN, ISOLATORS_IGNORED
 from mesos_gpu.marathon.configuration import FLAGS as MARATHON
 from mesos_gpu.master.flags import FLAGS as MASTER
 from mesos_gpu.mesos.flags import Flag, default_text
@@ -15,13 +16,33 @@ HEAD = """# Flags of the services
 Each flag may also be given in the environment, as the prefix and its name in capitals: `MESOS_WORK_DIR=/srv/mesos`.
 A value `file:///path` stands for the content of that file. Booleans are switched off by `--no-NAME`.
 """
+FOREIGN_HEAD = """
+## Flags of mesos-agent that mesos-gpu-agent knows and does not act on
+
+So that an existing unit file's line can be kept. What only tunes, watches or logs is accepted, and named in the log at
+start; what somebody relies on is refused, unless the value means "without".
+
+| flag | accepted values | why |
+|---|---|---|
+"""
 PROGRAMS = (("mesos-gpu-master", "MESOS_", MASTER), ("mesos-gpu-agent", "MESOS_", AGENT))
 PROGRAMS += (("mesos-gpu-marathon", "MARATHON_", MARATHON),)
 
 
 def flags_page() -> str:
     """Return the whole page."""
-    return HEAD + "".join(_section(name, prefix, flags) for name, prefix, flags in PROGRAMS)
+    return HEAD + "".join(_section(name, prefix, flags) for name, prefix, flags in PROGRAMS) + _foreign()
+
+
+def _foreign() -> str:
+    own = {flag.name for flag in AGENT}
+    rows = sorted((row for row in FOREIGN if row.name not in own), key=lambda row: row.name)
+    lines = [FOREIGN_HEAD]
+    for row in rows:
+        accepted = " or ".join(f"`{value}`" for value in row.without or ()) or "none"
+        lines.append(f"| `--{row.name}` | {'any' if row.without is None else accepted} | {row.why} |\n")
+    lines.append("\nIsolators, of those in `--isolation`, that do nothing here: ")
+    return "".join(lines) + ", ".join(f"`{name}` ({why})" for name, why in sorted(ISOLATORS_IGNORED.items())) + ".\n"
 
 
 def _section(name: str, prefix: str, flags: Sequence[Flag]) -> str:

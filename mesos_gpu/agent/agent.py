@@ -19,6 +19,9 @@ from mesos_gpu.agent.checker import Checker, Look
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.containers import Containers, Runner
 from mesos_gpu.agent.events import Action, Moment
+from mesos_gpu.agent.executor_api import ExecutorStreams
+from mesos_gpu.agent.executors import Executor
+from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.holdings import Holdings
 from mesos_gpu.agent.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
@@ -34,7 +37,7 @@ from mesos_gpu.agent.paths import sandbox_path
 from mesos_gpu.agent.probes import look
 from mesos_gpu.agent.recovery import Recovered
 from mesos_gpu.agent.registration import Cause, Registration, Standing, Todo, answered_with, step
-from mesos_gpu.agent.replay import replay
+from mesos_gpu.agent.replay import replay, replay_executor
 from mesos_gpu.agent.resources import with_gpus
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
@@ -87,9 +90,11 @@ class Agent:
         clock: Clock | None = None,
         gpus: AgentGpus | None = None,
         kill_for_gpus: bool = False,
+        fetcher: Fetcher | None = None,
         credential: Credential | None = None,
         patience: Patience | None = None,
     ) -> None:
+        self.fetcher = fetcher
         self.info, self.state = info, state
         self.gpus, self._kill_for_gpus = gpus, kill_for_gpus
         self._whole = Resources.from_json(info.get("resources", []))
@@ -115,7 +120,11 @@ class Agent:
         self.holdings = Holdings(
             Operations(state.new_uuid), checkpoints, self._link, lambda: self._registration(Cause.CHANGED)
         )
-        self._runner = Runner(containers, self._from_containers)
+        self._kept_when_introduced = self.holdings.kept
+        self._runner = Runner(containers, self._from_containers, fetcher)
+        self.streams = ExecutorStreams()
+        self.takes_executors = False
+        self._settled = asyncio.Event()
         self._checker = Checker[TaskKey](lambda key, news: self.post(ev.Checked(key, news)), self.clock.mono)
         self._inbox: deque[ev.Event] = deque()
         self._busy = False
@@ -145,26 +154,42 @@ class Agent:
         self.holdings.recover(found.resources, found.operations)
         if found.agent is None:
             await self.containers.recover(())
+            self.takes_executors = True
             self._look_after_gpus()
             return
         self._become(found.agent["id"]["value"])
         self._saved = found.agent
         frameworks, tasks = self._replayed(found)
+        executors = self._replayed_executors(found)
         live = [] if found.rebooted else [t.container_id for t, _ in tasks if t.phase is not Phase.OVER]
+        live += [] if found.rebooted else [e.container_id for e, _, complete in executors if not complete]
         await self.containers.recover([container_id for container_id in live if container_id is not None])
         self._runner.rebooted = found.rebooted
         for task, pending in tasks:
             self._perform(self.state.adopt(frameworks[task.key.framework], task, pending))
+        for executor, hosted, complete in executors:
+            framework = frameworks[executor.key.framework]
+            now = self.clock.now()
+            self._perform(self.state.adopt_executor(framework, executor, hosted, now, complete=complete))
         self.state.adopted()
         if found.drain is not None:
             self.post(ev.Drain(found.drain.get("max_grace_s"), bool(found.drain.get("gone"))))
         self._look_after_gpus()
+        self.takes_executors = True
+        self._arm()
+        # The master hears of no task before the executors had their time to say what became of theirs.
+        self._settle()
+        await self._settled.wait()
         log.info("recovered agent %s with %d tasks", self.agent_id, len(self.state.tasks()))
 
     def follow(self, master: Pid | None) -> None:
         """Take this master for the leading one from now on, or none."""
         self._link.master = master
         self._registration(Cause.NONE_LEADS if master is None else Cause.DETECTED)
+
+    def _settle(self) -> None:
+        if not self.state.expected_back or self.stopped.is_set():
+            self._settled.set()
 
     def post(self, event: ev.Event) -> None:
         """Take an event; it is handled before this returns, unless another is being handled just now."""
@@ -181,6 +206,7 @@ class Agent:
             self._stop(f"cannot write a checkpoint: {error}; what runs goes on running")
         finally:
             self._busy = False
+            self._settle()
             self._arm()
 
     def leave(self) -> None:
@@ -206,6 +232,9 @@ class Agent:
             framework = self.state.frameworks[task.key.framework]
             if not framework.checkpoint and task.container_id is not None:
                 await self.containers.destroy(task.container_id)
+        for executor in self.state.executors():
+            if not self.state.frameworks[executor.key.framework].checkpoint:
+                await self.containers.destroy(executor.container_id)
         await self.containers.close()
 
     # --- GPUs ---------------------------------------------------------------------------------------------------
@@ -302,7 +331,7 @@ class Agent:
             log.info("registered with %s as %s", self.master, welcome.agent_id)
         self.registration = answered_with(self.registration, welcome.ping_timeout_s)
         self._registration(Cause.ANSWERED)
-        if with_resources != self.info.get("resources"):
+        if with_resources != self.info.get("resources") or self._kept_when_introduced != self.holdings.kept:
             self._registration(Cause.CHANGED)  # the master took the first of our registrations, and it was an older one
         for reconcile in welcome.reconcile:
             self.post(reconcile)
@@ -360,6 +389,7 @@ class Agent:
                 self._link.pid,
             )
         version = self.state.resource_version
+        self._kept_when_introduced = self.holdings.kept
         if self.agent_id is None:
             self._registering_with = self._registering_with or self.info.get("resources")
             self._link.register(self.info, version, self.holdings.operations.kept_documents())
@@ -370,6 +400,7 @@ class Agent:
             self.holdings.operations.kept_documents(),
             tasks=[task.to_message() for task in self.state.tasks()],
             frameworks=[framework.info for framework in self.state.frameworks.values()],
+            executors=[executor.info for executor in self.state.executors() if not executor.over],
         )
 
     # --- actions ------------------------------------------------------------------------------------------------
@@ -380,9 +411,9 @@ class Agent:
                 case ev.SaveFramework():
                     self._checkpoints.save_framework(action.framework, action.info)
                 case ev.SaveTask():
-                    self._checkpoints.save_task(action.key, action.container_id, action.info)
+                    self._checkpoints.save_task(action.key, action.container_id, action.info, action.executor)
                 case ev.Log():
-                    self._checkpoints.log(action.key, action.container_id, action.record)
+                    self._checkpoints.log(action.key, action.container_id, action.record, action.executor)
                 case ev.Close():
                     self._checkpoints.close_run(action.key, action.container_id)
                 case ev.SaveDrain():
@@ -394,7 +425,22 @@ class Agent:
                 case ev.SendLoose():
                     self._link.update(action.key, action.status, action.status["state"])
                 case ev.ExecutorGone():
-                    self._link.executor_gone(self.state.identity.agent_id, action.framework, action.executor)
+                    agent_id = self.state.identity.agent_id
+                    self._link.executor_gone(agent_id, action.framework, action.executor, action.status)
+                case ev.SaveExecutor():
+                    self._checkpoints.save_executor(action.key, action.container_id, action.info)
+                case ev.NoteRun():
+                    self._checkpoints.note_run(action.key, action.container_id, action.name, action.text)
+                case ev.Welcome():
+                    self._welcome_executor(action)
+                case ev.ToExecutor():
+                    self.streams.send(action.key, action.event)
+                case ev.CloseStream():
+                    self.streams.close(action.key)
+                case ev.ToFramework():
+                    self._link.executor_message(self.state.identity.agent_id, action)
+                case ev.Resize():
+                    self._runner.resize(action)
                 case ev.Launch():
                     self._runner.launch(action)
                 case ev.Watch():
@@ -411,6 +457,15 @@ class Agent:
                     self._stop(action.why)
                 case _:
                     assert_never(action)
+
+    def _welcome_executor(self, action: ev.Welcome) -> None:
+        subscribed: Document = {
+            "executor_info": action.executor,
+            "framework_info": action.framework,
+            "agent_info": {**self.info, "id": {"value": self.state.identity.agent_id}},
+            "container_id": {"value": action.container_id},
+        }
+        self.streams.send(action.key, {"type": "SUBSCRIBED", "subscribed": subscribed})
 
     def _look(self, begin: ev.BeginChecks) -> Look:
         return lambda probe: look(probe, self.containers, begin.container_id, Path(begin.sandbox))
@@ -459,3 +514,12 @@ class Agent:
                 frameworks[run.framework].silenced = True
             tasks.append((task, pending))
         return frameworks, tasks
+
+    def _replayed_executors(self, found: Recovered) -> list[tuple[Executor, list[tuple[Task, list[Document]]], bool]]:
+        at, identity = self.clock.now(), self.state.identity
+        executors = []
+        for run in found.executors:
+            name = run.info["executor_id"]["value"]
+            sandbox = sandbox_path(identity.work_dir, identity.agent_id, run.framework, name, run.container_id)
+            executors.append((*replay_executor(run, sandbox, at), run.complete))
+        return executors

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.paths import executor_directory, framework_directory, run_directory
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.errors import Unavailable
@@ -89,26 +90,38 @@ class Checkpoints:
         path = self.meta / framework_directory(self.agent_id, framework) / "framework.info"
         write_atomic(path, _encoder.encode(info))
 
-    def save_task(self, key: TaskKey, container_id: str, info: Document) -> None:
-        """Remember a task, before its container is launched."""
-        write_atomic(self._task_folder(key, container_id) / "task.info", _encoder.encode(info))
-        runs = self.meta / executor_directory(self.agent_id, key.framework, key.task) / "runs"
+    def save_executor(self, key: ExecutorKey, container_id: str, info: Document) -> None:
+        """Remember an executor of a framework, before its container is launched."""
+        folder = self.meta / executor_directory(self.agent_id, *key)
+        write_atomic(folder / "executor.info", _encoder.encode(info))
+        (folder / "runs" / container_id).mkdir(parents=True, exist_ok=True)
+        point_latest(folder / "runs", container_id)
+
+    def note_run(self, key: ExecutorKey, container_id: str, name: str, text: str) -> None:
+        """Write a small file of a run, such as pids/forked.pid."""
+        write_atomic(self.meta / run_directory(self.agent_id, *key, container_id) / name, text.encode())
+
+    def save_task(self, key: TaskKey, container_id: str, info: Document, executor: str | None = None) -> None:
+        """Remember a task, before its container is launched or its executor has it; `executor` None: it is its own."""
+        write_atomic(self._task_folder(key, container_id, executor) / "task.info", _encoder.encode(info))
+        runs = self.meta / executor_directory(self.agent_id, key.framework, executor or key.task) / "runs"
         point_latest(runs, container_id)
 
-    def log(self, key: TaskKey, container_id: str, record: Document) -> None:
+    def log(self, key: TaskKey, container_id: str, record: Document, executor: str | None = None) -> None:
         """Append one record to the task's log, in one write."""
-        path = self._task_folder(key, container_id) / "task.updates"
+        path = self._task_folder(key, container_id, executor) / "task.updates"
         with path.open("ab", buffering=0) as file:
             file.write(_encoder.encode(record) + b"\n")
 
-    def close_run(self, key: TaskKey, container_id: str) -> None:
-        """Mark a run complete: the next process leaves it alone."""
-        run = self.meta / run_directory(self.agent_id, key.framework, key.task, container_id)
+    def close_run(self, key: TaskKey | ExecutorKey, container_id: str) -> None:
+        """Mark the run of a command task or of an executor complete: the next process leaves it alone."""
+        framework, name = key
+        run = self.meta / run_directory(self.agent_id, framework, name, container_id)
         if run.is_dir():
             (run / SENTINEL).touch()
 
-    def _task_folder(self, key: TaskKey, container_id: str) -> Path:
-        run = run_directory(self.agent_id, key.framework, key.task, container_id)
+    def _task_folder(self, key: TaskKey, container_id: str, executor: str | None) -> Path:
+        run = run_directory(self.agent_id, key.framework, executor or key.task, container_id)
         return self.meta / run / "tasks" / key.task
 
 

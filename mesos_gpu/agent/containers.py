@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.events import Owner
+from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.sandbox import make_sandbox
-from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.container.checkpoints import Record
 from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination
 from mesos_gpu.container.execution import Execution
 from mesos_gpu.container.switchboard import Attachment, Switchboard
-from mesos_gpu.errors import MesosGpuError, NotEnoughGpus, NotFound
+from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,12 @@ class Containers(Protocol):
     async def wait(self, container_id: str) -> Termination:
         """Return how it ended, once what it held is free. Raises NotFound."""
 
+    async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+        """Make a running container as large as this. Raises MesosGpuError; it then holds what it held, or more."""
+
+    def pid_of(self, container_id: str) -> int | None:
+        """Return the init of a running container, None when it does not run."""
+
     async def kill(self, container_id: str, grace_s: float) -> None:
         """Ask every process in it to end, and end them after the grace."""
 
@@ -94,8 +101,11 @@ class Runner:
     `rebooted` says why containers of a former process are not there.
     """
 
-    def __init__(self, containers: Containers, post: Callable[[ev.Event], None]) -> None:
-        self._containers, self._post = containers, post
+    def __init__(
+        self, containers: Containers, post: Callable[[ev.Event], None], fetcher: Fetcher | None = None
+    ) -> None:
+        self._containers, self._post, self._fetcher = containers, post, fetcher
+        self._fetches: dict[str, asyncio.Task[None]] = {}
         self.rebooted = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._launching: set[asyncio.Future[None]] = set()
@@ -103,6 +113,7 @@ class Runner:
         self._waiting: set[str] = set()
         self._unwanted: set[str] = set()
         self._changed = asyncio.Event()
+        self._resizing: dict[str, asyncio.Lock] = {}
 
     def launch(self, action: ev.Launch) -> None:
         """Make the sandbox and launch; then wait for the end."""
@@ -115,6 +126,10 @@ class Runner:
     def kill(self, action: ev.Kill) -> None:
         """Ask a container to end."""
         self._start(self._kill(action))
+
+    def resize(self, action: ev.Resize) -> None:
+        """Make a container larger or smaller; of one container, in the order asked for."""
+        self._start(self._resize(action))
 
     def forget(self, action: ev.Forget) -> None:
         """Let the containerizer forget a container that ended."""
@@ -138,7 +153,7 @@ class Runner:
         if not task.cancelled() and task.exception() is not None:
             log.error("a container's work failed", exc_info=task.exception())
 
-    async def _launch(self, key: TaskKey, spec: ev.LaunchSpec) -> None:
+    async def _launch(self, key: Owner, spec: ev.LaunchSpec) -> None:
         launching: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._launching.add(launching)
         try:
@@ -151,7 +166,7 @@ class Runner:
         else:
             self._released(spec.container_id)
 
-    async def _try(self, key: TaskKey, spec: ev.LaunchSpec) -> bool:
+    async def _try(self, key: Owner, spec: ev.LaunchSpec) -> bool:
         """Launch and report; tell whether there is a container now."""
         config = ContainerConfig(
             container_id=spec.container_id,
@@ -167,7 +182,10 @@ class Runner:
             labels=spec.labels,
         )
         try:
-            make_sandbox(config.sandbox, spec.user)
+            # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.
+            make_sandbox(config.sandbox, None if spec.fetch else spec.user)
+            if spec.fetch:
+                await self._fetch(spec)
             pid = await self._launch_when_free(config, PullReport(lambda text: self._post(ev.Pulling(key, text))))
         except MesosGpuError as error:
             self._post(ev.LaunchFailed(key, str(error)))
@@ -179,6 +197,21 @@ class Runner:
             return False
         self._post(ev.Launched(key, pid))
         return True
+
+    async def _fetch(self, spec: ev.LaunchSpec) -> None:
+        """Fetch what the command asks for; `_kill` ends it."""
+        if self._fetcher is None:
+            raise ContainerError("this agent fetches nothing")
+        fetch = self._fetcher.fetch(spec.container_id, Path(spec.sandbox), spec.fetch, spec.user)
+        work = self._fetches[spec.container_id] = asyncio.ensure_future(fetch)
+        try:
+            await work
+        except asyncio.CancelledError:
+            if spec.container_id in self._fetches:
+                raise
+            raise ContainerError("the task was ended while its URIs were fetched") from None
+        finally:
+            self._fetches.pop(spec.container_id, None)
 
     async def _launch_when_free(self, config: ContainerConfig, progress: Callable[[str], None]) -> int:
         """Launch; where GPUs are short, wait for containers that were asked to end and still hold theirs.
@@ -212,7 +245,7 @@ class Runner:
             self._post(ev.Launched(action.key, None))
         await self._wait(action.key, action.container_id)
 
-    async def _wait(self, key: TaskKey, container_id: str) -> None:
+    async def _wait(self, key: Owner, container_id: str) -> None:
         try:
             end = await self._containers.wait(container_id)
         except NotFound:
@@ -233,7 +266,37 @@ class Runner:
             )
         )
 
+    async def _resize(self, action: ev.Resize) -> None:
+        problem: str | None = None
+        container_id = action.container_id
+        async with self._resizing.setdefault(container_id, asyncio.Lock()):
+            try:
+                await self._resize_when_free(action)
+            except NotFound:
+                problem = "the container has ended"
+            except MesosGpuError as error:
+                problem = str(error)
+                log.warning("resizing %s of %s: %s", container_id, action.key, error)
+        if container_id not in self._containers.containers():
+            self._resizing.pop(container_id, None)
+        self._change()  # what it gave back, another may wait for
+        self._post(ev.Resized(action.key, container_id, action.round, problem))
+
+    async def _resize_when_free(self, action: ev.Resize) -> None:
+        while True:
+            try:
+                await self._containers.resize(action.container_id, action.cpus_milli, action.mem_bytes, action.gpus)
+                return
+            except NotEnoughGpus:
+                if not self._ending:
+                    raise
+                await self._changed.wait()
+
     async def _kill(self, action: ev.Kill) -> None:
+        fetch = self._fetches.pop(action.container_id, None)
+        if fetch is not None:
+            fetch.cancel()
+            return
         if action.container_id in self._waiting:
             self._unwanted.add(action.container_id)
             self._change()

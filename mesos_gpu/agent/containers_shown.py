@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from mesos_gpu.agent.agent import Agent
+from mesos_gpu.agent.executors import Executor, Stage
 from mesos_gpu.agent.gpu_api import GpuApi
 from mesos_gpu.agent.nested import container_id_of
 from mesos_gpu.agent.state_json import executor_line
@@ -59,7 +60,9 @@ class ContainersShown:
             shown.append({**document, "container_status": status, "resource_statistics": statistics})
         return shown
 
-    async def _look(self, nested: bool, standalone: bool) -> AsyncIterator[tuple[Task | None, str, Document]]:
+    async def _look(
+        self, nested: bool, standalone: bool
+    ) -> AsyncIterator[tuple[Task | Executor | None, str, Document]]:
         """Yield each container with its name and numbers; its task where it is that of an executor."""
         of_tasks = {str(task.container_id): task for task in self._running()}
         containers = self._agent.containers
@@ -74,10 +77,14 @@ class ContainersShown:
             except NotFound:
                 continue  # it ended while we looked
 
-    def _running(self) -> list[Task]:
-        return [task for task in self._agent.state.tasks() if task.phase in (Phase.RUNNING, Phase.ENDING)]
+    def _running(self) -> list[Task | Executor]:
+        """Return whatever has a container that runs: command tasks, and executors."""
+        state, phases = self._agent.state, (Phase.RUNNING, Phase.ENDING)
+        tasks = [task for task in state.tasks() if task.phase in phases and not task.hosted]
+        gone = (Stage.LAUNCHING, Stage.TERMINATED)
+        return [*tasks, *(executor for executor in state.executors() if executor.stage not in gone)]
 
-    def _status(self, name: str, task: Task | None) -> Document:
+    def _status(self, name: str, task: Task | Executor | None) -> Document:
         status: Document = {"container_id": container_id_of(name)}
         try:
             pid = task.pid if task is not None else self._agent.containers.record(name).pid

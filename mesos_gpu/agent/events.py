@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mesos_gpu.agent.executors import ExecutorKey
+from mesos_gpu.agent.fetching import Item
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.mesos.checks import Course, News
 from mesos_gpu.mesos.resource import Document
+
+Owner: TypeAlias = TaskKey | ExecutorKey
+"""What a container is for: a command task, or an executor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,8 @@ class Moment:
 class Identity:
     """Who this agent is: its id (once registered), its libprocess pid, and where others reach it.
 
-    `sandbox_directory` is where tasks in images see their sandbox.
+    `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
+    that runs task groups.
     """
 
     agent_id: str
@@ -34,6 +40,7 @@ class Identity:
     work_dir: str
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     sandbox_directory: str = "/mnt/mesos/sandbox"
+    default_executor: tuple[str, ...] = ()
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------
@@ -111,7 +118,7 @@ class Reconcile:
 class Launched:
     """A container runs; `pid` is its init, None when a former process launched it and did not get to say."""
 
-    key: TaskKey
+    key: Owner
     pid: int | None
 
 
@@ -119,7 +126,7 @@ class Launched:
 class Pulling:
     """The image of a task that is being launched is being pulled; `message` says how far."""
 
-    key: TaskKey
+    key: Owner
     message: str
 
 
@@ -127,7 +134,7 @@ class Pulling:
 class LaunchFailed:
     """A container could not be launched, and nothing of it is left."""
 
-    key: TaskKey
+    key: Owner
     cause: str
 
 
@@ -146,7 +153,7 @@ class Ending:
 class Ended:
     """A container ended, and what it held (GPUs, cgroup, mounts) is free again."""
 
-    key: TaskKey
+    key: Owner
     ending: Ending
 
 
@@ -154,7 +161,7 @@ class Ended:
 class Vanished:
     """After a restart: the container of this task is not there. `rebooted`: the machine was restarted too."""
 
-    key: TaskKey
+    key: Owner
     rebooted: bool
 
 
@@ -165,6 +172,63 @@ class GpuIll:
     key: TaskKey
     message: str
     kill: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """An executor opened its stream: it holds these tasks unacknowledged, and sends these updates (v1) again."""
+
+    key: ExecutorKey
+    tasks: tuple[str, ...] = ()
+    updates: tuple[Document, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamClosed:
+    """The stream of an executor broke; it may come back with another."""
+
+    key: ExecutorKey
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorSays:
+    """An executor says how a task of its is (a v1 TaskStatus with a uuid)."""
+
+    key: ExecutorKey
+    status: Document
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorMessage:
+    """An executor sends its scheduler bytes (base64)."""
+
+    key: ExecutorKey
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkMessage:
+    """A scheduler sends its executor bytes (base64)."""
+
+    key: ExecutorKey
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownExecutor:
+    """A scheduler wants one of its executors to end."""
+
+    key: ExecutorKey
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """A container was made as large as `round` asked for, or could not be: `problem`."""
+
+    key: ExecutorKey
+    container_id: str
+    round: int
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +269,13 @@ Event: TypeAlias = (
     | Ended
     | Vanished
     | GpuIll
+    | Subscribed
+    | StreamClosed
+    | ExecutorSays
+    | ExecutorMessage
+    | FrameworkMessage
+    | ShutdownExecutor
+    | Resized
     | Checked
     | Registered
     | Disconnected
@@ -225,20 +296,22 @@ class SaveFramework:
 
 @dataclass(frozen=True, slots=True)
 class SaveTask:
-    """Checkpoint a task before its container is launched."""
+    """Checkpoint a task before its container is launched; `executor` None: it is its own."""
 
     key: TaskKey
     container_id: str
     info: Document
+    executor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Append to the task's log: an UPDATE, an ACK or a KILL record."""
+    """Append to the task's log: an UPDATE, an ACK or a KILL record; `executor` None: it is its own."""
 
     key: TaskKey
     container_id: str
     record: Document
+    executor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +329,14 @@ class LaunchSpec:
     image: ImageAsk | None = None
     volumes: tuple[Volume, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    fetch: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Make the sandbox and launch the container; Launched or LaunchFailed comes back, later Ended."""
 
-    key: TaskKey
+    key: Owner
     spec: LaunchSpec
 
 
@@ -273,7 +347,7 @@ class Watch:
     `launching`: nobody knew yet whether it had started; Launched comes first when it had.
     """
 
-    key: TaskKey
+    key: Owner
     container_id: str
     launching: bool = False
 
@@ -282,7 +356,7 @@ class Watch:
 class Kill:
     """Ask a container to end, and make it end after the grace."""
 
-    key: TaskKey
+    key: Owner
     container_id: str
     grace_s: float
 
@@ -315,16 +389,81 @@ class Forget:
 class Close:
     """A run is over and everyone knows: mark it complete on disk."""
 
-    key: TaskKey
+    key: Owner
     container_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorGone:
-    """Tell the master that an executor it counts on was never launched."""
+    """Tell the master that an executor ended, with this wait status; -1: nobody knows, or it was never launched."""
 
     framework: str
     executor: str
+    status: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SaveExecutor:
+    """Checkpoint an executor before its container is launched."""
+
+    key: ExecutorKey
+    container_id: str
+    info: Document
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRun:
+    """Write a small file of Mesos' layout into the checkpoint of a run, such as pids/forked.pid."""
+
+    key: ExecutorKey
+    container_id: str
+    name: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """Send SUBSCRIBED to an executor; the agent's own info is added to it."""
+
+    key: ExecutorKey
+    framework: Document
+    executor: Document
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToExecutor:
+    """Send an event (v1) to an executor, if its stream is open."""
+
+    key: ExecutorKey
+    event: Document
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStream:
+    """End an executor's stream, after what was sent."""
+
+    key: ExecutorKey
+
+
+@dataclass(frozen=True, slots=True)
+class ToFramework:
+    """Pass an executor's bytes (base64) on to its scheduler, through the master; nobody hears when they get lost."""
+
+    key: ExecutorKey
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Make a running container as large as this; Resized comes back."""
+
+    key: ExecutorKey
+    container_id: str
+    cpus_milli: int
+    mem_bytes: int
+    gpus: int
+    round: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,5 +503,12 @@ Action: TypeAlias = (
     | Close
     | SaveDrain
     | ExecutorGone
+    | SaveExecutor
+    | NoteRun
+    | Welcome
+    | ToExecutor
+    | CloseStream
+    | ToFramework
+    | Resize
     | Stop
 )

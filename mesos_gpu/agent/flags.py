@@ -22,6 +22,8 @@ IMAGE_PROVIDERS = ("docker",)
 POLICIES = ("equal", "additive")
 GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
+MAX_REREGISTRATION_S = 15.0
+
 FLAGS: Sequence[Flag] = (
     Flag(
         "master",
@@ -32,13 +34,22 @@ FLAGS: Sequence[Flag] = (
     Flag("zk_session_timeout", "duration", 10.0, "ZooKeeper sessions end after this much silence."),
     Flag("ip", "text", "127.0.0.1", "Address to listen on."),
     Flag("advertise_ip", "text", None, "Address that others reach this agent at, when it is not --ip."),
+    Flag("advertise_port", "integer", None, "Port that others reach this agent at, when it is not --port."),
     Flag("port", "integer", 5051, "Port to listen on; 0 takes a free one."),
+    Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("hostname", "text", None, "Name under which the agent is shown, and its URLs are made; default: its address."),
     Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
     Flag("work_dir", "path", None, "Folder for sandboxes and checkpoints; the agent is known by what lies here."),
     Flag("runtime_dir", "path", None, "Folder for what runs now, this agent's alone; default: WORK_DIR/run."),
     Flag("resources", "text", None, "What to offer, such as cpus:4;mem:8192;gpus:2; what is not named is detected."),
     Flag("attributes", "text", None, "What else schedulers should know, such as rack:r1;gpu_model:a100."),
+    Flag(
+        "gpu_attributes",
+        "boolean",
+        True,
+        "Tell schedulers about the GPUs as attributes: gpu_model, gpu_memory_mib, gpu_driver, gpu_count. Those that "
+        "--attributes names stay as they are.",
+    ),
     Flag("default_role", "text", "*", "Role of resources that name none."),
     Flag("isolation", "list", DEFAULT_ISOLATION, "Isolators; gpu/nvidia is the one that hands out GPUs."),
     Flag("nvidia_gpu_devices", "list", None, "GPUs to use, by index or UUID; needs gpus in --resources."),
@@ -74,6 +85,10 @@ FLAGS: Sequence[Flag] = (
     Flag("docker_store_dir", "path", None, "Folder for images, this agent's alone; default: WORK_DIR/store/docker."),
     Flag("docker_pull_timeout", "duration", 3600.0, "How long the pull of an image may take."),
     Flag("sandbox_directory", "text", "/mnt/mesos/sandbox", "Where tasks in images see their sandbox."),
+    Flag("frameworks_home", "path", None, "Folder that relative paths among a command's URIs are in."),
+    Flag("fetcher_cache_dir", "path", None, "The fetcher's cache, emptied at start; default: WORK_DIR/fetch."),
+    Flag("fetcher_cache_size", "bytes", 2 << 30, "How much the fetcher's cache may hold."),
+    Flag("fetcher_stall_timeout", "duration", 60.0, "A download without any data for so long has failed."),
     Flag(
         "image_gc_max_size", "bytes", None, "Unused images go, oldest first, until the store is below; default: never."
     ),
@@ -81,6 +96,20 @@ FLAGS: Sequence[Flag] = (
     Flag("image_gc_interval", "duration", 3600.0, "How often unused images are looked for."),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
     Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),
+    Flag(
+        "executor_registration_timeout",
+        "duration",
+        60.0,
+        "How long an executor may take to subscribe, once its container runs.",
+    ),
+    Flag(
+        "executor_reregistration_timeout",
+        "duration",
+        2.0,
+        "How long executors may take to subscribe again after a restart of the agent: 15secs at most.",
+    ),
+    Flag("executor_shutdown_grace_period", "duration", 5.0, "How long an executor may take to end when told to."),
+    Flag("recovery_timeout", "duration", 900.0, "How long executors go on without an agent; told to them."),
     Flag(
         "credential",
         "path",
@@ -103,7 +132,11 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("reconfiguration_policy", f"must be one of {', '.join(POLICIES)}")
     if not 0 <= flags["port"] <= 65535:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+    if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
+        raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
     _check_isolation(flags["isolation"])
+    if not 0 < flags["executor_reregistration_timeout"] <= MAX_REREGISTRATION_S:
+        raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")
     _check_gpu_care(flags)
     _check_images(flags)
     for name in ("ip", "advertise_ip"):
@@ -134,7 +167,7 @@ def _check_images(flags: Mapping[str, Any]) -> None:
         raise BadFlag("isolation", "--image_providers=docker needs 'docker/runtime' in it")
     if not flags["sandbox_directory"].startswith("/") or ".." in flags["sandbox_directory"].split("/"):
         raise BadFlag("sandbox_directory", "must be an absolute path without '..'")
-    for name in ("docker_pull_timeout", "image_gc_interval"):
+    for name in ("docker_pull_timeout", "image_gc_interval", "fetcher_stall_timeout"):
         if flags[name] <= 0:
             raise BadFlag(name, "must be longer than nothing")
 

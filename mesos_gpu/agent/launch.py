@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.agent.events import Identity, LaunchSpec
+from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.paths import sandbox_path, volume_path
 from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.container.runtime_spec import Command
+from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
@@ -43,9 +45,10 @@ def refusal(task: Mapping[str, Any]) -> str | None:
     command = task.get("command")
     if command is None:
         return "The task has neither a command nor an executor"
-    if command.get("uris"):
-        values = ", ".join(str(uri.get("value")) for uri in command["uris"])
-        return f"Fetching URIs is not supported yet, and the command asks for {values}"
+    try:
+        read_uris(command)
+    except BadInput as error:
+        return str(error)
     if not command.get("value") and (command.get("shell", True) or image_of(task) is None):
         return "The command has no value, so there is nothing to run"
     if task.get("limits"):
@@ -83,6 +86,7 @@ def launch_spec(
             *map(_volume, (task.get("container") or {}).get("volumes", ())),
             *persistent_volumes(identity.work_dir, task.get("resources", ())),
         ),
+        fetch=read_uris(command),
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
     )
 
@@ -103,6 +107,11 @@ def image_of(task: Mapping[str, Any]) -> str | None:
     """Return the name of the image that a task runs in, None for the host's files."""
     image = ((task.get("container") or {}).get("mesos") or {}).get("image")
     return None if image is None else str((image.get("docker") or {}).get("name", ""))
+
+
+def may_take_long(task: Mapping[str, Any]) -> bool:
+    """Tell whether a launch has to get something from elsewhere first."""
+    return image_of(task) is not None or bool((task.get("command") or {}).get("uris"))
 
 
 def executor_resources(task: Mapping[str, Any]) -> list[Document]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.launch import grace_s
 from mesos_gpu.agent.operations import (
     ApplyOperation,
@@ -106,11 +107,13 @@ class MasterLink:
         *,
         tasks: Iterable[Document],
         frameworks: Iterable[Document],
+        executors: Iterable[Document] = (),
     ) -> None:
         """Link to the master and say who we are and what runs here."""
         document: Document = {
             "slave": _slave_info(info),
             "tasks": [devolve("mesos.Task", task) for task in tasks],
+            "executor_infos": [devolve("mesos.ExecutorInfo", info) for info in executors],
             "frameworks": [devolve("mesos.FrameworkInfo", framework) for framework in frameworks],
         }
         self._introduce("ReregisterSlaveMessage", document, resource_version, resources)
@@ -138,15 +141,25 @@ class MasterLink:
         """Send the head of an update stream."""
         self.update(send.key, send.status, send.latest_state)
 
-    def executor_gone(self, agent_id: str, framework: str, executor: str) -> None:
-        """Say that an executor the master counts on was never launched."""
+    def executor_gone(self, agent_id: str, framework: str, executor: str, status: int) -> None:
+        """Say that an executor ended with this wait status, or (-1) nobody knows how, or it was never launched."""
         document = {
             "slave_id": {"value": agent_id},
             "framework_id": {"value": framework},
             "executor_id": {"value": executor},
-            "status": -1,
+            "status": status,
         }
         self._send("ExitedExecutorMessage", document)
+
+    def executor_message(self, agent_id: str, message: ev.ToFramework) -> None:
+        """Pass an executor's bytes on to its scheduler."""
+        document = {
+            "slave_id": {"value": agent_id},
+            "framework_id": {"value": message.key.framework},
+            "executor_id": {"value": message.key.executor},
+            "data": message.data,
+        }
+        self._send("ExecutorToFrameworkMessage", document)
 
     def update_agent(self, agent_id: str, resource_version: str, operations: Iterable[Document]) -> None:
         """Say, after each registration, which operations are not acknowledged; there are no resource providers."""
@@ -277,6 +290,19 @@ def _shutdown_framework(document: Document) -> list[Incoming]:
     return [ev.ShutdownFramework(document["framework_id"]["value"])]
 
 
+def _executor_of(document: Document) -> ExecutorKey:
+    return ExecutorKey(document["framework_id"]["value"], document["executor_id"]["value"])
+
+
+def _shutdown_executor(document: Document) -> list[Incoming]:
+    named = "framework_id" in document and "executor_id" in document
+    return [ev.ShutdownExecutor(_executor_of(document))] if named else []
+
+
+def _framework_message(document: Document) -> list[Incoming]:
+    return [ev.FrameworkMessage(_executor_of(document), document["data"])]
+
+
 def _update_framework(document: Document) -> list[Incoming]:
     info = document.get("framework_info")
     evolved = None if info is None or "id" not in info else evolve("mesos.FrameworkInfo", info)
@@ -325,6 +351,8 @@ _READERS: Mapping[str, Callable[[Document], Sequence[Incoming]]] = {
     "KillTaskMessage": _kill,
     "StatusUpdateAcknowledgementMessage": _acknowledged,
     "ShutdownFrameworkMessage": _shutdown_framework,
+    "ShutdownExecutorMessage": _shutdown_executor,
+    "FrameworkToExecutorMessage": _framework_message,
     "UpdateFrameworkMessage": _update_framework,
     "ShutdownMessage": _shutdown,
     "DrainSlaveMessage": _drain,

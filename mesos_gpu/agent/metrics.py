@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from mesos_gpu.agent.executors import Stage
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Phase
 from mesos_gpu.mesos.resources import Resources
@@ -15,10 +16,7 @@ _ENDED_STATES = ("finished", "failed", "killed", "lost", "gone")
 _ABSENT = (
     "containerizer/mesos/container_destroy_errors",
     "slave/executors_preempted",
-    "slave/invalid_framework_messages",
-    "slave/invalid_status_updates",
     "slave/recovery_errors",
-    "slave/valid_framework_messages",
 )
 
 
@@ -27,7 +25,8 @@ def agent_metrics(
 ) -> dict[str, float]:
     """Return the agent's own numbers."""
     tasks = state.tasks()
-    phases = Counter(task.phase for task in tasks)
+    phases = Counter(task.phase for task in tasks if not task.hosted)
+    stages = Counter(executor.stage for executor in state.executors())
     states = Counter(task.state for task in tasks)
     counts = state.counts
     numbers: dict[str, float] = dict.fromkeys(_ABSENT, 0.0)
@@ -40,11 +39,17 @@ def agent_metrics(
             numbers[f"slave/{name}_revocable_{what}"] = 0.0
     numbers |= {f"slave/tasks_{name}": float(states[f"TASK_{name.upper()}"]) for name in _LIVE_STATES}
     numbers |= {f"slave/tasks_{name}": float(counts.get(f"TASK_{name.upper()}", 0)) for name in _ENDED_STATES}
+    for name in ("invalid_framework_messages", "valid_framework_messages", "invalid_status_updates"):
+        numbers[f"slave/{name}"] = float(counts.get(name, 0))
     numbers["slave/container_launch_errors"] = float(counts.get("container_launch_errors", 0))
     numbers["slave/valid_status_updates"] = float(sum(n for name, n in counts.items() if name.startswith("TASK_")))
-    numbers["slave/executors_registering"] = float(phases[Phase.LAUNCHING])
-    numbers["slave/executors_running"] = float(phases[Phase.RUNNING])
-    numbers["slave/executors_terminating"] = float(phases[Phase.ENDING] + phases[Phase.CANCELLED])
+    numbers["slave/executors_registering"] = float(
+        phases[Phase.LAUNCHING] + stages[Stage.LAUNCHING] + stages[Stage.REGISTERING]
+    )
+    numbers["slave/executors_running"] = float(phases[Phase.RUNNING] + stages[Stage.RUNNING])
+    numbers["slave/executors_terminating"] = float(
+        phases[Phase.ENDING] + phases[Phase.CANCELLED] + stages[Stage.TERMINATING]
+    )
     past = [*state.frameworks.values(), *state.completed.values()]
     numbers["slave/executors_terminated"] = float(sum(len(framework.completed) for framework in past))
     numbers["slave/frameworks_active"] = float(len(state.frameworks))

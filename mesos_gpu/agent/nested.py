@@ -1,4 +1,4 @@
-"""From an operator's call about containers to what the containerizer is asked, and back. Pure.
+"""From an operator's call about containers to what the containerizer is asked, and back. Touches nothing.
 
 Source: Mesos src/slave/{http,validation}.cpp, src/slave/containerizer/mesos/{containerizer,paths}.cpp.
 """

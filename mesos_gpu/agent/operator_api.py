@@ -6,10 +6,8 @@ As in libprocess, trailing segments of a path are dropped until an endpoint fits
 from __future__ import annotations
 
 import logging
-import mimetypes
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from pathlib import PurePosixPath
 
 from aiohttp import web
 
@@ -17,11 +15,11 @@ from mesos_gpu.agent import views_v1
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.container_api import ContainerApi
 from mesos_gpu.agent.containers_shown import ContainersShown
-from mesos_gpu.agent.files import SandboxFiles, as_text
+from mesos_gpu.agent.executor_api import ExecutorApi
+from mesos_gpu.agent.executors import Executor
 from mesos_gpu.agent.gpu_api import GpuApi
 from mesos_gpu.agent.image_api import ImageApi
 from mesos_gpu.agent.images import AgentImages
-from mesos_gpu.agent.logging_level import LoggingLevel
 from mesos_gpu.agent.master_link import CAPABILITIES, MESOS_VERSION, PROCESS_ID
 from mesos_gpu.agent.metrics import agent_metrics
 from mesos_gpu.agent.paths import latest_path, virtual_latest_path
@@ -32,11 +30,14 @@ from mesos_gpu.agent.state_json import (
     total_resources,
     used_resources,
 )
+from mesos_gpu.agent.tasks import Task
 from mesos_gpu.agent.v1_api import Sources, V1Api
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
-from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.files import SandboxFiles
+from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import error_response, json_response, make_app
+from mesos_gpu.process.logging_level import LoggingLevel
 from mesos_gpu.process.requests import method_not_allowed
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ BUILD: Mapping[str, object] = {
 class OperatorApi:
     """All HTTP of an agent. `flags` are shown as they were given, as text.
 
-    With `json_suffixes`, `/state.json` is `/state`, as it was before Mesos 1.8.
+    With `json_suffixes`, `/state.json` is `/state`, as it was before Mesos 1.0.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class OperatorApi:
         json_suffixes: bool = False,
     ) -> None:
         self._agent, self._flags, self._json_suffixes = agent, flags, json_suffixes
-        self._files = SandboxFiles(self._sandbox_of)
+        self._files = FilesApi(SandboxFiles(self._sandbox_of), lambda: dict(reversed(list(self._sandboxes()))))
         self._gpus = GpuApi(agent)
         self._images = ImageApi(images)
         self._level = LoggingLevel()
@@ -78,11 +79,20 @@ class OperatorApi:
             self._files,
             self._level,
         )
+        self._executors = ExecutorApi(
+            agent.state,
+            agent.streams,
+            post=agent.post,
+            ready=lambda: agent.takes_executors,
+            pid_of=agent.containers.pid_of,
+        )
 
     def make_app(self) -> web.Application:
         """Return the application with every route."""
         app = make_app()
         app.middlewares.append(_mesos_errors)
+        for prefix in ("", f"/{PROCESS_ID}"):
+            app.router.add_route("*", f"{prefix}/api/v1/executor", self._executors.handle)
         self._gpus.add_to(app)
         self._images.add_to(app)
         self._gets: Mapping[str, Handler] = {
@@ -93,11 +103,8 @@ class OperatorApi:
             "monitor/statistics": self._shown.statistics,
             "version": self._version,
             "metrics/snapshot": self._metrics,
-            "files/browse": self._browse,
-            "files/read": self._read,
-            "files/download": self._download,
-            "files/debug": self._debug,
-            "logging/toggle": self._toggle,
+            **self._files.handlers(),
+            "logging/toggle": self._level.toggle,
         }
         app.router.add_route("*", "/{path:.*}", self._route)
         return app
@@ -186,48 +193,10 @@ class OperatorApi:
             registered=agent.registered.is_set(),
             uptime_s=agent.clock.wall() - agent.started_wall_s,
         )
-        return dict(sorted({**numbers, **_system()}.items()))
-
-    async def _toggle(self, request: web.Request) -> web.Response:
-        """Show the level, or set it for a while (3rdparty/libprocess/src/logging.cpp)."""
-        level, duration = request.query.get("level"), request.query.get("duration")
-        if level is None and duration is None:
-            return web.Response(text=f"{self._level.level}\n")
-        if level is None or duration is None:
-            raise BadInput(f"Expecting '{'level' if level is None else 'duration'}=value' in query.\n")
-        wanted = _number(request, "level")
-        try:
-            duration_s = parse_duration(duration)
-        except ValueError as error:
-            raise BadInput(f"Invalid duration '{duration}': {error}.\n") from None
-        self._level.set(wanted or 0, duration_s)
-        return web.Response()
+        fetched = {} if agent.fetcher is None else agent.fetcher.metrics()
+        return dict(sorted({**numbers, **fetched, **_system()}.items()))
 
     # --- files --------------------------------------------------------------------------------------------------
-
-    async def _debug(self, request: web.Request) -> web.Response:
-        """Show which virtual path is which real one."""
-        return json_response(dict(reversed(list(self._sandboxes()))), request=request)
-
-    async def _browse(self, request: web.Request) -> web.Response:
-        entries = self._files.browse(_query(request, "path"))
-        return json_response([entry.to_json() for entry in entries], request=request)
-
-    async def _read(self, request: web.Request) -> web.Response:
-        offset, length = _number(request, "offset"), _number(request, "length")
-        start, data, _ = self._files.read(_query(request, "path"), -1 if offset is None else offset, length)
-        return json_response({"data": as_text(data), "offset": start}, request=request)
-
-    async def _download(self, request: web.Request) -> web.StreamResponse:
-        path = _query(request, "path")
-        file = os.fdopen(self._files.open(path), "rb")
-        name = PurePosixPath(path).name
-        content_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        printable = "".join(c if c.isprintable() and c not in '";\\' and ord(c) < 127 else "_" for c in name)
-        return web.Response(
-            body=file,
-            headers={"Content-Type": content_type, "Content-Disposition": f"attachment; filename={printable}"},
-        )
 
     def _sandbox_of(self, path: str) -> tuple[str, str] | None:
         """Return the virtual root and the real folder of the sandbox that a virtual path lies in."""
@@ -242,28 +211,13 @@ class OperatorApi:
         identity = state.identity
         for framework in (*state.frameworks.values(), *state.completed.values()):
             # The newest run first, so that `latest` is its.
-            for task in (*framework.tasks.values(), *reversed(framework.completed)):
+            live: list[Task | Executor] = [*framework.tasks.values(), *framework.executors.values()]
+            for task in (*live, *reversed(framework.completed)):
                 if task.sandbox:
-                    latest = latest_path(identity.work_dir, identity.agent_id, framework.id, task.executor_id)
-                    for root in (task.sandbox, latest, virtual_latest_path(framework.id, task.executor_id)):
+                    name = task.key.executor if isinstance(task, Executor) else task.executor_id
+                    latest = latest_path(identity.work_dir, identity.agent_id, framework.id, name)
+                    for root in (task.sandbox, latest, virtual_latest_path(framework.id, name)):
                         yield root, task.sandbox
-
-
-def _query(request: web.Request, name: str) -> str:
-    value = request.query.get(name)
-    if not value:
-        raise BadInput(f"Expecting '{name}=value' in query.\n")
-    return value
-
-
-def _number(request: web.Request, name: str) -> int | None:
-    text = request.query.get(name)
-    if text is None or text == "":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise BadInput(f"Failed to parse {name}: '{text}' is not a number.\n") from None
 
 
 def _system() -> dict[str, float]:

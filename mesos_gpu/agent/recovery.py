@@ -6,9 +6,10 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from mesos_gpu.agent.checkpoints import HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
-from mesos_gpu.agent.replay import Run
+from mesos_gpu.agent.replay import ExecutorRun, Run
 from mesos_gpu.agent.tasks import MAX_COMPLETED_EXECUTORS
 from mesos_gpu.mesos.resource import Document
 
@@ -25,6 +26,7 @@ class Recovered:
     rebooted: bool = False
     frameworks: dict[str, Document] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
+    executors: tuple[ExecutorRun, ...] = ()
     resources: tuple[Document, ...] = ()
     """Reservations and volumes; an agent that begins anew has them too."""
     operations: tuple[Document, ...] = ()
@@ -51,6 +53,7 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
         before = boot_id
     found: dict[str, Document] = {}
     runs: list[Run] = []
+    executors: list[ExecutorRun] = []
     folder = meta / "slaves" / checkpoints.agent_id
     for framework in _folders(folder / "frameworks"):
         info = read_json(framework / "framework.info")
@@ -58,18 +61,28 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
             log.warning("skipping framework %s: its framework.info is not readable", framework.name)
             continue
         mine = list(_runs(framework))
-        complete = [run for run in mine if run.complete][-MAX_COMPLETED_EXECUTORS:]
-        runs += [*complete, *(run for run in mine if not run.complete)]
+        runs += _worth_keeping([run for run in mine if isinstance(run, Run)])
+        executors += _worth_keeping([run for run in mine if isinstance(run, ExecutorRun)])
         found[framework.name] = info
     return Recovered(
         agent=agent,
         rebooted=before != boot_id,
         frameworks=found,
         runs=tuple(runs),
+        executors=tuple(executors),
         resources=tuple(holdings["resources"]),
         operations=tuple(holdings["operations"]),
         drain=read_json(folder / "drain.config"),
     )
+
+
+AnyRun = TypeVar("AnyRun", Run, ExecutorRun)
+
+
+def _worth_keeping(runs: list[AnyRun]) -> list[AnyRun]:
+    """Return the last of those that are complete, and all others."""
+    complete = [run for run in runs if run.complete][-MAX_COMPLETED_EXECUTORS:]
+    return complete + [run for run in runs if not run.complete]
 
 
 def _holdings(meta: Path) -> Document:
@@ -80,18 +93,34 @@ def _holdings(meta: Path) -> Document:
     return {"resources": read_json(meta / "resources" / "resources.info") or (), "operations": ()}
 
 
-def _runs(framework: Path) -> Iterator[Run]:
-    """Yield the latest run of each executor, oldest first; earlier runs are history."""
+def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
+    """Yield the latest run of each executor and command task, oldest first; earlier runs are history."""
     latest = [executor / "runs" / LATEST for executor in _folders(framework / "executors")]
     runs = [link.parent / link.readlink() for link in latest if link.is_symlink()]
     for run in sorted((run for run in runs if run.is_dir()), key=lambda run: run.stat().st_mtime):
-        for task in _folders(run / "tasks"):
-            info = read_json(task / "task.info")
-            if info is None:
-                log.warning("skipping task %s: its task.info is not readable", task.name)
-                continue
-            records = tuple(read_log(task / "task.updates"))
-            yield Run(framework.name, run.name, info, records, (run / SENTINEL).exists())
+        executor = read_json(run.parent.parent / "executor.info")
+        tasks = tuple(_tasks(framework, run))
+        if executor is None:
+            yield from tasks
+        else:
+            yield ExecutorRun(framework.name, run.name, executor, tasks, _forked_pid(run), (run / SENTINEL).exists())
+
+
+def _tasks(framework: Path, run: Path) -> Iterator[Run]:
+    for task in _folders(run / "tasks"):
+        info = read_json(task / "task.info")
+        if info is None:
+            log.warning("skipping task %s: its task.info is not readable", task.name)
+            continue
+        records = tuple(read_log(task / "task.updates"))
+        yield Run(framework.name, run.name, info, records, (run / SENTINEL).exists())
+
+
+def _forked_pid(run: Path) -> int | None:
+    try:
+        return int((run / "pids" / "forked.pid").read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def _folders(folder: Path) -> list[Path]:

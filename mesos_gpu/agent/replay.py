@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.events import Moment
+from mesos_gpu.agent.executors import Executor, ExecutorKey
 from mesos_gpu.agent.tasks import Fate, Phase, Task
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
@@ -22,6 +23,36 @@ class Run:
     task_info: Document
     records: tuple[Document, ...]
     complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorRun:
+    """One checkpointed run of a framework's executor, with its tasks."""
+
+    framework: str
+    container_id: str
+    info: Document
+    tasks: tuple[Run, ...]
+    pid: int | None = None
+    complete: bool = False
+
+
+def replay_executor(run: ExecutorRun, sandbox: str, at: Moment) -> tuple[Executor, list[tuple[Task, list[Document]]]]:
+    """Return the executor, and each of its tasks as it stood, with what is not acknowledged of it."""
+    name = run.info["executor_id"]["value"]
+    executor = Executor(ExecutorKey(run.framework, name), run.info, run.container_id, sandbox, pid=run.pid)
+    tasks: list[tuple[Task, list[Document]]] = []
+    for one in run.tasks:
+        task, pending = replay(one, sandbox, at)
+        task.executor_id, task.hosted, task.deadline_s = name, True, None
+        if task.phase is Phase.LAUNCHING:
+            task.phase = Phase.RUNNING  # whether the executor has it will be seen when it subscribes
+        elif task.phase is Phase.CANCELLED:
+            task.phase = Phase.ENDING
+        said = [record["status"] for record in one.records if record["type"] == "UPDATE"]
+        executor.received.update(status["uuid"] for status in said if status["source"] == "SOURCE_EXECUTOR")
+        tasks.append((task, pending))
+    return executor, tasks
 
 
 def replay(run: Run, sandbox: str, at: Moment) -> tuple[Task, list[Document]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mesos_gpu.agent.gpu_attributes import NAMES as GPU_ATTRIBUTES
 from mesos_gpu.errors import BadFlag, BadResources
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import WHOLE, Resources
@@ -130,7 +131,8 @@ def _without_gpus(info: Mapping[str, Any]) -> Resources:
 
 
 def _by_name(info: Mapping[str, Any]) -> dict[str, Any]:
-    return attributes_summary(list(info.get("attributes", [])))
+    """Return the attributes that make an agent another one; its GPUs may change, with their driver."""
+    return attributes_summary([each for each in info.get("attributes", []) if each["name"] not in GPU_ATTRIBUTES])
 
 
 def _share(total_mib: int, kept_mib: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mesos_gpu.agent.executors import Executor, ExecutorKey
 from mesos_gpu.agent.tasks import Framework, Task
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
@@ -20,15 +21,28 @@ class Roster:
         """Return every task that is not completely over."""
         return [task for framework in self.frameworks.values() for task in framework.tasks.values()]
 
-    def task(self, key: TaskKey) -> Task | None:
-        """Return a task that is not completely over, or None."""
+    def executors(self) -> list[Executor]:
+        """Return every executor that is not completely over."""
+        return [executor for framework in self.frameworks.values() for executor in framework.executors.values()]
+
+    def executor(self, key: ExecutorKey) -> Executor | None:
+        """Return an executor that is not completely over, or None."""
+        framework = self.frameworks.get(key.framework)
+        return None if framework is None else framework.executors.get(key.executor)
+
+    def task(self, key: TaskKey | ExecutorKey) -> Task | None:
+        """Return a task that is not completely over, or None; an executor is no task."""
+        if isinstance(key, ExecutorKey):
+            return None
         framework = self.frameworks.get(key.framework)
         return None if framework is None else framework.tasks.get(key.task)
 
-    def both(self, key: TaskKey) -> tuple[Framework, Task]:
+    def both(self, key: TaskKey | ExecutorKey) -> tuple[Framework, Task]:
         """Return a task that must be here, with its framework."""
-        framework = self.frameworks[key.framework]
-        return framework, framework.tasks[key.task]
+        framework, task = self.frameworks[key.framework], self.task(key)
+        if task is None:
+            raise KeyError(key)
+        return framework, task
 
     def meet(self, info: Document) -> Framework:
         """Return the framework of this FrameworkInfo, new or known or once known, with the info taken over."""
@@ -44,13 +58,22 @@ class Roster:
     def remove(self, framework: Framework, task: Task) -> None:
         """Take a task off the list; its framework too, when that was its last."""
         framework.tasks.pop(task.key.task, None)
-        if task.container_id is not None:
+        host = framework.executors.get(task.executor_id) if task.hosted else None
+        if host is not None and host.container_id == task.container_id:
+            host.completed.append(task)
+        elif task.container_id is not None and not task.hosted:
             framework.completed.append(task)
         self.part_from(framework)
 
+    def retire(self, framework: Framework, executor: Executor) -> None:
+        """Take an executor off the list; its framework too, when that was its last."""
+        if framework.executors.pop(executor.key.executor, None) is not None:
+            framework.completed.append(executor)
+        self.part_from(framework)
+
     def part_from(self, framework: Framework) -> None:
-        """Count a framework without tasks among the completed ones."""
-        if not framework.tasks and self.frameworks.pop(framework.id, None) is not None:
+        """Count a framework without tasks and executors among the completed ones."""
+        if not framework.tasks and not framework.executors and self.frameworks.pop(framework.id, None) is not None:
             self.completed[framework.id] = framework
             while len(self.completed) > MAX_COMPLETED_FRAMEWORKS:
                 del self.completed[next(iter(self.completed))]

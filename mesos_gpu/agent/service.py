@@ -20,11 +20,16 @@ from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.executors import ExecutorPatience
+from mesos_gpu.agent.fetch_cache import FetchCache
+from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
+from mesos_gpu.agent.gpu_attributes import with_gpus
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import measure
+from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation, strangers
 from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
@@ -47,18 +52,30 @@ from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.process.program import EXIT_OK, read_flags, read_secret, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, read_secret, run_program, write_ready_file
 
 log = logging.getLogger(__name__)
 
 NAME = "mesos-gpu-agent"
 GPU_ISOLATOR = "gpu/nvidia"
+OWN_FLAGS = frozenset(flag.name for flag in (*FLAGS, READY_FILE))
+DEFAULT_EXECUTOR = (sys.executable, "-S", str(Path(__file__).absolute().parents[1] / "executor" / "__main__.py"))
+"""The program that runs task groups, a neighbour of ours: by path, without the site-packages that it does not use."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent until SIGTERM or SIGINT (tasks run on), or SIGUSR1 (it says goodbye and kills them)."""
-    flags = read_flags(NAME, FLAGS, argv)
-    return run_program(NAME, lambda stop: run(flags, stop))
+    flags = read_flags(NAME, [*FLAGS, *foreign_flags(OWN_FLAGS)], argv)
+    return run_program(NAME, lambda stop: run(_settled(flags), stop))
+
+
+def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags that we act on; the log says what of an existing unit file does nothing. Raises BadFlag."""
+    mine, said = settle(flags, OWN_FLAGS)
+    mine["isolation"], left_out = settle_isolation(mine["isolation"])
+    for line in [*said, *left_out, *strangers(os.environ, flags)]:
+        log.warning("%s", line)
+    return mine
 
 
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
@@ -80,6 +97,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         isolating = GPU_ISOLATOR in flags["isolation"]
         gpus = _discover(flags, driver, isolating, restarting=found.agent is not None)
         info = _info(flags, work_dir, len(gpus) if isolating else None)
+        if isolating and flags["gpu_attributes"]:
+            info["attributes"] = with_gpus(info["attributes"], gpus, driver.version)
         isolator = _isolator(runtime_dir, driver, gpus)
         images = open_images(flags, work_dir)
         containers = await open_containerizer(
@@ -90,13 +109,24 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             images=images,
             driver=DriverFacts(driver.version, driver.cuda_version),
         )
+        fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
-        endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
+        endpoint = Endpoint(
+            flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"]
+        )
         agent = Agent(
             info,
             AgentState(
-                Identity("", "", endpoint.ip, 0, str(work_dir), sandbox_directory=flags["sandbox_directory"]),
+                Identity(
+                    "",
+                    "",
+                    endpoint.ip,
+                    0,
+                    str(work_dir),
+                    sandbox_directory=flags["sandbox_directory"],
+                    default_executor=DEFAULT_EXECUTOR,
+                ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
                 new_container_id=lambda: str(uuid.uuid4()),
@@ -107,6 +137,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             registration=Registration(flags["registration_backoff_factor"]),
             gpus=care if isolating else None,
             kill_for_gpus=flags["gpu_unhealthy_action"] == "kill",
+            fetcher=fetcher,
             credential=credential,
             patience=Patience(
                 flags["authentication_timeout_min"],
@@ -114,8 +145,14 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_backoff_factor"],
             ),
         )
+        agent.state.patience = ExecutorPatience(
+            registration_s=flags["executor_registration_timeout"],
+            reregistration_s=flags["executor_reregistration_timeout"],
+            shutdown_s=flags["executor_shutdown_grace_period"],
+            recovery_s=flags["recovery_timeout"],
+        )
         shown = flags_as_text(flags)
-        await endpoint.start(OperatorApi(agent, shown, images).make_app())
+        await endpoint.start(OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"]).make_app())
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)
@@ -188,6 +225,14 @@ def _open_driver(flags: Mapping[str, Any]) -> GpuDriver:
         mig_strategy=flags["mig_strategy"],
         simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
     )
+
+
+def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:
+    folder = Path(flags["fetcher_cache_dir"] or work_dir / "fetch").absolute()
+    cache = FetchCache(folder, flags["fetcher_cache_size"])
+    fetcher = Fetcher(cache, FetcherSettings(flags["frameworks_home"], flags["fetcher_stall_timeout"]))
+    fetcher.open()
+    return fetcher
 
 
 def _isolator(runtime_dir: Path, driver: GpuDriver, gpus: Sequence[Gpu]) -> NvidiaGpuIsolator:

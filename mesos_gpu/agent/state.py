@@ -12,15 +12,18 @@ from typing_extensions import assert_never
 from mesos_gpu.agent import checking, launch, verdicts
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.events import Action, Event, Moment
+from mesos_gpu.agent.executors import ExecutorKey
+from mesos_gpu.agent.hosting import Hosting
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.status import Verdict
-from mesos_gpu.agent.steps import Steps
 from mesos_gpu.agent.tasks import Cause, Fate, Framework, Phase, Task, next_phase
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
 
+_OF_CONTAINERS = (ev.Launched, ev.Pulling, ev.LaunchFailed, ev.Ended, ev.Vanished)
 
-class AgentState(Steps):
+
+class AgentState(Hosting):
     """Frameworks and tasks of one agent. `handle` is the only way to change it; actions are carried out in order.
 
     `new_uuid` gives the base64 text of 16 fresh bytes for each status update, `new_container_id` a fresh id.
@@ -30,8 +33,8 @@ class AgentState(Steps):
     def next_due_s(self) -> float | None:
         """Return when a Tick is wanted next, in monotonic seconds."""
         times = [task.deadline_s for task in self.tasks() if task.deadline_s is not None]
-        due_s = self.streams.next_due_s
-        return min(times if due_s is None else [*times, due_s], default=None)
+        others = (self.streams.next_due_s, self.executors_due_s)
+        return min([*times, *(s for s in others if s is not None)], default=None)
 
     # --- changing -----------------------------------------------------------------------------------------------
 
@@ -47,15 +50,17 @@ class AgentState(Steps):
         return actions
 
     def _decide(self, event: Event, at: Moment) -> list[Action]:
+        if isinstance(event, _OF_CONTAINERS) and isinstance(event.key, ExecutorKey):
+            return self._of_executor(event.key, event, at)
         match event:
             case ev.RunTask():
                 return self._run(event, at)
             case ev.KillTask():
                 return self._kill(event, at)
             case ev.ShutdownFramework():
-                return self._silence(event.framework)
+                return self._silence(event.framework, at)
             case ev.ShutdownAgent():
-                return self._shutdown(event.why)
+                return self._shutdown(event.why, at)
             case ev.Drain():
                 return self._drain(event, at)
             case ev.UpdateFramework():
@@ -76,6 +81,20 @@ class AgentState(Steps):
                 return self._vanished(event, at)
             case ev.GpuIll():
                 return self._gpu_ill(event, at)
+            case ev.Subscribed():
+                return self._subscribed(event, at)
+            case ev.StreamClosed():
+                return self._stream_closed(event)
+            case ev.ExecutorSays():
+                return self._executor_says(event, at)
+            case ev.ExecutorMessage():
+                return self._executor_message(event)
+            case ev.FrameworkMessage():
+                return self._framework_message(event)
+            case ev.ShutdownExecutor():
+                return self._shutdown_executor(event, at)
+            case ev.Resized():
+                return self._resized(event, at)
             case ev.Checked():
                 return self._checked(event, at)
             case ev.Registered():
@@ -126,18 +145,16 @@ class AgentState(Steps):
         refused = verdicts.refused_run(
             event, framework, resource_version=self.resource_version, draining=self.drain is not None
         )
+        if event.group or "executor" in event.tasks[0]:
+            return actions + self._host(framework, event, refused, at)
         for info in event.tasks:
             if info["task_id"]["value"] not in framework.tasks:
                 actions += self._accept(framework, info, refused or verdicts.refused_task(info), at)
-        # The master has booked the executor's resources, too, and learns here that nothing holds them.
-        for name in sorted({info["executor"]["executor_id"]["value"] for info in event.tasks if "executor" in info}):
-            if event.launch_executor:
-                actions.append(ev.ExecutorGone(framework_id, name))
         return actions
 
     def _accept(self, framework: Framework, info: Document, refused: Verdict | None, at: Moment) -> list[Action]:
         key = TaskKey(framework.id, info["task_id"]["value"])
-        executor_id = (info.get("executor") or {}).get("executor_id", {}).get("value", key.task)
+        executor_id = key.task
         if refused is not None:
             task = Task(key, info, executor_id, None, "", phase=Phase.OVER)
             framework.tasks[key.task] = task
@@ -168,6 +185,8 @@ class AgentState(Steps):
         self, framework: Framework, task: Task, fate: Fate, asked_grace_s: float | None, at: Moment
     ) -> list[Action]:
         """Ask a task to end; asking again can only shorten its grace."""
+        if task.hosted:
+            return self._end_hosted(framework, task, fate, asked_grace_s, at)
         was = task.phase
         task.phase = next_phase(was, Cause.END_ASKED)
         if was is Phase.OVER or task.container_id is None:
@@ -177,9 +196,9 @@ class AgentState(Steps):
         record = {"type": "KILL", "fate": task.fate.value, "reason": task.reason, "why": task.why}
         actions = self._log(framework, task, record)
         if task.phase is Phase.CANCELLED:
-            # Its container is killed when the launch has come to an end; but a pull may take hours.
-            pulls = was is Phase.LAUNCHING and launch.image_of(task.info) is not None
-            return [*actions, ev.Kill(task.key, task.container_id, 0.0)] if pulls else actions
+            # Its container is killed when the launch has come to an end; but a pull or a fetch may take hours.
+            long = was is Phase.LAUNCHING and launch.may_take_long(task.info)
+            return [*actions, ev.Kill(task.key, task.container_id, 0.0)] if long else actions
         actions += checking.end_checks(task)
         if was is Phase.RUNNING and fate in (Fate.KILLED, Fate.UNHEALTHY) and framework.can("TASK_KILLING_STATE"):
             actions += self._say(framework, task, Verdict("TASK_KILLING", reason=task.reason), at)
@@ -199,14 +218,13 @@ class AgentState(Steps):
         most_s = None if self.drain is None else self.drain.max_grace_s
         return max(launch.LEAST_GRACE_S, grace_s if most_s is None else min(grace_s, most_s))
 
-    def _silence(self, framework_id: str) -> list[Action]:
+    def _silence(self, framework_id: str, at: Moment) -> list[Action]:
         """Kill what a framework runs, and never speak of it again."""
         framework = self.frameworks.get(framework_id)
         if framework is None or framework.silenced:
             return []
         framework.silenced = True
-        at = Moment(0.0, 0.0)  # no clock is started, no update made
-        actions: list[Action] = []
+        actions = self._silence_executors(framework, at)
         for task in list(framework.tasks.values()):
             self.streams.forget(task.key)
             task.deadline_s = task.grace_ends_s = None
@@ -216,9 +234,9 @@ class AgentState(Steps):
                 actions += self._end(framework, task, Fate.SILENCED, None, at)
         return actions
 
-    def _shutdown(self, why: str) -> list[Action]:
+    def _shutdown(self, why: str, at: Moment) -> list[Action]:
         self.stopping = self.stopping or why
-        return [action for framework in list(self.frameworks) for action in self._silence(framework)]
+        return [action for framework in list(self.frameworks) for action in self._silence(framework, at)]
 
     def _drain(self, event: ev.Drain, at: Moment) -> list[Action]:
         self.drain = event
@@ -248,7 +266,11 @@ class AgentState(Steps):
         actions = self._log(framework, task, {"type": "ACK", "uuid": event.uuid})
         sends, done = self.streams.acknowledge(event.key, event.uuid, at.mono_s)
         actions += self._sending(sends)
-        return actions + (self._remove(framework, task) if done else [])
+        if not done:
+            return actions
+        host = framework.executors.get(task.executor_id) if task.hosted else None
+        actions += self._remove(framework, task)
+        return actions + ([] if host is None else self._retire_if_done(framework, host))
 
     def _reconcile(self, event: ev.Reconcile, at: Moment) -> list[Action]:
         if self.task(event.key) is not None:
@@ -322,7 +344,7 @@ class AgentState(Steps):
         return actions + (self._end(framework, task, Fate.UNHEALTHY, None, at) if kill else [])
 
     def _tick(self, at: Moment) -> list[Action]:
-        actions = self._sending(self.streams.retry(at.mono_s))
+        actions = [*self._sending(self.streams.retry(at.mono_s)), *self._executors_due(at)]
         for framework in list(self.frameworks.values()):
             for task in list(framework.tasks.values()):
                 if task.deadline_s is not None and task.deadline_s <= at.mono_s:

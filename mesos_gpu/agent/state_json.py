@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from mesos_gpu.agent import launch
+from mesos_gpu.agent.executors import Executor
 from mesos_gpu.agent.resources import attributes_summary
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Framework, Phase, Task
@@ -22,14 +23,14 @@ def total_resources(info: Document, kept: Resources) -> Resources:
 
 def used_resources(state: AgentState) -> Resources:
     """Return what running executors and their tasks have, still saying whom it is allocated to."""
-    return sum((executor_total(task) for task in state.tasks() if task.phase is not Phase.OVER), Resources())
+    own = (Resources.from_json(e.info.get("resources", [])) for e in state.executors() if not e.over)
+    return sum((executor_total(task) for task in state.tasks() if task.phase is not Phase.OVER), sum(own, Resources()))
 
 
 def executor_total(task: Task) -> Resources:
-    """Return what the executor of a task has in all: the task's and its own."""
-    return Resources.from_json(task.info.get("resources", [])) + Resources.from_json(
-        launch.executor_resources(task.info)
-    )
+    """Return what a task has, and the agent's own executor of it."""
+    own = [] if task.hosted else launch.executor_resources(task.info)
+    return Resources.from_json(task.info.get("resources", [])) + Resources.from_json(own)
 
 
 def resources_shown(total: Resources, used: Resources) -> Document:
@@ -59,8 +60,15 @@ def frameworks_shown(frameworks: Iterable[Framework]) -> list[Document]:
     return [_framework(framework) for framework in frameworks]
 
 
-def executor_line(task: Task) -> Document:
-    """Return what names the executor of a task in /containers and /monitor/statistics."""
+def executor_line(task: Task | Executor) -> Document:
+    """Return what names an executor, the agent's own of a task or a framework's, in /containers and statistics."""
+    if isinstance(task, Executor):
+        return {
+            "executor_id": task.key.executor,
+            "executor_name": task.info.get("name", ""),
+            "framework_id": task.key.framework,
+            "source": task.info.get("source", ""),
+        }
     return {
         "executor_id": task.executor_id,
         "executor_name": launch.executor_name(task.info),
@@ -86,11 +94,42 @@ def _framework(framework: Framework) -> Document:
     else:
         shown["role"] = info.get("role", "*")
     # A task that was refused before it had a container has no executor here.
-    launched = [task for task in framework.tasks.values() if task.container_id is not None]
+    launched = [task for task in framework.tasks.values() if task.container_id is not None and not task.hosted]
+    hosts = [_host(executor, framework.hosted_by(executor)) for executor in framework.executors.values()]
+    past = [_host(e, []) if isinstance(e, Executor) else _executor(e, completed=True) for e in framework.completed]
     return {
         **shown,
-        "executors": [_executor(task) for task in launched],
-        "completed_executors": [_executor(task, completed=True) for task in framework.completed],
+        "executors": [*(_executor(task) for task in launched), *hosts],
+        "completed_executors": past,
+    }
+
+
+def _host(executor: Executor, tasks: Sequence[Task]) -> Document:
+    """Return a framework's own executor; what it has shrinks to its own when its tasks are over."""
+    info = executor.info
+    live = [task for task in tasks if task.phase is not Phase.OVER]
+    resources = sum(map(executor_total, live), Resources.from_json(info.get("resources", [])))
+    shown: Document = {
+        "id": executor.key.executor,
+        "name": info.get("name", ""),
+        "source": info.get("source", ""),
+        "container": executor.container_id,
+        "directory": executor.sandbox,
+        "resources": resources.summary(),
+    }
+    role = next(filter(None, (launch.role_of(one) for one in (info, *(task.info for task in tasks)))), None)
+    if role is not None:
+        shown["role"] = role
+    shown["type"] = executor.kind
+    labels = _labels(info)
+    if labels is not None:
+        shown["labels"] = labels
+    queued = {task_id for parcel in executor.queue for task_id in parcel.tasks}
+    return {
+        **shown,
+        "tasks": [_task(task) for task in tasks if task.key.task not in queued],
+        "queued_tasks": [_task(task) for task in tasks if task.key.task in queued],
+        "completed_tasks": [_task(task) for task in executor.completed],
     }
 
 
@@ -126,7 +165,7 @@ def _task(task: Task) -> Document:
         "id": task.key.task,
         "name": info["name"],
         "framework_id": task.key.framework,
-        "executor_id": "" if task.executor_id == task.key.task else task.executor_id,
+        "executor_id": task.executor_id if task.hosted else "",
         "slave_id": info["agent_id"]["value"],
         "state": task.state,
         "resources": Resources.from_json(info.get("resources", [])).summary(),

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from mesos_gpu.agent.events import Ending
 from mesos_gpu.agent.launch import MIB
+from mesos_gpu.agent.tasks import Task
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.tasks import is_terminal
 
 EXECUTOR, AGENT = "SOURCE_EXECUTOR", "SOURCE_AGENT"
 
@@ -50,6 +52,22 @@ def make_status(
         status["container_status"] = container
     if verdict.limitation is not None:
         status["limitation"] = verdict.limitation
+    return status
+
+
+def hosted_status(said: Document, task: Task, *, agent_id: str, ip: str, pid: int | None, wall_s: float) -> Document:
+    """Return what an executor said of a task, with what the agent adds: who it is, and what it knows of the container.
+
+    An executor that names a container of its own (a nested one) is believed; that container may be gone already.
+    """
+    status: Document = {**said, "agent_id": {"value": agent_id}}
+    status.setdefault("timestamp", wall_s)
+    given = dict(said.get("container_status") or {})
+    own = given.get("container_id", {}).get("value", task.container_id) == task.container_id
+    if own and task.container_id is not None:
+        status["container_status"] = {**container_status(task.container_id, ip, pid), **given}
+    elif not is_terminal(said["state"]):
+        status["container_status"] = {"network_infos": [{"ip_addresses": [{"ip_address": ip}]}], **given}
     return status
 
 

@@ -49,8 +49,12 @@ class Steps(Roster):
             container = container_status(task.container_id, self.identity.ip, task.pid)
         status = self._status(task.key, verdict, at, executor_id=task.executor_id, container=container)
         status |= checking.said(task, verdict)
+        return self._tell(framework, task, status, at)
+
+    def _tell(self, framework: Framework, task: Task, status: Document, at: Moment) -> list[Action]:
+        """Put a whole status on its way."""
         task.note(status)
-        self._count(verdict.state)
+        self._count(status["state"])
         actions = self._log(framework, task, {"type": "UPDATE", "status": status})
         return actions + self._sending(self.streams.add(task.key, status, at.mono_s))
 
@@ -87,10 +91,10 @@ class Steps(Roster):
     def _log(self, framework: Framework, task: Task, record: Document) -> list[Action]:
         if not framework.checkpoint or task.container_id is None:
             return []
-        return [ev.Log(task.key, task.container_id, record)]
+        return [ev.Log(task.key, task.container_id, record, task.executor_id if task.hosted else None)]
 
     def _close(self, task: Task, framework: Framework) -> list[Action]:
-        if not framework.checkpoint or task.container_id is None:
+        if not framework.checkpoint or task.container_id is None or task.hosted:
             return []
         return [ev.Close(task.key, task.container_id)]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
+from mesos_gpu.agent.executors import Executor
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
 
@@ -84,7 +85,10 @@ class Fate(Enum):
 
 @dataclass(slots=True)
 class Task:
-    """A task and the one run of its command executor. `container_id` is None when it never got that far."""
+    """A task and the one run of its executor. `container_id` is None when it never got that far.
+
+    `hosted`: a framework's executor runs it, in the executor's container; else it has a container of its own.
+    """
 
     key: TaskKey
     info: Document
@@ -102,6 +106,7 @@ class Task:
     why: str | None = None
     """What is to be said of an end that the agent itself asked for."""
     gone: bool = False
+    hosted: bool = False
     grace_ends_s: float | None = None
     deadline_s: float | None = None
     running_since_s: float | None = None
@@ -127,7 +132,7 @@ class Task:
             "resources": self.info.get("resources", []),
             "statuses": list(self.statuses),
         }
-        if self.executor_id != self.key.task:
+        if self.hosted:
             document["executor_id"] = {"value": self.executor_id}
         if self.forwarded_state is not None:
             document["status_update_state"] = self.forwarded_state
@@ -141,11 +146,12 @@ class Task:
 
 @dataclass(slots=True)
 class Framework:
-    """A framework with tasks here, and the runs of it that are over."""
+    """A framework with tasks and executors here, and what ran for it and is over: command tasks, and executors."""
 
     info: Document
     tasks: dict[str, Task] = field(default_factory=dict)
-    completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_EXECUTORS))
+    executors: dict[str, Executor] = field(default_factory=dict)
+    completed: deque[Task | Executor] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_EXECUTORS))
     silenced: bool = False
 
     @property
@@ -157,6 +163,11 @@ class Framework:
     def checkpoint(self) -> bool:
         """Tell whether its tasks are to survive this agent's death."""
         return bool(self.info.get("checkpoint"))
+
+    def hosted_by(self, executor: Executor) -> list[Task]:
+        """Return the tasks of an executor that are not completely over."""
+        run = executor.container_id
+        return [task for task in self.tasks.values() if task.hosted and task.container_id == run]
 
     def can(self, capability: str) -> bool:
         """Tell whether it has a capability such as TASK_KILLING_STATE."""

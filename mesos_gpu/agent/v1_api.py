@@ -5,22 +5,19 @@ Source: Mesos src/slave/http.cpp (Http::api), src/slave/validation.cpp.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
-from mesos_gpu.agent import views_v1
 from mesos_gpu.agent.container_api import RECORDIO, ContainerApi
-from mesos_gpu.agent.files import SandboxFiles
-from mesos_gpu.agent.logging_level import LoggingLevel
 from mesos_gpu.agent.nested import id_problem
-from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import json_response
+from mesos_gpu.process.logging_level import LoggingLevel
 from mesos_gpu.process.requests import JSON, PROTOBUF, HttpProblem, accepts, method_not_allowed, read_call, refuse
 
 CALL, RESPONSE = "mesos.v1.agent.Call", "mesos.v1.agent.Response"
@@ -64,7 +61,7 @@ class Sources:
 class V1Api:
     """The handler of `/api/v1`."""
 
-    def __init__(self, sources: Sources, containers: ContainerApi, files: SandboxFiles, level: LoggingLevel) -> None:
+    def __init__(self, sources: Sources, containers: ContainerApi, files: FilesApi, level: LoggingLevel) -> None:
         self._sources, self._containers, self._files, self._level = sources, containers, files, level
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -105,7 +102,7 @@ class V1Api:
             case "REMOVE_NESTED_CONTAINER" | "REMOVE_CONTAINER":
                 return await self._containers.remove(body)
             case "SET_LOGGING_LEVEL":
-                self._level.set(int(body["level"]), int(body["duration"]["nanoseconds"]) / 1e9)
+                self._level.set_from(dict(body))
                 return web.Response()
             case "PRUNE_IMAGES":
                 await self._sources.prune()
@@ -124,22 +121,12 @@ class V1Api:
         if kind == "GET_LOGGING_LEVEL":
             return {"type": kind, "get_logging_level": {"level": self._level.level}}
         if kind in ("LIST_FILES", "READ_FILE"):
-            try:
-                return {"type": kind, kind.lower(): self._file(kind, body)}
-            except NotFound as error:
-                raise refuse(404, str(error)) from None
-            except BadInput as error:
-                raise refuse(400, str(error)) from None
+            answer = self._files.list_files if kind == "LIST_FILES" else self._files.read_file
+            return {"type": kind, kind.lower(): answer(body)}
         view = self._sources.views.get(kind)
         if view is None:
             raise refuse(501, f"{kind} is not supported by this agent")
         return {"type": kind, kind.lower(): view()}
-
-    def _file(self, kind: str, body: Mapping[str, Any]) -> Document:
-        if kind == "LIST_FILES":
-            return {"file_infos": [views_v1.file_info(entry) for entry in self._files.browse(body["path"])]}
-        _, data, size = self._files.read(body["path"], int(body["offset"]), body.get("length"))
-        return {"size": size, "data": base64.b64encode(data).decode("ascii")}
 
 
 def _checked(call: Mapping[str, Any]) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from mesos_gpu.agent import checking, launch
-from mesos_gpu.agent.events import Ending, RunTask
+from collections.abc import Sequence
+
+from mesos_gpu.agent import checking, executor_launch, launch
+from mesos_gpu.agent.events import Ending, Identity, RunTask
+from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorPatience
 from mesos_gpu.agent.paths import is_path_safe
 from mesos_gpu.agent.status import AGENT, Verdict, how_it_ended, verdict_of
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
+from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import seen_by
 
@@ -22,9 +26,6 @@ def refused_run(event: RunTask, framework: Framework, *, resource_version: str, 
         return _dropped(framework, "REASON_INVALID_OFFERS", "The offer was made by an earlier agent process")
     if draining:
         return _dropped(framework, "REASON_AGENT_DRAINING", "The agent is draining")
-    if event.group:
-        words = "Task groups are not supported yet"
-        return Verdict("TASK_FAILED", AGENT, "REASON_CONTAINER_LAUNCH_FAILED", f"Failed to launch container: {words}")
     return None
 
 
@@ -85,3 +86,86 @@ def unknown_to_agent(*, partition_aware: bool, reason: str) -> Verdict:
     """Return what is said about a task that someone else believes to be here."""
     state = seen_by("TASK_DROPPED", partition_aware=partition_aware)
     return Verdict(state, AGENT, reason, "The task is unknown to the agent")
+
+
+# --- tasks of executors ---------------------------------------------------------------------------------------------
+
+
+def refused_hosted(identity: Identity, executor: Document, tasks: Sequence[Document], *, group: bool) -> Verdict | None:
+    """Return why tasks may not run in this executor, or None; a group runs whole or not at all."""
+    if (executor.get("type") == DEFAULT) is not group:
+        return launch_failed("Task groups are for the default executor, and it is for task groups")
+    if not all(is_path_safe(info["task_id"]["value"]) for info in tasks):
+        return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
+    words = executor_launch.refusal(identity, executor)
+    return None if words is None else launch_failed(words)
+
+
+def executor_terminated(framework: Framework) -> Verdict:
+    """Return what is said of a task whose executor is ending or gone."""
+    return _dropped(framework, "REASON_EXECUTOR_TERMINATED", "Executor terminated")
+
+
+def taken_back(killed: Task, task: Task) -> Verdict:
+    """Return what is said of a task that was killed, or whose group was, before its executor had it."""
+    words = "Task killed before delivery to the executor"
+    if task is not killed:
+        words = "A task within the task group was killed before delivery to the executor"
+    return Verdict("TASK_KILLED", AGENT, killed.reason or "REASON_TASK_KILLED_DURING_LAUNCH", words)
+
+
+def never_arrived(framework: Framework) -> Verdict:
+    """Return what is said of a task that an executor does not know after a restart of the agent."""
+    return _dropped(framework, "REASON_AGENT_RESTARTED", "Task launched during agent restart")
+
+
+def update_failed(problem: str) -> Verdict:
+    """Return what is said of a task for which its executor's container could not be made larger."""
+    words = f"Failed to update resources for container: {problem}"
+    return Verdict("TASK_FAILED", AGENT, "REASON_CONTAINER_UPDATE_FAILED", words)
+
+
+def not_subscribed(framework: Framework, executor: Executor, patience: ExecutorPatience) -> Verdict:
+    """Return what is said of the tasks of an executor that did not subscribe in time."""
+    if executor.recovered:
+        words = f"Executor did not reregister within {format_duration(patience.reregistration_s)}"
+        return _dropped(framework, "REASON_EXECUTOR_REREGISTRATION_TIMEOUT", words, "TASK_GONE")
+    words = f"Executor did not register within {format_duration(patience.registration_s)}"
+    return Verdict("TASK_FAILED", AGENT, "REASON_EXECUTOR_REGISTRATION_TIMEOUT", words)
+
+
+def executor_vanished(framework: Framework, *, rebooted: bool) -> Verdict:
+    """Return what is said of the tasks of an executor whose container is not there after a restart of the agent."""
+    why = "the machine was restarted" if rebooted else "its executor's container is not there after an agent restart"
+    return _dropped(framework, "REASON_EXECUTOR_TERMINATED", f"Lost: {why}", "TASK_GONE")
+
+
+def with_its_executor(executor: Executor, task: Task, ending: Ending | None) -> Verdict:
+    """Return what is said of a task that ran, or waited, when its executor's container ended."""
+    if task.fate is Fate.GPU_ILL:
+        return gpu_ill(task)
+    if executor.verdict is not None:
+        return executor.verdict
+    if ending is not None and ending.oom:
+        return verdict_of(ending)
+    return Verdict("TASK_FAILED", AGENT, "REASON_EXECUTOR_TERMINATED", "Executor terminated")
+
+
+def of_agents_doing(framework: Framework, task: Task, status: Document) -> Document:
+    """Return an executor's status of a task that the agent had it kill, with the agent's reason for it."""
+    if status["state"] != "TASK_KILLED" or task.fate is None:
+        return status
+    if task.fate is Fate.GPU_ILL:
+        verdict = gpu_ill(task)
+        return {**status, "state": verdict.state, "reason": verdict.reason, "message": verdict.message}
+    if task.reason is None:
+        return status
+    gone = task.gone and framework.can("PARTITION_AWARE")
+    return {**status, "state": "TASK_GONE_BY_OPERATOR" if gone else "TASK_KILLED", "reason": task.reason}
+
+
+def wait_status(ending: Ending | None) -> int:
+    """Return the status as wait(2) gives it, -1 when nobody knows it."""
+    if ending is None or (ending.exit_code is None and ending.signal is None):
+        return -1
+    return ending.signal if ending.signal is not None else (ending.exit_code or 0) << 8

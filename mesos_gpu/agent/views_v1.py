@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.agent import launch
-from mesos_gpu.agent.files import Entry
+from mesos_gpu.agent.executors import Executor
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Framework, Phase, Task
 from mesos_gpu.mesos.messages import normalize, with_defaults
@@ -24,15 +24,17 @@ def get_tasks(state: AgentState) -> Document:
         for task in framework.tasks.values():
             shown[_standing(task)].append(_task(task))
     for framework in (*state.frameworks.values(), *state.completed.values()):
-        shown["completed_tasks"] += [_task(task) for task in framework.completed]
+        for run in (*framework.executors.values(), *framework.completed):
+            over = run.completed if isinstance(run, Executor) else [run]
+            shown["completed_tasks"] += [_task(task) for task in over]
     return dict(shown)
 
 
 def get_executors(state: AgentState) -> Document:
     """Return the answer to GET_EXECUTORS."""
-    executors = [_executor(task) for framework in state.frameworks.values() for task in launched(framework)]
+    executors = [_executor(run) for framework in state.frameworks.values() for run in _runs(framework)]
     frameworks = (*state.frameworks.values(), *state.completed.values())
-    completed = [_executor(task) for framework in frameworks for task in framework.completed]
+    completed = [_executor(run) for framework in frameworks for run in framework.completed]
     return {"executors": executors, "completed_executors": completed}
 
 
@@ -64,24 +66,6 @@ def get_agent(info: Document, agent_id: str | None) -> Document:
     return {"agent_info": with_defaults("mesos.v1.AgentInfo", normalize("mesos.v1.AgentInfo", {**info, **known}))}
 
 
-def launched(framework: Framework) -> list[Task]:
-    """Return the tasks that have an executor here: one that was refused before it had a container has none."""
-    return [task for task in framework.tasks.values() if task.container_id is not None]
-
-
-def file_info(entry: Entry) -> Document:
-    """Return a file as LIST_FILES shows it."""
-    return {
-        "path": entry.path,
-        "nlink": entry.nlink,
-        "size": entry.size,
-        "mtime": {"nanoseconds": int(entry.mtime_s) * 1_000_000_000},
-        "mode": entry.mode,
-        "uid": entry.uid,
-        "gid": entry.gid,
-    }
-
-
 def flags_shown(flags: Mapping[str, str]) -> Document:
     """Return the answer to GET_FLAGS."""
     return {"flags": [{"name": name, "value": value} for name, value in flags.items()]}
@@ -98,6 +82,12 @@ def _standing(task: Task) -> str:
     return "queued_tasks" if task.state == "TASK_STAGING" else "launched_tasks"
 
 
+def _runs(framework: Framework) -> list[Task | Executor]:
+    """Return what has a container of its own; a task that was refused before it had one has no executor here."""
+    tasks = [task for task in framework.tasks.values() if task.container_id is not None and not task.hosted]
+    return [*tasks, *framework.executors.values()]
+
+
 def _task(task: Task) -> Document:
     return with_defaults("mesos.v1.Task", task.to_message())
 
@@ -106,8 +96,10 @@ def _frameworks(frameworks: Iterable[Framework]) -> list[Document]:
     return [{"framework_info": with_defaults("mesos.v1.FrameworkInfo", framework.info)} for framework in frameworks]
 
 
-def _executor(task: Task) -> Document:
-    """Return the executor of a task: what Mesos' agent makes up for a task with a command."""
+def _executor(task: Task | Executor) -> Document:
+    """Return an executor: a framework's own, or what Mesos' agent makes up for a task with a command."""
+    if isinstance(task, Executor):
+        return {"executor_info": with_defaults("mesos.v1.ExecutorInfo", normalize("mesos.v1.ExecutorInfo", task.info))}
     info: dict[str, Any] = {
         "executor_id": {"value": task.executor_id},
         "framework_id": {"value": task.key.framework},

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, ImageRoot, compose
+from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, ImageRoot, compose, cpu_limits
 from mesos_gpu.container.cgroups import Cgroups, OomWatch
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.checkpoints import Checkpoints, Record, read_boot_id
@@ -512,6 +512,31 @@ class Containerizer:
         container.record = msgspec.structs.replace(container.record, gpus=gpus)
         self._checkpoints.save(container.record)
         return change
+
+    async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+        """Give a running container these limits and this many GPUs.
+
+        Its memory is not limited to less than it was once given: what it uses cannot be taken from it (so does Mesos,
+        isolators/cgroups/subsystems/memory.cpp). Raises what `update` raises; the limits are then those asked for.
+        """
+        container = self._find(container_id)
+        await container.started.wait()
+        if container.ended.is_set():
+            raise NotFound(f"container {container_id} does not run")
+        mem_bytes = max(mem_bytes, container.record.mem_bytes)
+        try:
+            self._cgroups.limit(container_id, cpu_limits(cpus_milli, cfs_quota=self._host.cfs_quota), mem_bytes)
+        except OSError as error:
+            raise ContainerError(f"the limits of container {container_id} cannot be changed: {error}") from error
+        container.record = msgspec.structs.replace(container.record, cpus_milli=cpus_milli, mem_bytes=mem_bytes)
+        self._checkpoints.save(container.record)
+        if gpus != container.record.gpus:
+            await self.update(container_id, gpus)
+
+    def pid_of(self, container_id: str) -> int | None:
+        """Return the init of a running container, in this process' numbering; None when it does not run."""
+        container = self._containers.get(container_id)
+        return None if container is None or container.init is None else container.init.pid
 
     def _pass_on(self, nested: _Container, change: Change) -> None:
         """Have a nested container see what its outermost parent was given or lost; a session sees its parent's."""

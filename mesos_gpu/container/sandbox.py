@@ -52,10 +52,15 @@ def own_sandbox(path: Path, user: HostUser) -> None:
 def prepare_volumes(config: ContainerConfig, user: HostUser) -> None:
     """See to it that what volumes show is there: the host's must be, those in the sandbox are made.
 
-    The sandbox is new, and nothing of the container's runs yet. Raises BadInput, ContainerError.
+    The sandbox is new, and nothing of the container's runs yet; but what was fetched into it may have links, and none
+    of them leads a volume elsewhere. Raises BadInput, ContainerError.
     """
+    home = config.sandbox.resolve()
     for volume in config.volumes:
         source = config.sandbox / volume.source
+        for path in (source, config.sandbox / volume.destination):
+            if path.is_relative_to(config.sandbox) and not path.resolve().is_relative_to(home):
+                raise BadInput(f"{path} is a link that leads out of the sandbox, and was to be a volume")
         try:
             if source.is_relative_to(config.sandbox) and not source.exists():
                 source.mkdir(parents=True)

@@ -93,7 +93,13 @@ class ServiceSpec:
 
 def master_spec(options: UpOptions) -> ServiceSpec:
     """Return the master: loopback only, GPUs excluded from fair sharing (its own default)."""
-    flags = (f"--ip={LOOPBACK}", f"--work_dir={options.work_dir / 'master'}", "--cluster=mesos-gpu box")
+    flags = (
+        f"--ip={LOOPBACK}",
+        f"--work_dir={options.work_dir / 'master'}",
+        "--cluster=mesos-gpu box",
+        f"--external_log_file={options.work_dir / 'log' / 'master.log'}",
+        "--json_suffixes",
+    )
     return ServiceSpec("master", "mesos_gpu.master.service", options.master_port, "port", flags)
 
 
@@ -113,6 +119,7 @@ def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
             f"--cgroups_root=mesos-{box_id(options.work_dir)}-{n + 1}",
             "--registration_backoff_factor=10ms",
             "--image_providers=docker",
+            "--json_suffixes",
             f"--docker_registry={options.docker_registry}",
         ]
         if options.docker_config is not None:

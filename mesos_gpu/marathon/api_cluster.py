@@ -9,6 +9,8 @@ from aiohttp import web
 
 from mesos_gpu.marathon.api_answers import BadJson, changed, flag, read_object
 from mesos_gpu.marathon.app import canonical_id
+from mesos_gpu.marathon.blockers import blockers
+from mesos_gpu.marathon.deployment import Deployment
 from mesos_gpu.marathon.event_bus import Listener
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, ResetDelay
 from mesos_gpu.marathon.instances import instance_of
@@ -73,10 +75,16 @@ class ClusterApi:
         found = [i for i in state.lasting.instances.values() if i.task is not None and i.task.id in ended]
         return json_response({"tasks": [task for i in found for task in task_views([i], state.app(i.app_id))]})
 
-    async def list_deployments(self, _: web.Request) -> web.Response:
-        """Answer with the deployments under way."""
+    async def list_deployments(self, request: web.Request) -> web.Response:
+        """Answer with the deployments under way; with `embed=blockers` (ours) also what they wait for in vain."""
         state = self._scheduler.state
-        return json_response([deployment_view(state, d) for d in state.lasting.deployments.values()])
+        deployments = state.lasting.deployments.values()
+        ask_blockers = "blockers" in request.query.getall("embed", [])
+
+        def extra(deployment: Deployment) -> dict[str, Any]:
+            return {"blockers": blockers(state, deployment)} if ask_blockers else {}
+
+        return json_response([{**deployment_view(state, d), **extra(d)} for d in deployments])
 
     async def cancel_deployment(self, request: web.Request) -> web.Response:
         """Stop a deployment, and unless forced lead its apps back to what they were."""

@@ -42,6 +42,8 @@ FLAGS = (
     Flag("env_vars_prefix", "text", "", "Goes before HOST and the PORT variables of tasks."),
     Flag("default_network_name", "text", None, "The container network of apps that name none."),
     Flag("max_instances_per_offer", "integer", 5, "Instances started on one offer at most."),
+    Flag("launch_tokens", "integer", 100, "Tasks started in an interval at most that have not come to run yet."),
+    Flag("launch_token_refresh_interval", "integer", 30000, "Milliseconds of that interval."),
     Flag("decline_offer_duration", "integer", 120000, "Milliseconds for which an unused offer is refused."),
     Flag("min_revive_offers_interval", "integer", 5000, "Milliseconds between two calls for offers, on average."),
     Flag("task_launch_timeout", "integer", 300000, "Milliseconds after which a task that does not run is ended."),
@@ -71,7 +73,13 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
             f"{flags['http_address']} can be reached from other machines, and anybody there could run anything here: "
             "set --http_credentials, or --insecure if that is meant",
         )
-    for name in ("max_instances_per_offer", "min_revive_offers_interval", "kill_retry_timeout", "task_launch_timeout"):
+    for name in (
+        "max_instances_per_offer",
+        "min_revive_offers_interval",
+        "kill_retry_timeout",
+        "task_launch_timeout",
+        "launch_tokens",
+    ):
         if flags[name] < 1:
             raise BadFlag(name, "must be 1 or more")
     return flags
@@ -96,6 +104,8 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         reconcile_initial_s=flags["reconciliation_initial_delay"] / 1000,
         reconcile_interval_s=flags["reconciliation_interval"] / 1000,
         max_running_deployments=flags["max_running_deployments"],
+        launch_tokens=flags["launch_tokens"],
+        launch_token_refresh_s=flags["launch_token_refresh_interval"] / 1000,
     )
 
 
@@ -109,7 +119,7 @@ def store_path(flags: Mapping[str, Any], state_home: str | None, home: str) -> P
 
 def framework_info(flags: Mapping[str, Any], *, user: str, hostname: str, port: int) -> dict[str, Any]:
     """Return the FrameworkInfo to subscribe with, without an id."""
-    capabilities = ["PARTITION_AWARE", "MULTI_ROLE", "TASK_KILLING_STATE"]
+    capabilities = ["PARTITION_AWARE", "MULTI_ROLE", "REGION_AWARE", "TASK_KILLING_STATE"]
     if "gpu_resources" in flags["enable_features"]:
         capabilities.append("GPU_RESOURCES")
     return {
@@ -132,6 +142,7 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
         "default_network_name",
         "env_vars_prefix",
         "kill_retry_timeout",
+        "launch_token_refresh_interval",
         "max_instances_per_offer",
         "max_running_deployments",
         "min_revive_offers_interval",
@@ -151,6 +162,7 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
             "master": flags["master"],
             "mesos_leader_ui_url": flags["mesos_leader_ui_url"] or _master_url(flags["master"]),
             "mesos_user": flags["mesos_user"],
+            "launch_token": flags["launch_tokens"],
             "features": sorted(flags["enable_features"]),
             "hostname": hostname,
             "checkpoint": True,

@@ -84,10 +84,12 @@ class _Scheduler(pymesos.Scheduler):  # type: ignore[misc]
         self._inbox = inbox
 
     def registered(self, driver: _Driver, framework_id: Mapping[str, Any], master_info: Mapping[str, Any]) -> None:
-        self._inbox(Subscribed(framework_id["value"], _address(master_info), again=False))
+        self._inbox(Subscribed(framework_id["value"], _address(master_info), again=False, region=_region(master_info)))
 
     def reregistered(self, driver: _Driver, master_info: Mapping[str, Any]) -> None:
-        self._inbox(Subscribed(str(driver.framework_id), _address(master_info), again=True))
+        self._inbox(
+            Subscribed(str(driver.framework_id), _address(master_info), again=True, region=_region(master_info))
+        )
 
     def disconnected(self, driver: _Driver) -> None:
         self._inbox(Disconnected())
@@ -338,6 +340,12 @@ def _send(driver: _Driver, call: Call) -> None:
 
 def _address(master_info: Mapping[str, Any]) -> str:
     return f"{master_info['hostname']}:{master_info['port']}"
+
+
+def _region(master_info: Mapping[str, Any]) -> str | None:
+    fault = (master_info.get("domain") or {}).get("fault_domain") or {}
+    region: str | None = (fault.get("region") or {}).get("name")
+    return region
 
 
 def _nowhere(_: object) -> None:

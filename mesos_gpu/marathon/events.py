@@ -24,6 +24,8 @@ class Subscribed:
     framework_id: str
     master: str
     again: bool
+    region: str | None = None
+    """The master's region, where it is in one."""
 
 
 @dataclass(frozen=True, slots=True)

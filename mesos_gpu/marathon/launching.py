@@ -48,7 +48,7 @@ def _use(draft: Draft, offer: Offer) -> bool:
             if spec is None:
                 del queue[app_id]
                 continue
-            if len(infos) >= draft.settings.max_instances_per_offer:
+            if len(infos) >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
                 cut_short, queue = True, {}
                 break
             found = match(
@@ -59,6 +59,7 @@ def _use(draft: Draft, offer: Offer) -> bool:
                 behaviour=draft.settings.gpu_behaviour,
                 now_s=draft.now_s,
                 pick=draft.pick(),
+                home_region=draft.region,
             )
             entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
             if isinstance(found, Match):
@@ -92,6 +93,7 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         region=offer.region,
         zone=offer.zone,
     )
+    draft.tokens = draft.tokens.taken(1)
     launched = moved(instance, Cause.LAUNCHED, draft.now_s)
     draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
     return task_info(
@@ -123,6 +125,8 @@ def _refuse_s(draft: Draft) -> float:
         if (spec := draft.app(instance.app_id)) is not None
     ]
     soon = [delay for delay in delays if delay > 0]
+    if draft.tokens.left == 0:
+        soon.append(max(0.0, draft.tokens.refresh_s - draft.now_s))
     return min([draft.settings.decline_offer_s, *soon])
 
 

@@ -76,9 +76,11 @@ def match(
     behaviour: GpuBehaviour,
     now_s: float,
     pick: int = 0,
+    home_region: str | None = None,
 ) -> Match | Refusal:
     """Decide whether one instance of `spec` may start on what is `left` of the offer.
 
+    An app that names no region or zone stays in `home_region`, the master's.
     `placed` are the instances of the app that count for constraints; `pick` chooses among ports.
     """
     roles = accepted_roles(spec)
@@ -93,7 +95,9 @@ def match(
             reasons.add(reason)
         else:
             taken += part
-    if not all_fulfilled(spec.document["constraints"], offer, placed, spec.instances):
+    constraints = spec.document["constraints"]
+    far = offer.region not in (None, home_region) and not any(c[0] in ("@region", "@zone") for c in constraints)
+    if far or not all_fulfilled(constraints, offer, placed, spec.instances):
         reasons.add(Reason.UNFULFILLED_CONSTRAINT)
     if _in_maintenance(offer, now_s):
         reasons.add(Reason.AGENT_MAINTENANCE)

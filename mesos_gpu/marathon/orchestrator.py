@@ -148,6 +148,7 @@ def _subscribed(draft: Draft, event: Subscribed) -> None:
     # A subscription begins unsuppressed, and whatever was asked of an earlier one may not have arrived.
     draft.subscribed, draft.suppressed, draft.asked_for = True, False, frozenset()
     draft.roles = frozenset()
+    draft.region = event.region
     reconcile(draft, again_in_s=draft.settings.reconcile_initial_s)
     for instance in list(draft.instances.values()):
         if draft.app(instance.app_id) is None and instance.wanted:

@@ -27,6 +27,8 @@ class Settings:
     reconcile_initial_s: float = 15.0
     reconcile_interval_s: float = 600.0
     max_running_deployments: int = 100
+    launch_tokens: int = 100
+    launch_token_refresh_s: float = 30.0
 
     @property
     def role(self) -> str:

@@ -19,6 +19,7 @@ from mesos_gpu.marathon.events import Moment, ReadinessChecked
 from mesos_gpu.marathon.groups import Group, Root, all_groups, enforced
 from mesos_gpu.marathon.health import Results
 from mesos_gpu.marathon.instances import Instance, Phase
+from mesos_gpu.marathon.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.settings import Settings
@@ -69,6 +70,9 @@ class State:
     """The last result of a readiness check by task id."""
     roles: frozenset[str] = frozenset()
     """The roles that the master knows us by; none when that is not known."""
+    tokens: LaunchTokens = field(default_factory=LaunchTokens)
+    region: str | None = None
+    """The region of the master; other regions are only for apps that name one."""
 
     def app(self, app_id: str) -> RunSpec | None:
         """Return the present version of an app."""
@@ -179,6 +183,10 @@ class Draft:
         self.health = Table(state.health)
         self.readiness = Table(state.readiness)
         self.roles = state.roles
+        self.region = state.region
+        self.tokens = state.tokens.at(
+            self.now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s
+        )
         self.subscribed, self.suppressed = state.subscribed, state.suppressed
         self.asked_for, self.revive_due = state.asked_for, state.revive_due
         self.revive_credit_s, self.reconcile_at_s = state.revive_credit_s, state.reconcile_at_s
@@ -307,6 +315,8 @@ class Draft:
             self.health.result,
             self.readiness.result,
             self.roles,
+            self.tokens,
+            self.region,
         )
         save = Save(
             {key: versions[0] if versions else None for key, versions in self.versions.changes.items()},

@@ -57,6 +57,8 @@ def _take_known(draft: Draft, instance: Instance, task: Task, status: Mapping[st
         lifecycle.after_end(draft, instance, replaced=_is_restarting(draft, instance.app_id))
         return
     draft.put_instance(instance)
+    if cause is Cause.TASK_RUNNING and task.started_at_s is None:
+        draft.tokens = draft.tokens.returned(most=draft.settings.launch_tokens)
     if cause is Cause.TASK_RUNNING and instance.task is not None:
         take_status_health(draft, instance, instance.task, status)
     if cause is Cause.TASK_UNREACHABLE:

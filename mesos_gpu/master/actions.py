@@ -164,12 +164,47 @@ class MessageExecutor:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyOperation:
+    """Have an agent do an operation that is done in our books; `framework_id` is None for an operator's."""
+
+    agent_id: str
+    uuid: str
+    operation: Document
+    framework_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepResources:
+    """Tell an agent that knows no operations all that is reserved and created on it."""
+
+    agent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeOperation:
+    """Tell an agent that the status of an operation was heard; both are base64 of 16 bytes."""
+
+    agent_id: str
+    status_uuid: str
+    operation_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileOperations:
+    """Ask an agent about operations that it did not list."""
+
+    agent_id: str
+    uuids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Warn:
     """Tell the operator, in the log, why something was refused without an answer."""
 
     text: str
 
 
+AboutOperations: TypeAlias = ApplyOperation | KeepResources | AcknowledgeOperation | ReconcileOperations
 ToAgent: TypeAlias = (
     AgentRegistered
     | AgentReregistered
@@ -183,5 +218,6 @@ ToAgent: TypeAlias = (
     | ShutdownFramework
     | ShutdownExecutor
     | MessageExecutor
+    | AboutOperations
 )
 Action: TypeAlias = SendEvent | CloseStream | SaveRegistry | AwaitFailover | ObserveAgent | ForgetAgent | Warn | ToAgent

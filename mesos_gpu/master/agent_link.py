@@ -12,14 +12,18 @@ from typing import Any
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.master import agents, readmission, updates
+from mesos_gpu.master import agents, operation_link, readmission, updates
 from mesos_gpu.master.actions import (
+    AcknowledgeOperation,
     AcknowledgeStatus,
     AgentRegistered,
     AgentReregistered,
+    ApplyOperation,
     DrainAgent,
+    KeepResources,
     KillTask,
     MessageExecutor,
+    ReconcileOperations,
     RunTask,
     RunTaskGroup,
     ShutdownAgent,
@@ -142,6 +146,10 @@ class AgentLink:
                 document = {"slave_id": _id(agent_id), "framework_id": _id(framework_id)}
                 document |= {"executor_id": _id(executor_id), "data": data}
                 self._tell(agent_id, "FrameworkToExecutorMessage", document)
+            case ApplyOperation() | KeepResources() | AcknowledgeOperation() | ReconcileOperations():
+                agent = self._engine.state.agents.get(action.agent_id)
+                if agent is not None and agent.connected:
+                    self._tell(agent.id, *operation_link.message_of(action, agent))
             case _:
                 assert_never(action)
 
@@ -243,12 +251,6 @@ def _unregister(document: Document, pid: str) -> Event:
     return lambda state, now: agents.unregister(state, agent_id, pid, now)
 
 
-def _update_agent(document: Document, pid: str) -> Event:
-    agent_id = document["slave_id"]["value"]
-    version = document.get("resource_version_uuid", {}).get("value")
-    return lambda state, now: agents.updated(state, agent_id, pid, version)
-
-
 def _status_update(document: Document, pid: str) -> Event:
     update = document["update"]
     if "slave_id" not in update or not update.get("uuid"):
@@ -288,6 +290,7 @@ def _report(document: Document, pid: str) -> Report:
         capabilities=tuple(str(capability) for capability in capabilities),
         checkpoint=agent.get("checkpoint", False),
         resource_version_uuid=document.get("resource_version_uuid", {}).get("value"),
+        kept=[evolve("mesos.Resource", resource) for resource in document.get("checkpointed_resources", ())],
         tasks=[evolve("mesos.Task", task) for task in document.get("tasks", ())],
         executors=[evolve("mesos.ExecutorInfo", info) for info in document.get("executor_infos", ())],
         frameworks=[evolve("mesos.FrameworkInfo", info) for info in document.get("frameworks", ())],
@@ -328,7 +331,8 @@ _READERS: Mapping[str, Callable[[Document, str], Event]] = {
     "RegisterSlaveMessage": _register,
     "ReregisterSlaveMessage": _reregister,
     "UnregisterSlaveMessage": _unregister,
-    "UpdateSlaveMessage": _update_agent,
+    "UpdateSlaveMessage": operation_link.agent_update,
+    "UpdateOperationStatusMessage": operation_link.operation_status,
     "StatusUpdateMessage": _status_update,
     "ExitedExecutorMessage": _exited_executor,
     "ExecutorToFrameworkMessage": _executor_message,
@@ -339,6 +343,7 @@ _COUNTERS: Mapping[str, str] = {
     "ReregisterSlaveMessage": "messages_reregister_slave",
     "UnregisterSlaveMessage": "messages_unregister_slave",
     "UpdateSlaveMessage": "messages_update_slave",
+    "UpdateOperationStatusMessage": "messages_operation_status_update",
     "StatusUpdateMessage": "messages_status_update",
     "ExitedExecutorMessage": "messages_exited_executor",
     "ExecutorToFrameworkMessage": "messages_executor_to_framework",

@@ -6,7 +6,9 @@ Source: Mesos src/master/master.cpp (registerSlave, reregisterSlave, exited, mar
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from mesos_gpu.master import operations
 from mesos_gpu.master.actions import (
     Action,
     AgentRegistered,
@@ -18,6 +20,7 @@ from mesos_gpu.master.model import Agent, Framework, KnownAgent, Now, Task
 from mesos_gpu.master.reports import Report, admit, report_problem
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record
+from mesos_gpu.mesos.resource import Document
 
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
 NOT_ANSWERING = "health check timed out"
@@ -32,6 +35,7 @@ def register(state: MasterState, report: Report, now: Now) -> list[Action]:
     for agent in [a for a in state.agents.values() if a.pid == report.pid]:
         if agent.connected:
             return [AgentRegistered(agent.id)]
+        state.counters["slave_removals/reason_registered"] += 1
         actions += remove_agent(state, agent, "a new agent registered at the same address", now)
     for known in [id for id, k in state.recovered.items() if k.pid == report.pid]:
         del state.recovered[known]  # its place is taken: it cannot come back under that id
@@ -45,6 +49,7 @@ def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
     actions: list[Action] = []
     for agent in [a for a in state.agents.values() if a.pid == pid and a.connected]:
         agent.connected = False
+        state.touch(agent)
         actions += state.rescind_all(agent)
         for task in list(agent.tasks.values()):
             framework = state.frameworks[task.framework_id]
@@ -75,6 +80,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent_id)
     state.counters["slave_removals"] += 1
+    state.counters["slave_removals/reason_unhealthy"] += 1
     actions += [state.registry(), ForgetAgent(agent_id)]
     since = {"unreachable_time": {"nanoseconds": round(now.wall_s * 1e9)}}
     for task in agent.tasks.values():
@@ -97,8 +103,10 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
         record(task, status)
         state.announce_status(task, status)
         state.lose_task(framework, task)
-        state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
+        state.count_end(framework, status)
         actions += state.tell_status(framework, status)
+    words = f"Agent {agent.hostname} is unreachable: {NOT_ANSWERING}"
+    actions += operations.lost(state, agent, "OPERATION_UNREACHABLE", words)
     return [*actions, *tell_agent_lost(state, agent_id)]
 
 
@@ -107,6 +115,7 @@ def unregister(state: MasterState, agent_id: str, pid: str, now: Now) -> list[Ac
     agent = state.agents.get(agent_id)
     if agent is None or agent.pid != pid:
         return [Warn(f"ignoring that agent {agent_id} unregisters from {pid}")]
+    state.counters["slave_removals/reason_unregistered"] += 1
     return [*remove_agent(state, agent, "the agent unregistered", now), state.registry()]
 
 
@@ -123,6 +132,7 @@ def remove_agent(state: MasterState, agent: Agent, cause: str, now: Now) -> list
     state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent.id)
     state.counters["slave_removals"] += 1
+    actions += operations.lost(state, agent, "OPERATION_GONE_BY_OPERATOR", f"Agent {agent.hostname} removed: {cause}")
     return [*actions, ForgetAgent(agent.id), *tell_agent_lost(state, agent.id)]
 
 
@@ -137,12 +147,20 @@ def recovery_ended(state: MasterState, now: Now) -> list[Action]:
     return [state.registry()]
 
 
-def updated(state: MasterState, agent_id: str, pid: str, resource_version_uuid: str | None) -> list[Action]:
-    """UpdateSlaveMessage: what we need of it is the version that tasks must name."""
+def updated(
+    state: MasterState,
+    agent_id: str,
+    pid: str,
+    resource_version_uuid: str | None,
+    listed: Sequence[Document] | None = None,
+) -> list[Action]:
+    """UpdateSlaveMessage: the version that tasks must name, and the operations (v1) there; None: it does not say."""
     agent = state.agents.get(agent_id)
-    if agent is not None and agent.pid == pid and resource_version_uuid is not None:
+    if agent is None or agent.pid != pid:
+        return []
+    if resource_version_uuid is not None:
         agent.resource_version_uuid = resource_version_uuid
-    return []
+    return [] if listed is None else operations.reported(state, agent, listed)
 
 
 def end_task(
@@ -157,7 +175,7 @@ def end_task(
         task.document.pop("status_update_uuid", None)
         record(task, status)
         state.announce_status(task, status)
-        state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
+        state.count_end(framework, status)
         actions = state.tell_status(framework, status)
     state.drop_task(framework, task)
     return actions

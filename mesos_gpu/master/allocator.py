@@ -1,18 +1,29 @@
-"""Who is offered what: dominant resource fairness over roles, then over the frameworks of a role.
+"""Who is offered what: guarantees first, then dominant resource fairness over the tree of roles and their frameworks.
 
-Source: Mesos src/master/allocator/mesos/hierarchical.cpp (__allocate) and sorter/drf. Values in, values out. All of
-an agent's free resources that a role may have go into one offer, to the framework whose turn it is.
+Source: Mesos src/master/allocator/mesos/hierarchical.cpp (__allocate). All of an agent's free resources that a role may
+have go into one offer, to the framework whose turn it is. Pure: told what changed, `Allocator.cycle` says what follows.
+
+A cycle looks at what changed since the last one, not at the whole cluster. What it left lying was wanted by nobody, or
+refused, or held back by quota; so next time only these can be given anything: agents that changed, refusals that ended,
+clients that are new or back, and clients that quota held back. `benchmarks/full_scan.py` computes the same from
+scratch, and a test holds both to the same answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from mesos_gpu.master.constraints import Constraints
+from mesos_gpu.master.quota import Quota, countable, missing, shrink, top_level
+from mesos_gpu.master.sorter import Quantities, ShareTree
+from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 
-Quantities = Mapping[str, int]
-"""Thousandths by name, scalars only."""
+Key = tuple[str, str]
+"""(role, framework id)."""
+NOTHING = Resources()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +47,31 @@ class Client:
     multi_role: bool = False
     refinement: bool = True
     """Whether it can be told of a reservation that was made of something reserved."""
+    revocable: bool = True
+    shared: bool = True
+    min_allocatable: tuple[Quantities, ...] | None = None
+    """`FrameworkInfo.offer_filters` of the role; None leaves it to the flag."""
+    constraints: Constraints | None = None
+    """Which agents it wants for this role; None means any."""
+
+    @property
+    def key(self) -> Key:
+        """Return (role, framework id)."""
+        return self.role, self.framework_id
 
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """One active agent; both resources are unallocated."""
+    """One agent; both resources are unallocated. An inactive one counts in the total, and nothing of it is offered."""
 
     agent_id: str
     total: Resources
     free: Resources
     multi_role: bool = True
     hierarchical_role: bool = True
+    active: bool = True
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """Its AgentInfo, for constraints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +83,268 @@ class Allocation:
     resources: Resources
 
 
-def allocate(
-    supplies: Sequence[Supply],
-    clients: Sequence[Client],
-    held: Mapping[tuple[str, str], Resources],
-    total: Resources,
-    rules: Rules,
-    refused: Callable[[Client, str, Resources], bool],
-) -> list[Allocation]:
-    """Return new allocations. `held` is what each (role, framework id) already has or is offered; `total` all there is.
+Refused = Callable[[Client, str, Resources], bool]
+"""Tell whether a client declined such an offer of an agent not long ago."""
 
-    `refused(client, agent_id, candidate)` tells whether the client declined such an offer not long ago.
-    """
-    shares = _Shares(quantities(total), rules.excluded_names)
-    for (role, framework_id), resources in held.items():
-        shares.add(role, framework_id, resources)
-    by_role: dict[str, list[Client]] = {}
-    for client in clients:
-        by_role.setdefault(client.role, []).append(client)
-    given: list[Allocation] = []
-    for supply in supplies:
-        free = supply.free
-        for role in sorted(by_role, key=shares.of_role):
-            for client in sorted(by_role[role], key=shares.of_client):
-                candidate = available(free, role, refinement=client.refinement)
-                if not allocatable(candidate, rules.min_allocatable):
-                    continue
-                if admits(supply, client, rules) and not refused(client, supply.agent_id, candidate):
-                    given.append(Allocation(client, supply.agent_id, candidate))
-                    shares.add(role, client.framework_id, candidate)
-                    free = free - candidate
-    return given
+
+@dataclass(slots=True)
+class _Books:
+    """What an agent adds to the sums over all agents, in thousandths."""
+
+    total: dict[str, int]
+    held: dict[Key, dict[str, int]]
+    consumed: dict[str, dict[str, int]]
+    """By top-level role: reservations, and what is held unreserved."""
+    headroom: dict[str, int]
+
+
+@dataclass(eq=False, slots=True)
+class _Machine:
+    """What the allocator keeps of an agent; `number` is its place in line."""
+
+    number: int
+    supply: Supply
+    free: Resources
+    books: _Books
+
+
+_NO_BOOKS = _Books({}, {}, {}, {})
+
+
+class Allocator:
+    """The cluster as far as allocation goes, and what changed in it since the last cycle."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self.tree = ShareTree(rules.excluded_names)
+        self.total: dict[str, int] = {}
+        self.consumed: dict[str, dict[str, int]] = {}
+        """By top-level role: what is reserved for it and below, and what it holds unreserved."""
+        self._headroom: dict[str, int] = {}
+        self._quotas: dict[str, Quota] = {}
+        self._machines: dict[str, _Machine] = {}
+        self._worth: set[str] = set()
+        self._clients: dict[Key, Client] = {}
+        self._own_minimums: set[Key] = set()
+        self._count = 0
+        # Changes since the last cycle.
+        self._agents: set[str] = set()
+        self._retries: dict[str, set[Key]] = {}
+        self._fresh: set[Key] = set()
+        self._held_back: set[Key] = set()
+
+    # What changes.
+
+    def put_agent(self, supply: Supply, held: Mapping[Key, Resources]) -> None:
+        """Enter an agent, or what it is now. `held` is what each (role, framework id) uses of it or is offered."""
+        old = self._machines.get(supply.agent_id)
+        self._count += old is None
+        machine = _Machine(
+            self._count if old is None else old.number, supply, supply.free, _books(supply, supply.free, held)
+        )
+        self._machines[supply.agent_id] = machine
+        self._post(_NO_BOOKS if old is None else old.books, machine.books)
+        self._weigh(machine)
+        self._agents.add(supply.agent_id)
+
+    def drop_agent(self, agent_id: str) -> None:
+        """Forget an agent, and what is held of it."""
+        self._post(self._machines.pop(agent_id).books, _NO_BOOKS)
+        self._worth.discard(agent_id)
+
+    def put_client(self, client: Client) -> None:
+        """A framework wants offers for a role, from now on or on other terms; all that is free is looked at for it."""
+        self._drop(client.key)
+        self._clients[client.key] = client
+        self._fresh.add(client.key)
+        self.tree.want(client.role, client.framework_id, True)
+        if client.min_allocatable is not None:
+            self._own_minimums.add(client.key)
+            self._reweigh(len(self._own_minimums) == 1)
+
+    def mute_client(self, role: str, framework_id: str) -> None:
+        """A framework is still under a role but wants no offers."""
+        self._drop((role, framework_id))
+        self.tree.want(role, framework_id, False)
+
+    def drop_client(self, role: str, framework_id: str) -> None:
+        """A framework is under a role no longer."""
+        self._drop((role, framework_id))
+        self.tree.leave(role, framework_id)
+
+    def retry(self, agent_id: str, client: Key) -> None:
+        """A refusal has ended."""
+        self._retries.setdefault(agent_id, set()).add(client)
+
+    def set_quotas(self, quotas: Mapping[str, Quota]) -> None:
+        """Replace all quotas; everything that is free is looked at again."""
+        self._quotas = dict(quotas)
+        self._fresh.update(self._clients)
+
+    # What follows.
+
+    def cycle(self, refused: Refused) -> list[Allocation]:
+        """Return new allocations, which count as held from now on."""
+        fresh = {key for key in self._fresh | self._held_back if key in self._clients}
+        changed, retries = self._agents, self._retries
+        self._agents, self._retries, self._fresh, self._held_back = set(), {}, set(), set()
+        names = changed | set(retries) | (self._worth if fresh else set())
+        machines = sorted((self._machines[name] for name in names & self._worth), key=lambda machine: machine.number)
+        if not machines or not self._clients:
+            return []
+        wanted = [
+            None if machine.supply.agent_id in changed else fresh | retries.get(machine.supply.agent_id, set())
+            for machine in machines
+        ]
+        given: dict[tuple[str, Key], Resources] = {}
+        if any(quota.guarantees for quota in self._quotas.values()):
+            for machine, keys in zip(machines, wanted, strict=True):
+                self._guarantee(machine, keys, refused, given)
+        for machine, keys in zip(machines, wanted, strict=True):
+            self._share(machine, keys, refused, given)
+        return [Allocation(self._clients[key], agent_id, resources) for (agent_id, key), resources in given.items()]
+
+    def _guarantee(
+        self, machine: _Machine, keys: Collection[Key] | None, refused: Refused, given: dict[tuple[str, Key], Resources]
+    ) -> None:
+        """First stage: roles whose guarantee is not met take what helps to meet it, and what goes with it."""
+        for client in self._in_order(keys):
+            top = top_level(client.role)
+            quota = self._quotas.get(top)
+            if quota is None or not quota.guarantees or not machine.free:
+                continue
+            consumed = self.consumed.get(top, {})
+            short = missing(quota.guarantees, consumed)
+            candidate = self._candidate(machine, client) if short else None
+            if candidate is None:
+                continue
+            scalars = [resource for resource in candidate if countable(resource)]
+            towards = shrink(scalars, short, absent=0)
+            if not towards:
+                continue
+            # A role's own reservations and what is not counted come along; of the rest what limit and headroom leave.
+            more = Resources(scalars) - Resources(towards)
+            taken = quantities(Resources(towards))
+            room = {name: limit - consumed.get(name, 0) - taken.get(name, 0) for name, limit in quota.limits.items()}
+            rest = shrink(shrink(more, room, absent=None), self._surplus(), absent=None)
+            along = [r for r in candidate if not countable(r) and (not r.reservations or r.role == client.role)]
+            self._give(machine, client, candidate, Resources([*along, *towards, *rest]), refused, given)
+
+    def _share(
+        self, machine: _Machine, keys: Collection[Key] | None, refused: Refused, given: dict[tuple[str, Key], Resources]
+    ) -> None:
+        """Second stage: what is free goes to whoever is furthest below its share."""
+        for client in self._in_order(keys):
+            if not machine.free:
+                return
+            candidate = self._candidate(machine, client)
+            if candidate is not None:
+                offered = self._within_quota(candidate, client) if self._quotas else candidate
+                self._give(machine, client, candidate, offered, refused, given)
+
+    def _in_order(self, keys: Collection[Key] | None) -> Iterator[Client]:
+        if keys is not None and len(keys) <= 1:
+            return (self._clients[key] for key in keys if key in self._clients)
+        return (self._clients[key] for key in self.tree.clients() if keys is None or key in keys)
+
+    def _candidate(self, machine: _Machine, client: Client) -> Resources | None:
+        """Return all of an agent that a client may be offered; None when that is not worth an offer."""
+        candidate = available(machine.free, client.role, refinement=client.refinement)
+        if not self._allocatable(candidate, client) or not admits(machine.supply, client, self._rules):
+            return None
+        return capable(candidate, client)
+
+    def _within_quota(self, candidate: Resources, client: Client) -> Resources:
+        """Return what limits of the role and the guarantees of others leave of it; remember who was held back."""
+        top = top_level(client.role)
+        quota, consumed = self._quotas.get(top), self.consumed.get(top, {})
+        scalars = [resource for resource in candidate if countable(resource)]
+        room = {} if quota is None else {n: limit - consumed.get(n, 0) for n, limit in quota.limits.items()}
+        kept = shrink(shrink(scalars, room, absent=None), self._surplus(), absent=None)
+        if kept == scalars:
+            return candidate
+        self._held_back.add(client.key)
+        return Resources([*(resource for resource in candidate if not countable(resource)), *kept])
+
+    def _surplus(self) -> dict[str, int]:
+        """Return what may be given of names that are guaranteed to somebody who has not got it yet."""
+        required: dict[str, int] = {}
+        for role, quota in self._quotas.items():
+            for name, amount in missing(quota.guarantees, self.consumed.get(role, {})).items():
+                required[name] = required.get(name, 0) + amount
+        return {name: max(0, self._headroom.get(name, 0) - amount) for name, amount in required.items()}
+
+    def _give(
+        self,
+        machine: _Machine,
+        client: Client,
+        candidate: Resources,
+        offered: Resources,
+        refused: Refused,
+        given: dict[tuple[str, Key], Resources],
+    ) -> None:
+        if offered is not candidate and not self._allocatable(offered, client):
+            return
+        agent_id = machine.supply.agent_id
+        if refused(client, agent_id, offered):
+            return
+        machine.free = machine.free - offered
+        self._hold(machine, client, offered)
+        self._weigh(machine)
+        self.tree.choose(client.role, client.framework_id)
+        given[(agent_id, client.key)] = given.get((agent_id, client.key), NOTHING) + offered
+
+    def _allocatable(self, candidate: Resources, client: Client) -> bool:
+        own = client.min_allocatable
+        return allocatable(candidate, self._rules.min_allocatable if own is None else own)
+
+    # Books.
+
+    def _post(self, old: _Books, new: _Books) -> None:
+        """Take the difference between two states of an agent into the sums."""
+        changed = _difference(old.total, new.total)
+        if changed:
+            _add(self.total, changed)
+            self.tree.set_total(self.total)
+        for role, framework_id in old.held.keys() | new.held.keys():
+            key = (role, framework_id)
+            self.tree.charge(role, framework_id, _difference(old.held.get(key, {}), new.held.get(key, {})))
+        for top in old.consumed.keys() | new.consumed.keys():
+            change = _difference(old.consumed.get(top, {}), new.consumed.get(top, {}))
+            _add(self.consumed.setdefault(top, {}), change)
+            if not self.consumed[top]:
+                del self.consumed[top]
+        _add(self._headroom, _difference(old.headroom, new.headroom))
+
+    def _hold(self, machine: _Machine, client: Client, offered: Resources) -> None:
+        """Take what a client is given into the books of the agent and into the sums."""
+        taken, top, books = quantities(offered), top_level(client.role), machine.books
+        unreserved = quantities(r for r in offered if countable(r))
+        _add(books.held.setdefault(client.key, {}), taken)
+        self.tree.charge(client.role, client.framework_id, taken)
+        for consumed in (books.consumed, self.consumed):
+            _add(consumed.setdefault(top, {}), unreserved)
+        for headroom in (books.headroom, self._headroom):
+            _add(headroom, {name: -amount for name, amount in unreserved.items()})
+
+    def _weigh(self, machine: _Machine) -> None:
+        minimums = () if self._own_minimums else self._rules.min_allocatable
+        if machine.supply.active and allocatable(machine.free, minimums):
+            self._worth.add(machine.supply.agent_id)
+        else:
+            self._worth.discard(machine.supply.agent_id)
+
+    def _drop(self, key: Key) -> None:
+        self._clients.pop(key, None)
+        if key in self._own_minimums:
+            self._own_minimums.remove(key)
+            self._reweigh(not self._own_minimums)
+
+    def _reweigh(self, needed: bool) -> None:
+        """Look anew which agents have anything worth an offer: somebody wants smaller ones, or nobody any more."""
+        if needed:
+            for machine in self._machines.values():
+                self._weigh(machine)
 
 
 def admits(supply: Supply, client: Client, rules: Rules) -> bool:
@@ -97,11 +353,13 @@ def admits(supply: Supply, client: Client, rules: Rules) -> bool:
     An agent that has GPUs in total, free or not, is for frameworks with GPU_RESOURCES alone: Mesos cannot preempt, so
     the rule keeps CPU work from filling GPU machines. `--no-filter_gpu_resources` lifts it.
     """
-    if rules.filter_gpu_resources and supply.total.milli("gpus") > 0 and not client.gpu_resources:
+    if rules.filter_gpu_resources and not client.gpu_resources and supply.total.milli("gpus") > 0:
         return False
     if client.multi_role and not supply.multi_role:
         return False
-    return supply.hierarchical_role or "/" not in client.role
+    if not supply.hierarchical_role and "/" in client.role:
+        return False
+    return client.constraints is None or client.constraints.admit(supply.info)
 
 
 def available(free: Resources, role: str, *, refinement: bool = True) -> Resources:
@@ -109,11 +367,20 @@ def available(free: Resources, role: str, *, refinement: bool = True) -> Resourc
 
     A framework without RESERVATION_REFINEMENT is not offered what has more than one reservation.
     """
+    if not any(r.reservations for r in free):
+        return free
     return free.filter(
         lambda r: (
             not r.reservations or ((r.role == role or role.startswith(f"{r.role}/")) and (refinement or not r.refined))
         )
     )
+
+
+def capable(candidate: Resources, client: Client) -> Resources:
+    """Return what a framework of these capabilities understands of it (hierarchical.cpp, stripIncapableResources)."""
+    if all(_understands(resource, client) for resource in candidate):
+        return candidate
+    return candidate.filter(lambda resource: _understands(resource, client))
 
 
 def allocatable(candidate: Resources, minimums: Sequence[Quantities]) -> bool:
@@ -123,7 +390,7 @@ def allocatable(candidate: Resources, minimums: Sequence[Quantities]) -> bool:
     return not minimums or any(all(candidate.milli(name) >= m for name, m in need.items()) for need in minimums)
 
 
-def quantities(resources: Resources) -> dict[str, int]:
+def quantities(resources: Iterable[Resource]) -> dict[str, int]:
     """Return the scalars of `resources` by name, over all reservations."""
     found: dict[str, int] = {}
     for resource in resources:
@@ -140,22 +407,37 @@ def dominant_share(held: Quantities, total: Quantities, excluded: frozenset[str]
     )
 
 
-class _Shares:
-    """Running shares of roles and of their frameworks; weights are all 1."""
+def _understands(resource: Resource, client: Client) -> bool:
+    if not resource.other:
+        return True
+    return (client.revocable or not resource.revocable) and (client.shared or '"shared"' not in resource.other)
 
-    def __init__(self, total: Quantities, excluded: frozenset[str]) -> None:
-        self._total, self._excluded = total, excluded
-        self._roles: dict[str, dict[str, int]] = {}
-        self._clients: dict[tuple[str, str], dict[str, int]] = {}
 
-    def add(self, role: str, framework_id: str, resources: Resources) -> None:
-        for held in (self._roles.setdefault(role, {}), self._clients.setdefault((role, framework_id), {})):
-            for name, amount in quantities(resources).items():
-                held[name] = held.get(name, 0) + amount
+def _books(supply: Supply, free: Resources, held: Mapping[Key, Resources]) -> _Books:
+    consumed: dict[str, dict[str, int]] = {}
+    for (role, _), resources in held.items():
+        _add(consumed.setdefault(top_level(role), {}), quantities(r for r in resources if countable(r)))
+    for resource in supply.total:
+        if resource.reservations and isinstance(resource.amount, int):
+            _add(consumed.setdefault(top_level(resource.role), {}), {resource.name: resource.amount})
+    return _Books(
+        quantities(supply.total),
+        {key: quantities(resources) for key, resources in held.items()},
+        consumed,
+        quantities(r for r in free if countable(r)) if supply.active else {},
+    )
 
-    def of_role(self, role: str) -> tuple[float, str]:
-        return dominant_share(self._roles.get(role, {}), self._total, self._excluded), role
 
-    def of_client(self, client: Client) -> tuple[float, str]:
-        held = self._clients.get((client.role, client.framework_id), {})
-        return dominant_share(held, self._total, self._excluded), client.framework_id
+def _difference(old: Quantities, new: Quantities) -> dict[str, int]:
+    changed = {name: new.get(name, 0) - amount for name, amount in old.items() if new.get(name, 0) != amount}
+    changed.update((name, amount) for name, amount in new.items() if name not in old)
+    return changed
+
+
+def _add(sums: dict[str, int], change: Quantities) -> None:
+    for name, amount in change.items():
+        left = sums.get(name, 0) + amount
+        if left:
+            sums[name] = left
+        else:
+            sums.pop(name, None)

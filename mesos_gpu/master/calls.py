@@ -33,6 +33,8 @@ def call_problem(call: Mapping[str, Any]) -> str | None:
         return f"Expecting '{str(kind).lower()}' to be present"
     if kind == "ACKNOWLEDGE" and body is not None and not _is_uuid(body["uuid"]):
         return f"Expecting 'acknowledge.uuid' to have {UUID_BYTES} bytes"
+    if kind == "ACKNOWLEDGE_OPERATION_STATUS" and body is not None and not _is_uuid(body["uuid"]):
+        return f"Expecting 'acknowledge_operation_status.uuid' to have {UUID_BYTES} bytes"
     if kind == "UPDATE_FRAMEWORK" and body is not None:
         return _framework_id_problem(call, body, "update_framework")
     return None

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.master import operations
 from mesos_gpu.master.actions import Action, DrainAgent, ForgetAgent, ShutdownAgent
 from mesos_gpu.master.agents import end_task, tell_agent_lost
 from mesos_gpu.master.model import Agent, Drain, Now
@@ -61,7 +62,7 @@ def reactivate(state: MasterState, agent_id: str) -> list[Action]:
     agent = state.agents.get(agent_id)
     if agent is not None:
         agent.deactivated, agent.drain = False, None
-        state.allocation_due = True
+        state.touch(agent)
     return [state.registry()]
 
 
@@ -84,6 +85,7 @@ def mark_gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
         actions += end_task(state, framework, task, "TASK_GONE_BY_OPERATOR", _GONE_REASON, GONE, now)
+    actions += operations.lost(state, agent, "OPERATION_GONE_BY_OPERATOR", GONE)
     del state.agents[agent_id]
     state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent_id)
@@ -110,6 +112,7 @@ def welcome_back(state: MasterState, agent: Agent) -> list[Action]:
     """An agent (re-)registered: what operators want of it holds still, and it is told again."""
     agent.deactivated = agent.id in state.deactivated
     agent.drain = state.deactivated.get(agent.id)
+    state.touch(agent)
     if agent.drain is None or agent.drain.done:
         return []
     return [DrainAgent(agent.id, agent.drain.config)]
@@ -125,6 +128,7 @@ def _stop_offers(state: MasterState, agent_id: str) -> list[Action]:
     if agent is None:
         return []
     agent.deactivated, agent.drain = True, state.deactivated[agent_id]
+    state.touch(agent)
     return state.rescind_all(agent)
 
 
@@ -137,6 +141,7 @@ def _end_unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action
             status = about(framework, task, "TASK_GONE_BY_OPERATOR", now, reason=_GONE_REASON, message=GONE)
             task.document["state"] = task.document["status_update_state"] = status["state"]
             record(task, status)
+            state.count_end(framework, status)
             framework.completed.append(task)
             state.announce_status(task, status)
             actions += state.tell_status(framework, status)

@@ -16,17 +16,21 @@ from typing_extensions import assert_never
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master import draining, offering, operator_events, subscriptions
 from mesos_gpu.master.actions import (
+    AcknowledgeOperation,
     AcknowledgeStatus,
     Action,
     AgentRegistered,
     AgentReregistered,
+    ApplyOperation,
     AwaitFailover,
     CloseStream,
     DrainAgent,
     ForgetAgent,
+    KeepResources,
     KillTask,
     MessageExecutor,
     ObserveAgent,
+    ReconcileOperations,
     RunTask,
     RunTaskGroup,
     SaveRegistry,
@@ -221,6 +225,10 @@ class Engine:
                 | ShutdownFramework()
                 | ShutdownExecutor()
                 | MessageExecutor()
+                | ApplyOperation()
+                | KeepResources()
+                | AcknowledgeOperation()
+                | ReconcileOperations()
             ):
                 if self.agents is not None:
                     self.agents.perform(action)

@@ -6,14 +6,17 @@ Source: Mesos src/master/allocator/mesos/hierarchical.cpp, RefusedOfferFilter an
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection
+from heapq import heappop, heappush
 from typing import Any
 
 from mesos_gpu.mesos.resources import Resources
 
 DEFAULT_REFUSE_S = 5.0
 MAX_REFUSE_S = 365 * 86400.0
-_Key = tuple[str, str, str]
+_Client = tuple[str, str]
+_SLACK = 1000
 
 
 def refuse_seconds(filters: dict[str, Any] | None) -> float:
@@ -36,48 +39,86 @@ class Filters:
 
     def __init__(self, allocation_interval_s: float) -> None:
         self._interval_s = allocation_interval_s
-        self._refused: dict[_Key, list[tuple[Resources, float]]] = {}
+        self._refused: dict[_Client, dict[str, list[tuple[Resources, float]]]] = {}
+        self._ends: list[tuple[float, str, str, str]] = []
+        self._counts: Counter[str] = Counter()
+        self._dropped: set[tuple[str, str, str]] = set()
 
     def refuse(
         self, framework_id: str, role: str, agent_id: str, resources: Resources, seconds: float, now_s: float
     ) -> None:
         """Remember that these resources (unallocated) are not wanted for max(seconds, allocation interval)."""
         until = now_s + max(seconds, self._interval_s) if seconds > 0 else now_s
-        self._refused.setdefault((framework_id, role, agent_id), []).append((resources, until))
+        by_agent = self._refused.setdefault((framework_id, role), {})
+        by_agent.setdefault(agent_id, []).append((resources, until))
+        self._counts[role] += 1
+        heappush(self._ends, (until, framework_id, role, agent_id))
+        if len(self._ends) > 2 * self.count() + _SLACK:  # most of them were revived or forgotten since
+            self._ends = sorted(
+                (until, framework_id, role, agent_id)
+                for (framework_id, role), by_agent in self._refused.items()
+                for agent_id, refused in by_agent.items()
+                for _, until in refused
+            )
 
     def blocks(self, framework_id: str, role: str, agent_id: str, candidate: Resources) -> bool:
         """Tell whether an offer of `candidate` was refused already; a larger one passes."""
-        refused = self._refused.get((framework_id, role, agent_id), ())
-        return any(resources.contains(candidate) for resources, _ in refused)
+        by_agent = self._refused.get((framework_id, role))
+        if by_agent is None:
+            return False
+        return any(resources.contains(candidate) for resources, _ in by_agent.get(agent_id, ()))
 
     def expire(self, now_s: float) -> bool:
-        """Drop what has run out; tell whether there was any."""
-        before = self.count()
-        for key, refused in list(self._refused.items()):
-            self._keep(key, [(resources, until) for resources, until in refused if until > now_s])
-        return self.count() != before
+        """Drop what has run out; tell whether there was any. Costs what ends, not what there is."""
+        any_left = False
+        while self._ends and self._ends[0][0] <= now_s:
+            _, framework_id, role, agent_id = heappop(self._ends)
+            refused = self._refused.get((framework_id, role), {}).get(agent_id, [])
+            kept = [(resources, until) for resources, until in refused if until > now_s]
+            if len(kept) < len(refused):
+                any_left = True
+                self._counts[role] -= len(refused) - len(kept)
+                self._dropped.add((framework_id, role, agent_id))
+                self._keep((framework_id, role), agent_id, kept)
+        return any_left
 
     def revive(self, framework_id: str, roles: Collection[str]) -> None:
         """Drop all refusals of a framework for these roles."""
-        for key in [k for k in self._refused if k[0] == framework_id and k[1] in roles]:
-            del self._refused[key]
+        for role in roles:
+            by_agent = self._refused.pop((framework_id, role), {})
+            self._counts[role] -= sum(map(len, by_agent.values()))
+            self._dropped.update((framework_id, role, agent_id) for agent_id in by_agent)
 
     def forget_framework(self, framework_id: str) -> None:
         """Drop all refusals of a framework."""
-        for key in [k for k in self._refused if k[0] == framework_id]:
-            del self._refused[key]
+        self.revive(framework_id, [role for f, role in self._refused if f == framework_id])
 
     def forget_agent(self, agent_id: str) -> None:
         """Drop all refusals of an agent's resources."""
-        for key in [k for k in self._refused if k[2] == agent_id]:
-            del self._refused[key]
+        for client in [client for client, by_agent in self._refused.items() if agent_id in by_agent]:
+            self._counts[client[1]] -= len(self._refused[client][agent_id])
+            self._dropped.add((*client, agent_id))
+            self._keep(client, agent_id, [])
 
     def count(self, role: str | None = None) -> int:
         """Return how many refusals there are, for one role or in all."""
-        return sum(len(refused) for key, refused in self._refused.items() if role is None or key[1] == role)
+        return self._counts.total() if role is None else self._counts[role]
 
-    def _keep(self, key: _Key, refused: list[tuple[Resources, float]]) -> None:
+    @property
+    def any_dropped(self) -> bool:
+        """Tell whether refusals have gone since `take_dropped`."""
+        return bool(self._dropped)
+
+    def take_dropped(self) -> set[tuple[str, str, str]]:
+        """Return (framework, role, agent) of the refusals that have gone since this was asked before."""
+        dropped, self._dropped = self._dropped, set()
+        return dropped
+
+    def _keep(self, client: _Client, agent_id: str, refused: list[tuple[Resources, float]]) -> None:
+        by_agent = self._refused[client]
         if refused:
-            self._refused[key] = refused
+            by_agent[agent_id] = refused
         else:
-            del self._refused[key]
+            del by_agent[agent_id]
+            if not by_agent:
+                del self._refused[client]

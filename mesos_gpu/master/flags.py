@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadResources
-from mesos_gpu.master.allocator import Quantities, Rules, quantities
+from mesos_gpu.master.allocator import Rules, quantities
+from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.master.state import Settings
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.mesos.leader import parse_zk_url
@@ -16,6 +17,7 @@ from mesos_gpu.mesos.resources import Resources
 FLAGS: Sequence[Flag] = (
     Flag("ip", "text", "127.0.0.1", "Address to listen on."),
     Flag("advertise_ip", "text", None, "Address that others reach this master at, when it is not --ip."),
+    Flag("advertise_port", "integer", None, "Port that others reach this master at, when it is not --port."),
     Flag("port", "integer", 5050, "Port to listen on; 0 takes a free one."),
     Flag("hostname", "text", None, "Name under which the master is shown; default: its address."),
     Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
@@ -42,6 +44,14 @@ FLAGS: Sequence[Flag] = (
     ),
     Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
     Flag("max_agent_ping_timeouts", "integer", 5, "Answers in a row that may be missing before it is unreachable."),
+    Flag("publish_per_framework_metrics", "boolean", True, "Show metrics of each framework."),
+    Flag(
+        "external_log_file",
+        "path",
+        None,
+        "The file that this program's stderr goes to; /files shows it as /master/log.",
+    ),
+    Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("max_operator_event_stream_subscribers", "integer", 1000, "Operators that may listen at once."),
     Flag("agent_reregister_timeout", "duration", 600.0, "How long known agents may take to come back after a start."),
 )
@@ -53,6 +63,8 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("work_dir", "is needed: a folder for the registry, for example /var/lib/mesos/master")
     if not 0 <= flags["port"] <= 65535:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
+    if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
+        raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
     if flags["authenticate_agents"] and flags["credentials"] is None:
         raise BadFlag("credentials", "is needed with --authenticate_agents: the file of principals and secrets")
     if flags["zk"] is not None:
@@ -86,6 +98,7 @@ def settings(flags: Mapping[str, Any]) -> Settings:
     return Settings(
         rules,
         allocation_interval_s=flags["allocation_interval"],
+        framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
     )
 

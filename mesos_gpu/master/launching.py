@@ -12,6 +12,7 @@ from mesos_gpu.master.actions import Action, RunTask, RunTaskGroup
 from mesos_gpu.master.filters import refuse_seconds
 from mesos_gpu.master.group_validation import GroupLaunch, group_problem
 from mesos_gpu.master.model import Agent, Executor, Framework, Now, Offer, Task, add
+from mesos_gpu.master.operations import failed, perform, refined
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import made_here
 from mesos_gpu.master.validation import Launch, executor_resources, task_problem
@@ -45,11 +46,13 @@ def accept(state: MasterState, framework: Framework, body: Mapping[str, Any], no
         for offer in offers:
             _refuse(state, offer, offer.resources, seconds, now)
         return _all_lost(state, framework, operations, problem, now)
-    state.counters["offers_accepted"] += len(offers)
+    framework.counters["offers/accepted"] += len(offers)
     agent, role = state.agents[offers[0].agent_id], offers[0].role
     remaining = add(offer.resources for offer in offers)
     actions: list[Action] = []
     for operation in operations:
+        framework.counters["operations"] += 1
+        framework.counters[f"operations/{operation.get('type', 'UNKNOWN').lower()}"] += 1
         made, remaining = _perform(state, framework, agent, role, operation, remaining, now)
         actions += made
     _refuse(state, offers[0], remaining, seconds, now)
@@ -63,24 +66,9 @@ def decline(state: MasterState, framework: Framework, body: Mapping[str, Any], n
         offer = framework.offers.get(offer_id["value"])
         if offer is not None:
             state.drop_offer(offer)
-            state.counters["offers_declined"] += 1
+            framework.counters["offers/declined"] += 1
             _refuse(state, offer, offer.resources, seconds, now)
     return []
-
-
-def refined(resource: Mapping[str, Any], role: str) -> Document:
-    """Return a scheduler's Resource in the format that the master keeps: reservations stacked, allocated to `role`.
-
-    An allocation that the scheduler states itself is kept; validation compares it. Values stay as they were written.
-    """
-    document = {key: value for key, value in resource.items() if key not in ("role", "reservation")}
-    reserved_for = resource.get("role", "*")
-    if not document.get("reservations") and reserved_for != "*":
-        dynamic = resource.get("reservation")
-        kind = "STATIC" if dynamic is None else "DYNAMIC"
-        document["reservations"] = [{"type": kind, "role": reserved_for, **(dynamic or {})}]
-    document.setdefault("allocation_info", {"role": role})
-    return document
 
 
 def _offers_problem(framework: Framework, offer_ids: Sequence[str], offers: Sequence[Offer]) -> str | None:
@@ -108,7 +96,6 @@ def _offers_problem(framework: Framework, offer_ids: Sequence[str], offers: Sequ
 
 def _refuse(state: MasterState, offer: Offer, resources: Resources, seconds: float, now: Now) -> None:
     if resources:
-        state.allocation_due = True
         state.filters.refuse(
             offer.framework_id, offer.role, offer.agent_id, resources.unallocated(), seconds, now.monotonic_s
         )
@@ -129,10 +116,10 @@ def _all_lost(
                 reason="REASON_INVALID_OFFERS",
                 message=f"Task launched with invalid offers: {problem}",
             )
-            state.counters[f"tasks_{status['state'].removeprefix('TASK_').lower()}"] += 1
+            state.count_end(framework, status)
             actions += state.tell_status(framework, status)
         if not _tasks_of(operation):
-            actions += _operation_failed(state, framework, operation, problem)
+            actions += failed(state, framework, operation, problem)
     return actions
 
 
@@ -170,7 +157,7 @@ def _perform(
             for task in group.tasks:
                 actions += _refused(state, framework, task, "REASON_TASK_GROUP_INVALID", problem, now)
     else:
-        actions += _operation_failed(state, framework, operation, f"{kind} is not supported by this master")
+        return perform(state, framework, agent, role, operation, remaining)
     return actions, remaining
 
 
@@ -246,8 +233,6 @@ def _allocated(info: Document, role: str) -> Document:
 def _refused(
     state: MasterState, framework: Framework, task: Document, reason: str, problem: str, now: Now
 ) -> list[Action]:
-    state.counters["tasks_error"] += 1
-    state.counters[f"task_error/source_master/{reason.lower()}"] += 1
     status = made_here(
         framework,
         "TASK_ERROR",
@@ -258,15 +243,8 @@ def _refused(
         reason=reason,
         message=problem,
     )
+    state.count_end(framework, status)
     return state.tell_status(framework, status)
-
-
-def _operation_failed(state: MasterState, framework: Framework, operation: Document, problem: str) -> list[Action]:
-    """Answer an operation that has an id; one without is dropped, as in Mesos."""
-    if "id" not in operation:
-        return []
-    status = {"operation_id": operation["id"], "state": "OPERATION_ERROR", "message": problem}
-    return state.tell(framework, "UPDATE_OPERATION_STATUS", {"status": status})
 
 
 def _id_on_launch_problem(operation: Mapping[str, Any]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mesos_gpu.master.allocator import dominant_share, quantities
+from mesos_gpu.master.framework_metrics import of_framework
 from mesos_gpu.master.model import Now, add
 from mesos_gpu.master.offering import holdings
 from mesos_gpu.master.state import MasterState
@@ -31,6 +32,14 @@ _COUNTED = [
     "slave_registrations",
     "slave_reregistrations",
     "slave_removals",
+    "slave_removals/reason_registered",
+    "slave_removals/reason_unhealthy",
+    "slave_removals/reason_unregistered",
+    "messages_reregister_framework",
+    "invalid_executor_to_framework_messages",
+    "invalid_framework_to_executor_messages",
+    "valid_executor_to_framework_messages",
+    "valid_framework_to_executor_messages",
     "recovery_slave_removals",
     "valid_status_updates",
     "invalid_status_updates",
@@ -62,6 +71,9 @@ def snapshot(state: MasterState, now: Now, system: dict[str, float]) -> dict[str
         metrics[f"master/messages_{name}"] = float(state.counters[f"calls_{call}"])
     reasons = {name: count for name, count in state.counters.items() if name.startswith("task_")}
     metrics |= {f"master/{name}": float(count) for name, count in reasons.items()}
+    if state.settings.framework_metrics:
+        for framework in (*state.frameworks.values(), *state.completed.values()):
+            metrics |= of_framework(framework)
     return dict(sorted(metrics.items()))
 
 
@@ -72,7 +84,7 @@ def _agents(state: MasterState) -> dict[str, float]:
     return {
         "master/slaves_active": active,
         "master/slaves_connected": connected,
-        "master/slaves_inactive": len(state.agents) - active,
+        "master/slaves_inactive": float(len(state.agents) - active),
         "master/slaves_disconnected": away,
         "master/slaves_unreachable": float(len(state.unreachable)),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -102,6 +102,56 @@ class Executor:
 
 
 @dataclass(eq=False, slots=True)
+class Operation:
+    """An operation on an agent's resources that somebody has yet to hear the end of. `document` is a v1 Operation."""
+
+    document: Document
+
+    @property
+    def uuid(self) -> str:
+        """Return its name between master and agent, base64 of 16 bytes."""
+        return str(self.document["uuid"]["value"])
+
+    @property
+    def id(self) -> str | None:
+        """Return the id that its framework gave it; None: the framework does not want to hear of it."""
+        given = self.document["info"].get("id")
+        return None if given is None else str(given["value"])
+
+    @property
+    def framework_id(self) -> str | None:
+        """Return whose it is, None for an operator's."""
+        framework = self.document.get("framework_id")
+        return None if framework is None else str(framework["value"])
+
+    @property
+    def agent_id(self) -> str:
+        """Return the id of its agent."""
+        return str(self.document["agent_id"]["value"])
+
+    @property
+    def state(self) -> str:
+        """Return the latest known state."""
+        return str(self.document["latest_status"]["state"])
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the latest known state is terminal."""
+        return self.state != "OPERATION_PENDING"
+
+    @property
+    def status_uuids(self) -> tuple[str, ...]:
+        """Return what may be acknowledged."""
+        return tuple(s["uuid"]["value"] for s in self.document.get("statuses", ()) if "uuid" in s)
+
+    def note(self, status: Document) -> None:
+        """Take a status into its history; one that was sent again is there already."""
+        self.document["latest_status"] = status
+        if status not in self.document.setdefault("statuses", []):
+            self.document["statuses"].append(status)
+
+
+@dataclass(eq=False, slots=True)
 class Framework:
     """A framework, connected or not. `info` is its v1 FrameworkInfo with the id."""
 
@@ -116,10 +166,14 @@ class Framework:
     epoch: int = 0
     """Counts subscriptions, so that a timer of an older disconnection does nothing."""
     suppressed: set[str] = field(default_factory=set)
+    offer_constraints: Document = field(default_factory=dict)
+    """Its OfferConstraints: by role, which agents it wants offers of."""
     tasks: dict[str, Task] = field(default_factory=dict)
     unreachable: dict[str, Task] = field(default_factory=dict)
     completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_TASKS))
     offers: dict[str, Offer] = field(default_factory=dict)
+    counters: Counter[str] = field(default_factory=Counter)
+    """What became of it, by the last part of a metric's name: `calls/accept`, `offers/sent` and so on."""
 
     @property
     def connected(self) -> bool:
@@ -195,6 +249,8 @@ class Agent:
     drain: Drain | None = None
     tasks: dict[tuple[str, str], Task] = field(default_factory=dict)
     executors: dict[tuple[str, str], Executor] = field(default_factory=dict)
+    operations: dict[str, Operation] = field(default_factory=dict)
+    """By uuid, oldest first."""
     used: dict[str, Resources] = field(default_factory=dict)
     """What tasks and executors hold, by framework id."""
     used_total: Resources = NOTHING
@@ -206,6 +262,8 @@ class Agent:
     """What is offered now."""
     killed: dict[tuple[str, str], Document | None] = field(default_factory=dict)
     """Tasks (framework id, task id) whose end was asked for, with the kill policy; asked again after a reconnection."""
+    changes: dict[str, None] = field(default_factory=dict)
+    """Where it notes its id when what is free of it changes: the master's own list of them, in order."""
     _free: tuple[tuple[Resources, ...], Resources] | None = None
 
     @property
@@ -229,16 +287,19 @@ class Agent:
 
     def charge(self, framework_id: str, resources: Resources) -> None:
         """Book `resources` (allocated) for a framework."""
+        self.changes[self.id] = None
         self.used[framework_id] = self.used.get(framework_id, NOTHING) + resources
         self.used_total = self.used_total + resources
 
     def refund(self, framework_id: str, resources: Resources) -> None:
         """Undo a `charge`."""
+        self.changes[self.id] = None
         _keep(self.used, framework_id, self.used.get(framework_id, NOTHING) - resources)
         self.used_total = self.used_total - resources
 
     def add_offer(self, offer: Offer) -> None:
         """Book an offer."""
+        self.changes[self.id] = None
         key = (offer.role, offer.framework_id)
         self.offers[offer.id] = offer
         self.offered_to[key] = self.offered_to.get(key, NOTHING) + offer.resources
@@ -247,6 +308,7 @@ class Agent:
     def drop_offer(self, offer: Offer) -> None:
         """Undo an `add_offer`; nothing when it is not there."""
         if self.offers.pop(offer.id, None) is not None:
+            self.changes[self.id] = None
             key = (offer.role, offer.framework_id)
             _keep(self.offered_to, key, self.offered_to[key] - offer.resources)
             self.offered = self.offered - offer.resources

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput
-from mesos_gpu.master import draining, metrics, operator_stream, subscriptions, views, views_v1
+from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.master import draining, metrics, operator_operations, operator_stream, subscriptions, views, views_v1
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.model import Now
@@ -19,7 +19,10 @@ from mesos_gpu.master.scheduler_api import SchedulerApi
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.files import SandboxFiles
+from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import error_response, json_response, make_app
+from mesos_gpu.process.logging_level import LoggingLevel
 from mesos_gpu.process.requests import (
     JSON,
     PROTOBUF,
@@ -39,6 +42,8 @@ BUILD: Document = {
     "build_user": "mesos-gpu",
     "version": VERSION,
 }
+LOG = "/master/log"
+"""Where Mesos shows a master's log."""
 CALL, RESPONSE = "mesos.v1.master.Call", "mesos.v1.master.Response"
 
 
@@ -52,8 +57,10 @@ class OperatorApi:
         *,
         cluster: str | None = None,
         system: Callable[[], dict[str, float]] = dict,
+        json_suffixes: bool = False,
+        log_file: str | None = None,
     ) -> None:
-        """`flags` are shown as text; `system()` gives the machine's own metrics."""
+        """`flags` are shown as text; `system()` gives the machine's own metrics; `log_file` is where our log goes."""
         self._engine, self._flags, self._cluster, self._system = engine, flags, cluster, system
         get: Mapping[str, Handler] = {
             "state": self._state,
@@ -72,6 +79,13 @@ class OperatorApi:
         self._handlers["api/v1/scheduler"] = SchedulerApi(engine).handle
         self._handlers["api/v1"] = self._v1
         self._handlers["teardown"] = self._teardown
+        self._json_suffixes = json_suffixes
+        roots = {} if log_file is None else {LOG: log_file}
+        self._files = FilesApi(SandboxFiles(lambda path: (path, roots[path]) if path in roots else None), lambda: roots)
+        self._logging = LoggingLevel()
+        handlers = {**self._files.handlers(), "logging/toggle": self._logging.toggle}
+        self._handlers |= {path: _only_get(handler) for path, handler in handlers.items()}
+        self._handlers.update(operator_operations.handlers(engine))
 
     def make_app(self) -> web.Application:
         """Return the application."""
@@ -80,15 +94,29 @@ class OperatorApi:
         return app
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
-        parts = request.match_info["path"].split("/")
+        handler = self._handler(request.match_info["path"])
+        if handler is None:
+            return error_response(404, "404 Not Found.")
+        try:
+            return await handler(request)
+        except NotFound as error:
+            return error_response(404, str(error))
+        except BadInput as error:
+            return error_response(400, str(error))
+
+    def _handler(self, path: str) -> Handler | None:
+        parts = path.split("/")
         if parts[0] == "master":
             parts = parts[1:]
         while parts:
-            handler = self._handlers.get("/".join(parts))
+            known = "/".join(parts)
+            handler = self._handlers.get(known)
+            if handler is None and self._json_suffixes and known.endswith(".json"):
+                handler = self._handlers.get(known.removesuffix(".json"))
             if handler is not None:
-                return await handler(request)
+                return handler
             parts = parts[:-1]
-        return error_response(404, "404 Not Found.")
+        return None
 
     # GET endpoints.
 
@@ -171,14 +199,24 @@ class OperatorApi:
             raise refuse(400, f"Failed to validate master::Call: Expecting '{field}' to be present")
         if kind in _CHANGES:
             return self._change(_CHANGES[kind], call[field])
+        if kind == "SET_LOGGING_LEVEL":
+            self._logging.set_from(call[field])
+            return web.Response()
         if kind == "TEARDOWN":
             return self._remove_framework(call["teardown"]["framework_id"]["value"])
+        if kind in operator_operations.V1_CALLS:
+            return operator_operations.v1(self._engine, call)
         accepted = accepted_type(request)
         if accepted is None:
             raise refuse(406, f"Expecting 'Accept' to allow '{JSON}' or '{PROTOBUF}'")
         if kind == "SUBSCRIBE":
             return await operator_stream.subscribe(self._engine, request, accepted)
-        body = self._body(str(kind))
+        if kind == "LIST_FILES":
+            body: Document | None = self._files.list_files(call[field])
+        elif kind == "READ_FILE":
+            body = self._files.read_file(call[field])
+        else:
+            body = self._body(str(kind))
         document = {"type": kind} if body is None else {"type": kind, field: body}
         if accepted == PROTOBUF:
             return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
@@ -203,7 +241,7 @@ class OperatorApi:
             case "GET_METRICS":
                 return {"metrics": [{"name": name, "value": value} for name, value in self._snapshot().items()]}
             case "GET_LOGGING_LEVEL":
-                return {"level": 0}
+                return {"level": self._logging.level}
             case "GET_STATE":
                 return views_v1.get_state(state)
             case "GET_AGENTS":
@@ -214,6 +252,8 @@ class OperatorApi:
                 return views_v1.get_executors(state)
             case "GET_TASKS":
                 return views_v1.get_tasks(state)
+            case "GET_OPERATIONS":
+                return views_v1.get_operations(state)
             case "GET_ROLES":
                 return views_v1.get_roles(state)
             case "GET_MASTER":
@@ -223,7 +263,8 @@ class OperatorApi:
         raise refuse(501, f"{kind} is not supported by this master")
 
     def _snapshot(self) -> dict[str, float]:
-        return metrics.snapshot(self._engine.state, self._engine.now(), self._system())
+        listeners = {"master/operator_event_stream_subscribers": float(self._engine.watchers)}
+        return metrics.snapshot(self._engine.state, self._engine.now(), {**self._system(), **listeners})
 
 
 # Calls that change something and are answered with nothing, or with why not.
@@ -235,7 +276,6 @@ _CHANGES: Mapping[str, Callable[[MasterState, Document, Now], list[Action]]] = {
 }
 # What this master has none of, as Mesos shows none.
 _NOTHING_THERE: Mapping[str, Document | None] = {
-    "GET_OPERATIONS": {},
     "GET_WEIGHTS": None,
     "GET_QUOTA": {"status": {}},
     "GET_MAINTENANCE_STATUS": {"status": {}},

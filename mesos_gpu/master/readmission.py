@@ -9,6 +9,7 @@ from mesos_gpu.master import draining
 from mesos_gpu.master.actions import (
     Action,
     AgentReregistered,
+    KeepResources,
     KillTask,
     ObserveAgent,
     ShutdownAgent,
@@ -18,7 +19,7 @@ from mesos_gpu.master.actions import (
 )
 from mesos_gpu.master.agents import unreachable
 from mesos_gpu.master.model import Agent, Executor, Framework, Now, Task
-from mesos_gpu.master.reports import Report, admit, described, report_problem, tasks_problem
+from mesos_gpu.master.reports import Report, admit, described, kept_problem, report_problem, tasks_problem
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record
 from mesos_gpu.master.subscriptions import recover_framework
@@ -35,6 +36,9 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
         return [Warn(f"refusing the re-registration of the agent at {report.pid}: {problem}")]
     agent_id = report.info["id"]["value"]
     agent = state.agents.get(agent_id)
+    mistaken = kept_problem(report)
+    if mistaken is not None:
+        return [ShutdownAgent(report.pid, f"Agent {agent_id} cannot be: {mistaken}")]
     if agent is not None and not _same_machine(agent, report):
         return [ShutdownAgent(report.pid, f"Agent {agent_id} is registered from another machine")]
     if agent_id in state.gone:
@@ -47,10 +51,13 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
     # Two agents cannot live at one address; the one that speaks is there.
     for other in [a.id for a in state.agents.values() if a.pid == report.pid and a.id != agent_id]:
         actions += unreachable(state, other, now)
+    keep: list[Action] = []
     if agent is None:
         agent = admit(state, report, agent_id, now)
     else:
         actions += _refresh(state, agent, report)
+        if "RESOURCE_PROVIDER" not in report.capabilities:
+            keep = [KeepResources(agent.id)]
     agent.reregistered_s = now.wall_s
     frameworks = _frameworks(state, report, now)
     missing = _missing(state, agent, report)
@@ -62,6 +69,7 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
         state.registry(),
         ObserveAgent(agent.id),
         AgentReregistered(agent.id, missing),
+        *keep,
         *draining.welcome_back(state, agent),
         *(UpdateFramework(agent.id, f.info) for f in frameworks.values() if not f.recovered),
         *(ShutdownFramework(agent.id, framework_id) for framework_id in removed),
@@ -76,14 +84,16 @@ def _same_machine(agent: Agent, report: Report) -> bool:
 
 
 def _refresh(state: MasterState, agent: Agent, report: Report) -> list[Action]:
-    info, total = described(report, agent.id)
+    # An agent that knows no operations keeps what we tell it; another one knows best.
+    told = None if "RESOURCE_PROVIDER" in report.capabilities else agent.total.kept()
+    info, total = described(report, agent.id, told)
     # Offers were made of what we thought it had; it may have less, or run more than we know.
     actions = state.rescind_all(agent)
     agent.info, agent.total, agent.pid = info, total, report.pid
     agent.version, agent.capabilities, agent.checkpoint = report.version, report.capabilities, report.checkpoint
     agent.resource_version_uuid = report.resource_version_uuid
     agent.connected = True
-    state.allocation_due = True
+    state.touch(agent)
     return actions
 
 

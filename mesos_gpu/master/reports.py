@@ -9,9 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mesos_gpu.errors import ProtocolError
+from mesos_gpu.errors import BadResources, ProtocolError
 from mesos_gpu.master.model import Agent, Now
 from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.conversions import with_kept
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources, validate
@@ -29,6 +30,8 @@ class Report:
     capabilities: tuple[str, ...] = ()
     checkpoint: bool = False
     resource_version_uuid: str | None = None
+    kept: Sequence[Document] = ()
+    """What is reserved and created there, beside what its flags say."""
     tasks: Sequence[Document] = ()
     """v1 Tasks that run there, or have ended but are not acknowledged."""
     executors: Sequence[Document] = ()
@@ -41,15 +44,28 @@ def report_problem(report: Report) -> str | None:
     match = _VERSION.match(report.version)
     if match is None or int(match[1]) < 1:
         return f"version '{report.version}' is not 1.0.0 or later"
-    problem = validate(report.info.get("resources", []))
+    problem = validate(report.info.get("resources", [])) or validate(report.kept)
     if problem is not None:
         return problem
+    if "id" not in report.info:
+        problem = kept_problem(report)
+        if problem is not None:
+            return problem
     if not report.info.get("hostname"):
         return "it has no hostname"
     try:
         Pid.parse(report.pid)
     except ProtocolError as error:
         return str(error)
+    return None
+
+
+def kept_problem(report: Report) -> str | None:
+    """Return why what an agent keeps cannot be its own, or None."""
+    try:
+        with_kept(Resources.from_json(report.info.get("resources", [])), Resources.from_json(report.kept))
+    except BadResources as error:
+        return f"what it keeps is not part of its resources: {error}"
     return None
 
 
@@ -86,14 +102,21 @@ def admit(state: MasterState, report: Report, agent_id: str, now: Now) -> Agent:
         now.wall_s,
         report.checkpoint,
         report.resource_version_uuid,
+        changes=state.changed,
     )
     state.agents[agent_id] = agent
     state.announce("AGENT_ADDED", agent)
-    state.allocation_due = True
+    state.touch(agent)
     return agent
 
 
-def described(report: Report, agent_id: str) -> tuple[Document, Resources]:
-    """Return the AgentInfo to keep, and the agent's total."""
-    total = Resources.from_json(report.info.get("resources", []))
-    return {**report.info, "id": {"value": agent_id}, "resources": total.to_json(refined=True)}, total
+def described(report: Report, agent_id: str, kept: Resources | None = None) -> tuple[Document, Resources]:
+    """Return the AgentInfo to keep, and the agent's total with what it keeps: `kept`, or else what it reports.
+
+    The info has what the agent's flags say, and the total what became of it.
+    """
+    flags = Resources.from_json(report.info.get("resources", []))
+    info = {**report.info, "id": {"value": agent_id}, "resources": flags.to_json(refined=True)}
+    if kept is not None and flags.contains(kept.base()):
+        return info, with_kept(flags, kept)
+    return info, with_kept(flags, Resources.from_json(report.kept))

@@ -10,7 +10,7 @@ import uuid
 
 from aiohttp import web
 
-from mesos_gpu.master import launching, subscriptions, updates
+from mesos_gpu.master import launching, operations, subscriptions, updates
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.calls import call_problem
 from mesos_gpu.master.engine import Engine
@@ -31,8 +31,8 @@ from mesos_gpu.process.requests import (
 
 STREAM_ID = "Mesos-Stream-Id"
 CALL, EVENT = "mesos.v1.scheduler.Call", "mesos.v1.scheduler.Event"
-# Taken and without effect: the stock allocator ignores requests, and this master makes no inverse offers or operations.
-_IGNORED = frozenset({"REQUEST", "ACCEPT_INVERSE_OFFERS", "DECLINE_INVERSE_OFFERS", "ACKNOWLEDGE_OPERATION_STATUS"})
+# Taken and without effect: the stock allocator ignores requests, and this master makes no inverse offers.
+_IGNORED = frozenset({"REQUEST", "ACCEPT_INVERSE_OFFERS", "DECLINE_INVERSE_OFFERS"})
 
 
 class SchedulerApi:
@@ -53,7 +53,9 @@ class SchedulerApi:
             self._engine.state.counters[f"calls_{call['type'].lower()}"] += 1
             if call["type"] == "SUBSCRIBE":
                 return await self._subscribe(request, call)
-            return self._call(call, self._caller(request, call))
+            framework = self._caller(request, call)
+            _count(framework, call["type"])
+            return self._call(call, framework)
         except HttpProblem as refused:
             return refused.response
 
@@ -65,10 +67,22 @@ class SchedulerApi:
             raise refuse(400, f"Subscribe calls should not include the '{STREAM_ID}' header")
         stream_id = str(uuid.uuid4())
         response = await EventStream.open(request, {STREAM_ID: stream_id}, content_type=kind)
-        stream = TypedStream(response, kind, EVENT, self._engine.state.settings.heartbeat_interval_s)
+        state = self._engine.state
+
+        def on_heartbeat() -> None:
+            framework = state.framework_of(stream_id)
+            if framework is not None:
+                framework.counters["events"] += 1
+                framework.counters["events/heartbeat"] += 1
+
+        heartbeat_s = state.settings.heartbeat_interval_s
+        stream = TypedStream(response, kind, EVENT, heartbeat_s, on_heartbeat=on_heartbeat)
         self._engine.open_stream(stream_id, stream)
         try:
             self._engine.do(lambda state, now: subscriptions.subscribe(state, stream_id, call["subscribe"], now))
+            subscribed = state.framework_of(stream_id)
+            if subscribed is not None:
+                _count(subscribed, "SUBSCRIBE")
             await response.closed()
         finally:
             stream.close()
@@ -117,6 +131,11 @@ class SchedulerApi:
         return error_response(400, problems[0]) if problems else web.Response()
 
 
+def _count(framework: Framework, kind: str) -> None:
+    framework.counters["calls"] += 1
+    framework.counters[f"calls/{kind.lower()}"] += 1
+
+
 def apply(state: MasterState, kind: str, framework: Framework, body: Document, now: Now) -> list[Action]:
     """Return what follows from a call other than SUBSCRIBE and UPDATE_FRAMEWORK."""
     match kind:
@@ -141,6 +160,8 @@ def apply(state: MasterState, kind: str, framework: Framework, body: Document, n
         case "TEARDOWN":
             return subscriptions.remove_framework(state, framework, now)
         case "RECONCILE_OPERATIONS":
-            return updates.reconcile_operations(state, framework, body)
+            return operations.reconcile(state, framework, body)
+        case "ACKNOWLEDGE_OPERATION_STATUS":
+            return operations.acknowledge(state, framework, body)
         case _:
             raise ValueError(f"no rule for call {kind}")

@@ -83,7 +83,9 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     known_secrets = None
     if flags["credentials"] is not None:
         known_secrets = read_credentials("credentials", read_secret("credentials", flags["credentials"]))
-    endpoint = Endpoint(flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"])
+    endpoint = Endpoint(
+        flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"]
+    )
     state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock())
     leadership = Leadership(state.id)
     group = None if flags["zk"] is None else _group(flags, leadership, lambda: lead(), lambda why: engine.fail(why))
@@ -92,7 +94,14 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
     if group is None:
         state.recover(registry.load(), registry.rest)
     shown = flags_as_text(flags)
-    app = OperatorApi(engine, shown, cluster=flags["cluster"], system=system_metrics).make_app()
+    app = OperatorApi(
+        engine,
+        shown,
+        cluster=flags["cluster"],
+        system=system_metrics,
+        json_suffixes=flags["json_suffixes"],
+        log_file=flags["external_log_file"],
+    ).make_app()
     app.middlewares.append(leadership.middleware())
     endpoint.spawn(PROCESS_ID, _not_leading)
     await endpoint.start(app)

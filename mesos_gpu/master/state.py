@@ -14,6 +14,7 @@ from typing import Any
 from mesos_gpu.master.actions import Action, SaveRegistry, SendEvent
 from mesos_gpu.master.allocator import Rules
 from mesos_gpu.master.filters import Filters
+from mesos_gpu.master.market import Market
 from mesos_gpu.master.model import (
     MAX_UNREACHABLE_TASKS,
     Agent,
@@ -39,6 +40,7 @@ class Settings:
     rules: Rules = field(default_factory=Rules)
     allocation_interval_s: float = 1.0
     heartbeat_interval_s: float = 15.0
+    framework_metrics: bool = True
     max_watchers: int = 1000
     """Operators that may listen at once."""
 
@@ -72,11 +74,47 @@ class MasterState:
         self.recover(known or {})
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
-        self.allocation_due = False
+        self.market = Market(settings.rules)
+        self.changed: dict[str, None] = {}
+        """Agents of which something else may be free than the allocator knows, in order: so are they entered there."""
+        self._asked = self._unsure = False
         self.watched = False
         """Whether any operator listens; only then `news` are kept, until somebody takes them."""
         self.news: list[News] = []
         self._made: Counter[str] = Counter()
+
+    @property
+    def allocation_due(self) -> bool:
+        """Tell whether there may be something to offer. Set it when in doubt what changed: all agents are looked at.
+
+        Agents note by themselves what becomes free (`changed`), and refusals that end are known.
+        """
+        return self._asked or bool(self.changed) or self.filters.any_dropped
+
+    @allocation_due.setter
+    def allocation_due(self, due: bool) -> None:
+        self._asked = self._unsure = due
+
+    def ask_for_offers(self) -> None:
+        """Have allocation follow: a framework wants something, or an agent has changed and is noted."""
+        self._asked = True
+
+    def touch(self, agent: Agent) -> None:
+        """Note that an agent is other than it was: its total, what it is capable of, or whether it is here."""
+        self.changed[agent.id] = None
+
+    def sync_market(self) -> None:
+        """Tell the allocator all that has changed since it last was."""
+        self.market.sync(self.agents, self.frameworks, list(self.agents) if self._unsure else self.changed)
+        for framework_id, role, agent_id in self.filters.take_dropped():
+            self.market.allocator.retry(agent_id, (role, framework_id))
+        self._asked = self._unsure = False
+        self.changed.clear()
+
+    def accounted(self, agent: Agent) -> None:
+        """Note that an agent's offers are as the allocator decided them."""
+        self.market.offered(agent)
+        self.changed.pop(agent.id, None)
 
     @property
     def id(self) -> str:
@@ -145,7 +183,8 @@ class MasterState:
         """Return the action that sends an event, nothing while the framework has no stream."""
         if framework.stream_id is None:
             return []
-        self.counters[f"events_{kind.lower()}"] += 1
+        framework.counters["events"] += 1
+        framework.counters[f"events/{kind.lower()}"] += 1
         event: Document = {"type": kind} if body is None else {"type": kind, kind.lower(): body}
         return [SendEvent(framework.stream_id, event)]
 
@@ -186,7 +225,6 @@ class MasterState:
         agent = self.agents.get(task.agent_id)
         if agent is not None:
             agent.refund(task.framework_id, task.resources)
-            self.allocation_due = True
 
     def drop_task(self, framework: Framework, task: Task, *, completed: bool = True) -> None:
         """Take a task out of the books, into the framework's completed ones."""
@@ -217,8 +255,18 @@ class MasterState:
         if executor is None:
             return False
         agent.refund(framework_id, executor.resources)
-        self.allocation_due = True
         return True
+
+    def count_end(self, framework: Framework | None, status: Mapping[str, Any], state: str | None = None) -> None:
+        """Count that a task came to an end, or was lost from sight; `state` where the status is older than that."""
+        ended = (state or str(status["state"])).lower()
+        self.counters[f"tasks_{ended.removeprefix('task_')}"] += 1
+        if framework is not None:
+            framework.counters[f"tasks/terminal/{ended}"] += 1
+        if "reason" in status and "source" in status and state in (None, status["state"]):
+            # Metrics have kept the names of before v1.
+            source, reason = (str(status[key]).lower().replace("agent", "slave") for key in ("source", "reason"))
+            self.counters[f"{ended}/{source}/{reason}"] += 1
 
     # Offers.
 
@@ -231,12 +279,11 @@ class MasterState:
         """Take an offer back without a word; its resources are free again."""
         self.frameworks[offer.framework_id].offers.pop(offer.id, None)
         self.agents[offer.agent_id].drop_offer(offer)
-        self.allocation_due = True
 
     def rescind(self, offer: Offer) -> list[Action]:
         """Take an offer back and say so."""
         self.drop_offer(offer)
-        self.counters["offers_rescinded"] += 1
+        self.frameworks[offer.framework_id].counters["offers/rescinded"] += 1
         return self.tell(self.frameworks[offer.framework_id], "RESCIND", {"offer_id": {"value": offer.id}})
 
     def rescind_all(self, agent: Agent) -> list[Action]:
@@ -258,4 +305,4 @@ class MasterState:
             del self.unreachable[next(iter(self.unreachable))]
 
 
-_ID_FORMS = {"framework": "{:04d}", "agent": "S{}", "offer": "O{}"}
+_ID_FORMS = {"framework": "{:04d}", "agent": "S{}", "offer": "O{}", "operation": "P{}"}

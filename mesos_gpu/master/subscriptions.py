@@ -47,10 +47,11 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     else:
         actions += _take_over(state, known, info, now)
     known.stream_id = stream_id
+    state.counters["messages_reregister_framework"] += bool(framework_id)
     state.announce("FRAMEWORK_ADDED" if is_new else "FRAMEWORK_UPDATED", known)
     known.epoch += 1
     known.suppressed = set(suppressed)
-    state.allocation_due = True
+    state.ask_for_offers()
     # Agents know only frameworks that were here before, with this master or an earlier one.
     return [*actions, *_welcome(state, known), *(_tell_agents(state, known) if framework_id else ())]
 
@@ -69,7 +70,7 @@ def update_framework(
     framework.info = info
     state.announce("FRAMEWORK_UPDATED", framework)
     framework.suppressed = set(suppressed)
-    state.allocation_due = True
+    state.ask_for_offers()
     gone = [offer for offer in framework.offers.values() if offer.role not in framework.roles]
     actions = [action for offer in gone for action in state.rescind(offer)]
     return None, [*actions, *_tell_agents(state, framework)]
@@ -81,7 +82,7 @@ def revive(state: MasterState, framework: Framework, roles: list[str]) -> list[A
     if wanted is not None:
         framework.suppressed -= wanted
         state.filters.revive(framework.id, wanted)
-        state.allocation_due = True
+        state.ask_for_offers()
     return []
 
 

@@ -44,7 +44,7 @@ def status_update(state: MasterState, agent_id: str, framework_id: str, status: 
     task.document["status_update_uuid"] = status["uuid"]
     if not task.ended:
         if is_terminal(latest):
-            state.counters[f"tasks_{latest.removeprefix('TASK_').lower()}"] += 1
+            state.count_end(framework, status, latest)
             state.release(task)
         task.document["state"] = latest
     record(task, status)
@@ -86,18 +86,6 @@ def reconcile(state: MasterState, framework: Framework, body: Mapping[str, Any],
     return [action for one in asked for action in _explicit(state, framework, one, now)]
 
 
-def reconcile_operations(state: MasterState, framework: Framework, body: Mapping[str, Any]) -> list[Action]:
-    """RECONCILE_OPERATIONS: this master has no operations, so each one asked for is unknown."""
-    actions: list[Action] = []
-    for asked in body.get("operations", ()):
-        status: Document = {"operation_id": asked["operation_id"], "state": "OPERATION_UNKNOWN"}
-        status["message"] = "Reconciliation: Operation is unknown"
-        if "agent_id" in asked:
-            status["agent_id"] = asked["agent_id"]
-        actions += state.tell(framework, "UPDATE_OPERATION_STATUS", {"status": status})
-    return actions
-
-
 def shutdown_executor(state: MasterState, body: Mapping[str, Any], framework: Framework) -> list[Action]:
     """SHUTDOWN: pass it on to the executor's agent."""
     agent = state.agents.get(body["agent_id"]["value"])
@@ -110,7 +98,9 @@ def message_executor(state: MasterState, body: Mapping[str, Any], framework: Fra
     """MESSAGE: pass it on to the executor's agent, once, with no promise."""
     agent = state.agents.get(body["agent_id"]["value"])
     if agent is None or not agent.connected:
+        state.counters["invalid_framework_to_executor_messages"] += 1
         return []
+    state.counters["valid_framework_to_executor_messages"] += 1
     return [MessageExecutor(agent.id, framework.id, body["executor_id"]["value"], body["data"])]
 
 
@@ -119,8 +109,10 @@ def message_framework(
 ) -> list[Action]:
     """An executor has sent its scheduler a message."""
     framework = state.frameworks.get(framework_id)
-    if framework is None:
+    if framework is None or agent_id not in state.agents:
+        state.counters["invalid_executor_to_framework_messages"] += 1
         return []
+    state.counters["valid_executor_to_framework_messages"] += 1
     body = {"agent_id": {"value": agent_id}, "executor_id": {"value": executor_id}, "data": data}
     return state.tell(framework, "MESSAGE", body)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from mesos_gpu.master.ids import id_problem
 from mesos_gpu.master.model import Agent, Framework
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.master.operation_validation import disk_problem, persistence_problem
+from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources, validate, validate_gpus
 
 LIMITABLE = frozenset({"cpus", "mem"})
@@ -107,7 +108,8 @@ def _resources(launch: Launch) -> str | None:
     if problem is not None:
         return problem
     resources = Resources.from_json(documents)
-    problem = validate_gpus(resources) or _mix_problem(resources)
+    problem = validate_gpus(resources) or disk_problem(documents)
+    problem = problem or persistence_problem(list(map(Resource.from_json, documents))) or _mix_problem(resources)
     return None if problem is None else f"Task uses invalid resources: {problem}"
 
 

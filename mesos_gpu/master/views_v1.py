@@ -71,6 +71,12 @@ def get_agents(state: MasterState) -> Document:
     }
 
 
+def get_operations(state: MasterState) -> Document:
+    """Return the body of GET_OPERATIONS; empty when there are none that somebody has yet to hear the end of."""
+    found = [operation.document for agent in state.agents.values() for operation in agent.operations.values()]
+    return {"operations": found} if found else {}
+
+
 def get_roles(state: MasterState) -> Document:
     """Return the body of GET_ROLES; empty when no role is in use."""
     roles = [_role(state, role) for role in known_roles(state)]

@@ -31,7 +31,10 @@ _TRUE, _FALSE = {"true", "1"}, {"false", "0"}
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. `kind` is a key of KINDS; `default` is the value itself, None when the flag may be absent."""
+    """One flag. `kind` is a key of KINDS; `default` is the value itself, None when the flag may be absent.
+
+    One with an empty `help` is taken but not shown by `--help`.
+    """
 
     name: str
     kind: str
@@ -75,7 +78,7 @@ def parse_flags(
 def help_text(flags: Sequence[Flag], usage: str, prefix: str) -> str:
     """Return what `--help` prints."""
     lines = [usage, "", f"Each flag may also be given as {prefix}<NAME> in the environment.", ""]
-    for flag in sorted(flags, key=lambda flag: flag.name):
+    for flag in sorted((flag for flag in flags if flag.help), key=lambda flag: flag.name):
         name = f"--[no-]{flag.name}" if flag.kind == "boolean" else f"--{flag.name}=VALUE"
         default = "" if flag.default is None else f" (default: {default_text(flag)})"
         lines.append(f"  {name}\n      {flag.help}{default}")

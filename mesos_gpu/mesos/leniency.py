@@ -104,7 +104,11 @@ def _string(field: FieldDescriptor, value: str) -> Any:
         return value
     if field.cpp_type in _INTEGERS | _FLOATS:
         try:
-            return float(value) if field.cpp_type in _FLOATS else _in_range(field, int(value))
+            if field.cpp_type not in _FLOATS:
+                return _in_range(field, int(value))
+            # JSON has no infinity: the limit of a task without one travels as the text.
+            number = float(value)
+            return number if math.isfinite(number) else value
         except ValueError:
             pass
     raise _unexpected(field, value)

@@ -79,10 +79,14 @@ class Resources:
         return bool(self._by_key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Resources) and self._by_key == other._by_key
+        """Compare what is there, not how a volume is to be mounted; see Resource.key."""
+        return isinstance(other, Resources) and self._amounts() == other._amounts()
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._by_key.values()))
+        return hash(frozenset(self._amounts().items()))
+
+    def _amounts(self) -> dict[tuple[object, ...], Amount]:
+        return {key: resource.amount for key, resource in self._by_key.items()}
 
     def __add__(self, other: Resources) -> Resources:
         return Resources((*self, *other))

@@ -35,10 +35,12 @@ class _Local:
 class Endpoint:
     """The port of one program. Everything happens in the event loop's thread; callbacks must not block it."""
 
-    def __init__(self, ip: str, port: int, *, advertise_ip: str | None = None) -> None:
-        """Describe the port; 0 takes a free one at start. `advertise_ip` is what others are told to answer to."""
+    def __init__(
+        self, ip: str, port: int, *, advertise_ip: str | None = None, advertise_port: int | None = None
+    ) -> None:
+        """Describe the port; 0 takes a free one at start. `advertise_*` is what others are told to answer to."""
         self.ip, self.port = ip, port
-        self._advertise_ip = advertise_ip or ip
+        self._advertise_ip, self._advertise_port = advertise_ip or ip, advertise_port
         self._locals: dict[str, _Local] = {}
         self._links = Links(self._link_broken)
         self._fronts: weakref.WeakSet[Front] = weakref.WeakSet()
@@ -47,7 +49,7 @@ class Endpoint:
 
     def pid(self, process_id: str) -> Pid:
         """Return the pid of a process of this endpoint, as others see it; valid after start."""
-        return Pid(process_id, self._advertise_ip, self.port)
+        return Pid(process_id, self._advertise_ip, self._advertise_port or self.port)
 
     async def start(self, app: web.Application) -> None:
         """Listen, and serve `app` to whoever speaks HTTP. Raises Unavailable when the port cannot be had."""

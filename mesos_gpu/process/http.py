@@ -28,9 +28,9 @@ def make_app() -> web.Application:
 
 
 async def _headers_as_mesos(request: web.Request, response: web.StreamResponse) -> None:
-    """Leave out what Mesos does not send: `Server`, and the type of a body that is not there."""
+    """Leave out what Mesos does not send: `Server`, and the type of a body that is not there, but for errors."""
     response.headers.popall("Server", None)
-    if response.headers.get("Content-Length") == "0":
+    if response.headers.get("Content-Length") == "0" and response.status < 400:
         response.headers.popall("Content-Type", None)
 
 

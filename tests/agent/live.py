@@ -165,12 +165,12 @@ async def new_master() -> ScriptedMaster:
 
 
 @asynccontextmanager
-async def live_agent(folder: Path) -> AsyncIterator[LiveAgent]:
+async def live_agent(folder: Path, *flags: str) -> AsyncIterator[LiveAgent]:
     """Run the agent program under a scripted master; afterwards both are gone, and nothing of the agent is left."""
     master = await new_master()
     live = LiveAgent(folder, master)
     try:
-        await live.start()
+        await live.start(*flags)
         yield live
     finally:
         try:

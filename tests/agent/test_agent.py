@@ -366,14 +366,14 @@ async def test_a_checkpoint_that_cannot_be_written_stops_the_agent_before_it_act
     assert running.containers.launched == []
 
 
-async def test_a_task_group_is_refused_in_words(start: Start, master: ScriptedMaster) -> None:
+async def test_a_task_group_is_refused_where_nothing_could_run_it(start: Start, master: ScriptedMaster) -> None:
     await start()
     executor = {"executor_id": {"value": "pod"}, "type": "DEFAULT"}
     document = {"framework": FRAMEWORK, "executor": executor, "task_group": {"tasks": [internal("a"), internal("b")]}}
     master.send("RunTaskGroupMessage", document)
     for name in ("a", "b"):
         update = await master.reaches(name, "TASK_FAILED")
-        assert "Task groups are not supported yet" in update["status"]["message"]
+        assert "This agent has no default executor" in update["status"]["message"]
     assert (await master.got("ExitedExecutorMessage"))["executor_id"] == {"value": "pod"}
 
 

@@ -99,8 +99,8 @@ def test_a_plain_mesos_container_is_no_reason_to_refuse() -> None:
 
 
 def test_refusals_name_what_is_missing() -> None:
-    uris = [{"value": "http://example/x.tgz"}]
-    assert "http://example/x.tgz" in str(refusal(task(command={"value": "x", "uris": uris})))
+    uris = [{"value": "hdfs://namenode/x.tgz"}]
+    assert "hdfs://namenode/x.tgz" in str(refusal(task(command={"value": "x", "uris": uris})))
     secret = [{"name": "S", "type": "SECRET", "secret": {}}]
     assert "Secrets" in str(refusal(task(command={"value": "x", "environment": {"variables": secret}})))
     assert "networks" in str(refusal(task(container={"type": "MESOS", "network_infos": [{"name": "cni"}]})))

@@ -261,7 +261,7 @@ def test_a_launch_that_fails_tells_why() -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"command": {"value": "x", "uris": [{"value": "http://example/x.tgz"}]}},
+        {"command": {"value": "x", "uris": [{"value": "hdfs://namenode/x"}]}},
         {"command": {"shell": False}},
         {"container": {"type": "DOCKER", "docker": {"image": "nvidia/cuda"}}},
         {"container": {"type": "MESOS", "volumes": [{"mode": "RW", "container_path": "x"}]}},

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.sandbox import open_output
+from mesos_gpu.container.config import ContainerConfig, Volume
+from mesos_gpu.container.sandbox import open_output, prepare_volumes
 from mesos_gpu.container.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, ContainerError
 
@@ -28,6 +29,18 @@ def test_a_link_in_the_sandbox_leads_nowhere(tmp_path: Path) -> None:
         with pytest.raises(ContainerError, match="cannot write the container's output"):
             open_output(tmp_path / name, ME)
     assert (tmp_path / "secret").read_text() == "secret"
+
+
+@pytest.mark.parametrize(("source", "destination"), [("link", "/mnt/x"), ("/srv", "link"), ("link/deep", "x")])
+def test_a_link_that_was_fetched_leads_no_volume_elsewhere(tmp_path: Path, source: str, destination: str) -> None:
+    sandbox = tmp_path / "sandbox"
+    sandbox.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (sandbox / "link").symlink_to("../elsewhere")
+    config = ContainerConfig("c", sandbox, ("true",), {}, None, 100, 0, 0, volumes=(Volume(source, destination),))
+    with pytest.raises(BadInput, match="leads out of the sandbox"):
+        prepare_volumes(config, ME)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ class FakeContainerizer:
         self.ended: dict[str, Termination] = {} if ended is None else ended
         self.launched: list[ContainerConfig] = []
         self.kills: list[tuple[str, float]] = []
+        self.resized: list[tuple[str, int, int, int]] = []
         self.recovered: frozenset[str] | None = None
         self.fail_with: MesosGpuError | None = None
         self.launches_go_on = asyncio.Event()
@@ -65,6 +67,20 @@ class FakeContainerizer:
                 raise NotFound(container_id)
             await self._waiting.setdefault(container_id, asyncio.Event()).wait()
         return self.ended[container_id]
+
+    async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+        config = self.running.get(container_id)
+        if config is None:
+            raise NotFound(container_id)
+        held = sum(c.gpus for c in self.running.values() if c is not None and c is not config)
+        if held + gpus > self.gpus:
+            raise NotEnoughGpus(asked=gpus - config.gpus, free=self.gpus - held - config.gpus)
+        size = {"cpus_milli": cpus_milli, "mem_bytes": mem_bytes, "gpus": gpus}
+        self.running[container_id] = dataclasses.replace(config, **size)
+        self.resized.append((container_id, cpus_milli, mem_bytes, gpus))
+
+    def pid_of(self, container_id: str) -> int | None:
+        return 4711 if container_id in self.running else None
 
     async def kill(self, container_id: str, grace_s: float) -> None:
         if container_id not in self.running and container_id not in self.ended:

@@ -68,7 +68,7 @@ def test_the_framework_has_the_gpu_capability_with_the_feature_only() -> None:
         document = configuration.framework_info(read(*argv), user="root", hostname="h", port=8080)
         return [c["type"] for c in document["capabilities"]]
 
-    assert capabilities() == ["PARTITION_AWARE", "MULTI_ROLE", "TASK_KILLING_STATE", "GPU_RESOURCES"]
+    assert capabilities() == ["PARTITION_AWARE", "MULTI_ROLE", "REGION_AWARE", "TASK_KILLING_STATE", "GPU_RESOURCES"]
     assert "GPU_RESOURCES" not in capabilities("--enable_features=vips")
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
 
-from mesos_gpu.marathon.constraints import fulfilled
-from mesos_gpu.marathon.instances import Task
+from mesos_gpu.marathon.constraints import from_fullest, fulfilled
+from mesos_gpu.marathon.instances import Instance, Task
+from mesos_gpu.marathon.matching import GpuBehaviour, Match, match
 from mesos_gpu.marathon.offers import Offer
-from tests.marathon.builders import offer
+from tests.marathon.builders import offer, spec
 
 
 def task(host: str, rack: str | None = None) -> Task:
@@ -17,8 +22,13 @@ def task(host: str, rack: str | None = None) -> Task:
     return Task(f"t-{host}", "S", host, (), "v", 1.0, attributes=attributes, region=None, zone="z1")
 
 
+MEMORY = {"name": "memory", "type": "SCALAR", "scalar": {"value": 143771.0}}
+KEYS = {"name": "keys", "type": "RANGES", "ranges": {"range": [{"begin": 1, "end": 5}]}}
+
+
 def decide(constraint: Sequence[str], placed: Sequence[Task] = (), *, instances: int = 4, **changes: object) -> bool:
     document = offer(**{"host": "h1", "attributes": {"rack": "r1", "size": "3"}, **changes})  # type: ignore[arg-type]
+    document["attributes"] += [MEMORY, KEYS]
     return fulfilled(constraint, Offer.from_json(document), placed, instances)
 
 
@@ -42,6 +52,11 @@ def decide(constraint: Sequence[str], placed: Sequence[Task] = (), *, instances:
         (["rack", "IS", "r1"], [], True),
         (["rack", "IS", "r2"], [], False),
         (["size", "IS", "3.000"], [], True),
+        (["memory", "IS", "143771"], [], True),
+        (["memory", "LIKE", "14\\d+"], [], True),
+        (["keys", "IS", "[1-5]"], [], True),
+        (["@hostname", "LIKE", "h[0-9]"], [], True),
+        (["@region", "UNLIKE", "eu"], [], True),
         (["rack", "MAX_PER", "2"], [task("h2", "r1")], True),
         (["rack", "MAX_PER", "2"], [task("h2", "r1"), task("h3", "r1")], False),
         (["rack", "GROUP_BY", "2"], [task("h2", "r1"), task("h3", "r1")], False),
@@ -84,3 +99,43 @@ def test_group_by_spreads_five_over_two_as_three_and_two() -> None:
 def test_attributes_as_text(attribute: dict[str, object], text: str) -> None:
     read = Offer.from_json({**offer(), "attributes": [{"name": "x", **attribute}]})
     assert read.attributes == (("x", text),)
+
+
+def instances(*racks: str) -> list[Instance]:
+    return [Instance(f"i{n}", "/a", "v", "*", float(n), task=task(f"h{n}", rack)) for n, rack in enumerate(racks)]
+
+
+def test_fewer_instances_are_taken_from_the_fullest_groups() -> None:
+    candidates = instances("r1", "r2", "r1", "r1", "r2")
+    chosen = from_fullest(candidates, [["rack", "GROUP_BY", "2"]], 2)
+    assert [each.id for each in chosen] == ["i0", "i1"], "r1 has most; then both are alike, and the order decides"
+    assert [each.id for each in from_fullest(candidates, [["rack", "MAX_PER", "2"]], 2)] == ["i0", "i1"]
+    waiting = replace(candidates[4], task=None)
+    assert from_fullest([*candidates[:4], waiting], [["rack", "GROUP_BY"]], 1) == [waiting]
+
+
+@for_all(st.lists(st.sampled_from(["r1", "r2", "r3"]), max_size=12), st.integers(0, 12))
+def test_what_is_left_is_as_balanced_as_can_be(racks: list[str], count: int) -> None:
+    candidates = instances(*racks)
+    chosen = from_fullest(candidates, [["rack", "GROUP_BY"]], count)
+    assert len(chosen) == min(count, len(candidates))
+    before = Counter(racks)
+    after = Counter(each.task.attributes[0][1] for each in candidates if each not in chosen and each.task)
+    fullest = max(after.values(), default=0)
+    # Nobody was taken from a group that is now smaller by more than one than another.
+    assert all(after[rack] >= fullest - 1 for rack in before if after[rack] < before[rack])
+
+
+def test_another_region_is_only_for_apps_that_name_one() -> None:
+    domain = {"fault_domain": {"region": {"name": "us"}, "zone": {"name": "z"}}}
+    given = Offer.from_json(offer(domain=domain))
+
+    def decision(home: str | None, *constraints: list[str]) -> bool:
+        wanted = spec(constraints=list(constraints))
+        found = match(wanted, given, given.resources, [], behaviour=GpuBehaviour.RESTRICTED, now_s=0, home_region=home)
+        return isinstance(found, Match)
+
+    assert decision("us")
+    assert not decision("eu")
+    assert decision("eu", ["@region", "IS", "us"])
+    assert decision("eu", ["@zone", "UNIQUE"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -26,6 +28,11 @@ CONTAINER = {
     "executor_pid": 5157,
     "container_id": {"value": "c"},
 }
+
+
+def recording(name: str) -> Any:
+    """What a real master said, as it was recorded."""
+    return json.loads((Path(__file__).parent.parent / "recorded" / f"{name}.json").read_text())
 
 
 class Box:
@@ -226,7 +233,13 @@ async def test_metrics_have_mesos_names(box: Box) -> None:
     await box.running()
     _, ours = await box.get("/metrics/snapshot")
     real = recorded()["get"]["running"]["/metrics/snapshot"]["body"]
-    assert set(ours) <= set(real) | {"master/task_error/source_master/reason_task_invalid"}
+    [after] = [one["response"]["body"] for one in recording("master-get-after") if "metrics" in one["request"]["path"]]
+    shown, known = (
+        {re.sub(r"(frameworks/recorder/)[^/]+", r"\1ID", name) for name in names} for names in (ours, {**real, **after})
+    )
+    assert shown <= known | {"master/task_error/source_master/reason_task_invalid"}
+    of_frameworks = {name for name in known if "frameworks/" in name}
+    assert of_frameworks == {name for name in shown if "frameworks/" in name}
     assert all(isinstance(value, float) for value in ours.values())
     wanted = """
         gpus_total gpus_used gpus_percent uptime_secs elected slaves_active slaves_unreachable outstanding_offers
@@ -237,6 +250,36 @@ async def test_metrics_have_mesos_names(box: Box) -> None:
     assert (ours["master/tasks_running"], ours["master/tasks_finished"]) == (1.0, 1.0)
     _, body = await box.post({"type": "GET_METRICS", "get_metrics": {}})
     assert {metric["name"] for metric in body["get_metrics"]["metrics"]} == set(ours)
+
+
+async def test_each_framework_has_its_own_metrics_even_after_its_end(box: Box) -> None:
+    await box.running()
+    framework_id = box.scheduler.framework_id
+    prefix = f"master/frameworks/recorder/{framework_id}/"
+    _, ours = await box.get("/metrics/snapshot")
+    mine = {name.removeprefix(prefix): value for name, value in ours.items() if name.startswith(prefix)}
+    expected = {
+        "calls/subscribe": 1.0,
+        "calls/accept": 1.0,
+        "calls/acknowledge": 4.0,
+        "calls/revive": 1.0,
+        "calls": 7.0,
+        "events/subscribed": 1.0,
+        "events/heartbeat": 1.0,
+        "events/update": 4.0,
+        "offers/accepted": 1.0,
+        "operations/launch": 1.0,
+        "operations": 1.0,
+        "tasks/active/task_running": 1.0,
+        "tasks/terminal/task_finished": 1.0,
+        "roles/slave_public/suppressed": 0.0,
+        "subscribed": 1.0,
+    }
+    assert {name: mine[name] for name in expected} == expected
+    assert mine["offers/sent"] >= 2.0
+    await box.scheduler.call("TEARDOWN")
+    _, after = await box.get("/metrics/snapshot")
+    assert (after[f"{prefix}subscribed"], after[f"{prefix}calls/teardown"]) == (0.0, 1.0)
 
 
 async def test_flags_are_shown_as_text(box: Box) -> None:

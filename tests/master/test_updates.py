@@ -206,9 +206,3 @@ def test_executors_are_told_and_heard(running: Running) -> None:
     assert running.agent.used_total.milli("cpus") == used - 500
     assert updates.exited_executor(running.state, running.agent.id, running.framework.id, "e", 9) == []
     check_books(running.state)
-
-
-def test_operations_are_unknown_here(running: Running) -> None:
-    body = {"operations": [{"operation_id": {"value": "op"}}]}
-    [answer] = events(updates.reconcile_operations(running.state, running.framework, body), "UPDATE_OPERATION_STATUS")
-    assert answer["status"]["state"] == "OPERATION_UNKNOWN"

@@ -6,7 +6,7 @@ containers that share their parent's limits are made here, at `<parent's>/mesos/
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -42,6 +42,9 @@ class Cgroups(Protocol):
 
     def check(self) -> None:
         """Raise Unavailable when this process may not make cgroups; leaves the root cgroup behind."""
+
+    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
+        """Change what it may use: `cpu` as in an OCI bundle (shares, quota, period), memory. Raises OSError."""
 
     def make(self, container_id: str) -> tuple[Path, ...]:
         """Make it, with the limits of what it lies in and none of its own; return the files that take processes."""

@@ -54,6 +54,20 @@ class CgroupsV1:
         """Make the root cgroup everywhere; raises Unavailable when the kernel refuses."""
         make_root(mount / self._root for mount in self._mounts)
 
+    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
+        """Write cpu.shares, cfs quota and memory.limit_in_bytes of the controllers that are mounted. Raises OSError."""
+        if "cpu" in self._by_controller:
+            folder = self._folder("cpu", container_id)
+            for name, file in (
+                ("shares", "cpu.shares"),
+                ("period", "cpu.cfs_period_us"),
+                ("quota", "cpu.cfs_quota_us"),
+            ):
+                if name in cpu:
+                    (folder / file).write_text(str(cpu[name]))
+        if "memory" in self._by_controller:
+            (self._folder("memory", container_id) / "memory.limit_in_bytes").write_text(str(mem_bytes))
+
     def make(self, container_id: str) -> tuple[Path, ...]:
         """Make it, in all hierarchies, with the limits of what it lies in; return the files that take processes."""
         for mount in self._mounts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from mesos_gpu.container.cgroups.files import (
@@ -52,6 +53,16 @@ class CgroupsV2:
     def check(self) -> None:
         """Make the root cgroup; raises Unavailable when the kernel refuses."""
         make_root([self._root])
+
+    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
+        """Write cpu.weight, cpu.max and memory.max of the controllers that we were given. Raises OSError."""
+        folder, controllers = self._root / cgroup_of(container_id), self.controllers()
+        if "cpu" in controllers:
+            (folder / "cpu.weight").write_text(str(weight_of(cpu["shares"])))
+            if "quota" in cpu:
+                (folder / "cpu.max").write_text(f"{cpu['quota']} {cpu['period']}")
+        if "memory" in controllers:
+            (folder / "memory.max").write_text(str(mem_bytes))
 
     def make(self, container_id: str) -> tuple[Path, ...]:
         """Make it, with the limits of what it lies in; return the file that takes processes."""
@@ -112,6 +123,11 @@ class CgroupsV2:
             return ChangeWatch(self._root / cgroup_of(container_id) / "memory.events")
         except OSError:
             return None
+
+
+def weight_of(shares: int) -> int:
+    """Return the cpu.weight (1 to 10000) that stands for v1 shares (2 to 262144), as OCI runtimes convert it."""
+    return 1 + (min(max(shares, 2), 262144) - 2) * 9999 // 262142
 
 
 class ChangeWatch:

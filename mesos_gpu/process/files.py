@@ -1,4 +1,4 @@
-"""The agent's /files: sandboxes by virtual path, to browse, read and download; nothing outside them.
+"""What /files shows: sandboxes and logs by virtual path, to browse, read and download; nothing outside them.
 
 A path is opened one component at a time beneath the sandbox's own folder, never following a link out of it: what a
 task puts into its sandbox cannot make us, who may be root, show it anything else.
@@ -15,7 +15,7 @@ import pwd
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.mesos.resource import Document
@@ -24,6 +24,7 @@ PAGES_AT_ONCE = 16
 MAX_READ = PAGES_AT_ONCE * 4096
 """Bytes that one read returns at most, 64 KiB as Mesos."""
 MAX_LINKS = 16
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -51,9 +52,24 @@ class Entry:
             "uid": self.uid,
         }
 
+    def to_v1(self) -> Document:
+        """Return it as a v1 FileInfo."""
+        return {
+            "path": self.path,
+            "nlink": self.nlink,
+            "size": self.size,
+            "mtime": {"nanoseconds": int(self.mtime_s) * 10**9},
+            "mode": self.mode,
+            "uid": self.uid,
+            "gid": self.gid,
+        }
+
 
 class SandboxFiles:
-    """Virtual paths to real ones: `resolve` returns (virtual root, real folder) of the sandbox a path lies in."""
+    """Virtual paths to real ones: `resolve` returns (virtual root, real folder) of the sandbox a path lies in.
+
+    A root may be one file too, as `/master/log` is.
+    """
 
     def __init__(self, resolve: Callable[[str], tuple[str, str] | None]) -> None:
         self._resolve = resolve
@@ -106,11 +122,13 @@ class SandboxFiles:
         if found is None:
             raise NotFound("")
         root, folder = found
+        rest = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
         try:
-            top = os.open(folder, _DIRECTORY)
+            top = os.open(folder, _DIRECTORY if rest or not Path(folder).is_file() else _FILE)
         except OSError:
             raise NotFound("") from None
-        rest = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
+        if not rest:
+            return top
         return _descend(top, list(rest), path)
 
 

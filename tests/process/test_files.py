@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.agent.files import MAX_READ, SandboxFiles, as_text
 from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.process.files import MAX_READ, SandboxFiles, as_text
 
 ROOT = "/frameworks/f/executors/e/runs/latest"
 

@@ -1,0 +1,166 @@
+"""The allocator without memory: what `mesos_gpu/master/allocator.py` decides, computed from scratch from everything.
+
+It sorts all roles and frameworks anew for each agent and looks at each agent in each cycle. The baseline of
+`benchmarks/master.py`, and what a test holds the real allocator to. It shares with it only what a single agent and a
+single client are: no sum and no order is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mesos_gpu.master.allocator import (
+    Allocation,
+    Client,
+    Key,
+    Refused,
+    Rules,
+    Supply,
+    admits,
+    allocatable,
+    available,
+    capable,
+    dominant_share,
+    quantities,
+)
+from mesos_gpu.master.quota import Quota, countable, missing, shrink, top_level
+from mesos_gpu.mesos.resources import Resources
+
+Path = tuple[str, ...]
+Held = dict[str, dict[Key, Resources]]
+
+
+class FullScan:
+    """One cycle over all there is."""
+
+    def __init__(
+        self,
+        supplies: Sequence[Supply],
+        clients: Sequence[Client],
+        held: Mapping[str, Mapping[Key, Resources]],
+        rules: Rules,
+        *,
+        quotas: Mapping[str, Quota] | None = None,
+        weights: Mapping[str, float] | None = None,
+        turns: Mapping[Path, int] | None = None,
+    ) -> None:
+        """`held` is by agent; `turns` is how often each node of the tree was chosen before."""
+        self.supplies, self.clients, self.rules = supplies, clients, rules
+        self.held: Held = {agent_id: dict(parts) for agent_id, parts in held.items()}
+        self.quotas, self.weights = dict(quotas or {}), dict(weights or {})
+        self.turns = dict(turns or {})
+        self.free = {supply.agent_id: supply.free for supply in supplies}
+        self.total = quantities(r for supply in supplies for r in supply.total)
+
+    def cycle(self, refused: Refused) -> list[Allocation]:
+        given: dict[tuple[str, Key], Allocation] = {}
+        active = [supply for supply in self.supplies if supply.active]
+        for stage in (self._guarantee, self._share):
+            for supply in active:
+                for client in self.in_order():
+                    offered = stage(supply, client)
+                    if offered is None or not self._worth(offered, client):
+                        continue
+                    if refused(client, supply.agent_id, offered):
+                        continue
+                    self._take(supply.agent_id, client, offered)
+                    before = given.get((supply.agent_id, client.key))
+                    together = offered if before is None else before.resources + offered
+                    given[(supply.agent_id, client.key)] = Allocation(client, supply.agent_id, together)
+        return list(given.values())
+
+    def in_order(self) -> list[Client]:
+        sums: dict[Path, dict[str, int]] = {}
+        for parts in self.held.values():
+            for (role, framework_id), resources in parts.items():
+                path = self.path(role, framework_id)
+                for end in range(1, len(path) + 1):
+                    node = sums.setdefault(path[:end], {})
+                    for name, amount in quantities(resources).items():
+                        node[name] = node.get(name, 0) + amount
+
+        def rank(client: Client) -> list[tuple[float, int, str]]:
+            path = self.path(client.role, client.framework_id)
+            keys = []
+            for end in range(1, len(path) + 1):
+                part = path[:end]
+                share = dominant_share(sums.get(part, {}), self.total, self.rules.excluded_names)
+                keys.append((share / self.weights.get("/".join(part), 1.0), self.turns.get(part, 0), part[-1]))
+            return keys
+
+        return sorted(self.clients, key=rank)
+
+    @staticmethod
+    def path(role: str, framework_id: str) -> Path:
+        return (*role.split("/"), ".", framework_id)
+
+    def _guarantee(self, supply: Supply, client: Client) -> Resources | None:
+        top = top_level(client.role)
+        quota = self.quotas.get(top)
+        candidate = self._candidate(supply, client)
+        if quota is None or candidate is None:
+            return None
+        consumed = self._consumed(top)
+        short = missing(quota.guarantees, consumed)
+        scalars = Resources(r for r in candidate if countable(r))
+        towards = Resources(shrink(scalars, short, absent=0))
+        if not short or not towards:
+            return None
+        room = {
+            name: limit - consumed.get(name, 0) - quantities(towards).get(name, 0)
+            for name, limit in quota.limits.items()
+        }
+        rest = shrink(shrink(scalars - towards, room, absent=None), self._surplus(), absent=None)
+        along = [r for r in candidate if not countable(r) and (not r.reservations or r.role == client.role)]
+        return Resources([*along, *towards, *rest])
+
+    def _share(self, supply: Supply, client: Client) -> Resources | None:
+        candidate = self._candidate(supply, client)
+        if candidate is None:
+            return None
+        top = top_level(client.role)
+        limits = self.quotas[top].limits if top in self.quotas else {}
+        room = {name: limit - self._consumed(top).get(name, 0) for name, limit in limits.items()}
+        scalars = [r for r in candidate if countable(r)]
+        kept = shrink(shrink(scalars, room, absent=None), self._surplus(), absent=None)
+        return Resources([*(r for r in candidate if not countable(r)), *kept])
+
+    def _candidate(self, supply: Supply, client: Client) -> Resources | None:
+        candidate = available(self.free[supply.agent_id], client.role, refinement=client.refinement)
+        if not self._worth(candidate, client) or not admits(supply, client, self.rules):
+            return None
+        return capable(candidate, client)
+
+    def _worth(self, offered: Resources, client: Client) -> bool:
+        own = client.min_allocatable
+        return allocatable(offered, self.rules.min_allocatable if own is None else own)
+
+    def _take(self, agent_id: str, client: Client, offered: Resources) -> None:
+        self.free[agent_id] = self.free[agent_id] - offered
+        parts = self.held.setdefault(agent_id, {})
+        parts[client.key] = parts.get(client.key, Resources()) + offered
+        path = self.path(client.role, client.framework_id)
+        for end in range(1, len(path) + 1):
+            self.turns[path[:end]] = self.turns.get(path[:end], 0) + 1
+
+    def _consumed(self, top: str) -> dict[str, int]:
+        unreserved = (
+            r
+            for parts in self.held.values()
+            for (role, _), resources in parts.items()
+            if top_level(role) == top
+            for r in resources
+            if countable(r)
+        )
+        reserved = (r for s in self.supplies for r in s.total if r.reservations and top_level(r.role) == top)
+        return quantities([*unreserved, *reserved])
+
+    def _surplus(self) -> dict[str, int]:
+        if not any(quota.guarantees for quota in self.quotas.values()):
+            return {}
+        required: dict[str, int] = {}
+        for top, quota in self.quotas.items():
+            for name, amount in missing(quota.guarantees, self._consumed(top)).items():
+                required[name] = required.get(name, 0) + amount
+        free = quantities(r for s in self.supplies if s.active for r in self.free[s.agent_id] if countable(r))
+        return {name: max(0, free.get(name, 0) - amount) for name, amount in required.items()}

@@ -1,0 +1,99 @@
+"""From an ExecutorInfo to what its container needs. Pure.
+
+An executor's container is that of a command task with the executor's command: what holds for those (user, volumes,
+image, URIs) holds here, too. Source: Mesos src/slave/slave.cpp (executorEnvironment, launchExecutor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mesos_gpu.agent import launch
+from mesos_gpu.agent.events import Identity, LaunchSpec
+from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
+from mesos_gpu.agent.paths import is_path_safe, sandbox_path
+from mesos_gpu.agent.tasks import Task
+from mesos_gpu.mesos.flags import format_duration
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+
+
+def refusal(identity: Identity, info: Mapping[str, Any]) -> str | None:
+    """Return why an executor cannot be run by this agent at all; None when it can be tried."""
+    if not is_path_safe(info["executor_id"]["value"]):
+        return "The executor id cannot be the name of a folder"
+    if info.get("type") == DEFAULT:
+        if "command" in info:
+            return "The default executor brings its own command"
+        if not identity.default_executor:
+            return "This agent has no default executor"
+    elif "command" not in info:
+        return "The executor has no command"
+    return launch.refusal(_as_task(info, identity.default_executor))
+
+
+def executor_spec(
+    identity: Identity,
+    framework: Mapping[str, Any],
+    executor: Executor,
+    tasks: Iterable[Task],
+    patience: ExecutorPatience,
+) -> LaunchSpec:
+    """Return what the container of an executor needs, with room for the tasks that wait for it."""
+    info = executor.info
+    spec = launch.launch_spec(identity, framework, _as_task(info, identity.default_executor), executor.container_id)
+    environment = dict(spec.environment)
+    environment.pop("MESOS_ALLOCATION_ROLE", None)  # of tasks only
+    if not framework.get("checkpoint"):
+        # Mesos says "0"; pymesos' driver takes any text for a yes, and would not end with the agent.
+        del environment["MESOS_CHECKPOINT"]
+    else:
+        environment["MESOS_RECOVERY_TIMEOUT"] = format_duration(patience.recovery_s)
+    environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] = format_duration(shutdown_grace_s(info, patience))
+    variables = ((info.get("command") or {}).get("environment") or {}).get("variables", [])
+    environment.update({str(v["name"]): str(v.get("value", "")) for v in variables})
+    cpus_milli, mem_bytes, gpus = limits(executor, tasks)
+    return replace(
+        spec, environment=environment, cpus_milli=cpus_milli, mem_bytes=mem_bytes, gpus=gpus, labels=_labels(info)
+    )
+
+
+def limits(executor: Executor, tasks: Iterable[Task]) -> tuple[int, int, int]:
+    """Return the thousandths of CPUs, bytes and GPUs of an executor with these tasks."""
+    total = Resources.from_json(executor.info.get("resources", []))
+    for task in tasks:
+        total = total + Resources.from_json(task.info.get("resources", []))
+    return total.milli("cpus"), total.milli("mem") * launch.MIB // 1000, total.gpus
+
+
+def sandbox(identity: Identity, key: ExecutorKey, container_id: str) -> str:
+    """Return the sandbox of a run of an executor."""
+    return sandbox_path(identity.work_dir, identity.agent_id, key.framework, key.executor, container_id)
+
+
+def shutdown_grace_s(info: Mapping[str, Any], patience: ExecutorPatience) -> float:
+    """Return how long an executor may take to end once it was told to."""
+    own = info.get("shutdown_grace_period")
+    return patience.shutdown_s if own is None else max(0.0, int(own["nanoseconds"]) / 1e9)
+
+
+def kill_grace_s(task: Mapping[str, Any]) -> float | None:
+    """Return the grace that a task names itself."""
+    return launch.grace_s(task.get("kill_policy"))
+
+
+def _as_task(info: Mapping[str, Any], default_executor: tuple[str, ...]) -> Document:
+    command = info.get("command")
+    if info.get("type") == DEFAULT:
+        command = {"shell": False, "value": default_executor[0], "arguments": list(default_executor)}
+    task: Document = {"task_id": info["executor_id"], "command": command, "resources": list(info.get("resources", ()))}
+    if "container" in info:
+        task["container"] = info["container"]
+    return task
+
+
+def _labels(info: Mapping[str, Any]) -> dict[str, str]:
+    labels = (info.get("labels") or {}).get("labels", [])
+    return {str(label["key"]): str(label.get("value", "")) for label in labels}

@@ -1,0 +1,75 @@
+"""Deployments that cannot go on by themselves because the GPUs they wait for are held by what they replace.
+
+A rolling upgrade that starts new instances before it ends old ones needs room for both. On a cluster whose GPUs are
+all in use there is none, and Marathon waits for ever without a word. This finds such deployments; nothing is changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mesos_gpu.marathon import lifecycle
+from mesos_gpu.marathon.deployment import Deployment, Work
+from mesos_gpu.marathon.instances import Instance, Phase
+from mesos_gpu.marathon.matching import Reason
+from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.marathon.state import State
+
+_COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
+_NO_GPUS = frozenset({Reason.INSUFFICIENT_GPUS})
+
+
+def blockers(state: State, deployment: Deployment) -> list[dict[str, Any]]:
+    """Return what keeps a deployment from ever ending, one entry for each app that waits for its own GPUs."""
+    if deployment.finished:
+        return []
+    found = []
+    for work, app_id in deployment.steps[deployment.current].actions:
+        spec = state.app(app_id)
+        if work is Work.RESTART and spec is not None and spec.gpus > 0:
+            entry = _blocked(state, spec)
+            found += [entry] if entry is not None else []
+    return found
+
+
+def _blocked(state: State, spec: RunSpec) -> dict[str, Any] | None:
+    instances = state.instances_of(spec.id)
+    waiting = [i for i in instances if i.wanted and i.phase is Phase.SCHEDULED]
+    old = [i for i in instances if i.wanted and i.active and lifecycle.outdated(i, spec)]
+    # As long as something comes up or ends, the next move is still to come.
+    moving = any(i.phase in _COMING_UP or (i.active and not i.wanted) or _ending(state, i) for i in instances)
+    if not waiting or not old or moving or not _no_gpus_anywhere(state, spec):
+        return None
+    held = sum(gpus_of(state, i) for i in old)
+    percent = (spec.instances - 1) / spec.instances
+    health = round(percent - 0.0005, 3) if percent else 0
+    message = (
+        f"{len(waiting)} new instances of {spec.id} wait for {spec.gpus} GPUs each. No agent has them free, and "
+        f"{len(old)} old instances, which are ended only once new ones run, hold {held}."
+    )
+    return {
+        "app": spec.id,
+        "reason": Reason.INSUFFICIENT_GPUS.value,
+        "waitingInstances": len(waiting),
+        "gpusPerInstance": spec.gpus,
+        "gpusHeldByOldInstances": held,
+        "message": message,
+        "suggestion": {"upgradeStrategy": {"minimumHealthCapacity": health, "maximumOverCapacity": 0}},
+    }
+
+
+def gpus_of(state: State, instance: Instance) -> int:
+    """Return the GPUs that the task of an instance holds, by the version of its app that it runs."""
+    spec = state.spec_of(instance)
+    return spec.gpus if spec is not None else 0
+
+
+def _ending(state: State, instance: Instance) -> bool:
+    return instance.task is not None and instance.task.id in state.kills
+
+
+def _no_gpus_anywhere(state: State, spec: RunSpec) -> bool:
+    """Tell whether every agent's last offer had too few GPUs. Agents that are full make no offer at all."""
+    entry = state.queue.get(spec.id)
+    last = entry.last_offers.values() if entry is not None else ()
+    return all(_NO_GPUS & set(unused.reasons) for unused in last)

@@ -1,0 +1,29 @@
+"""How many tasks may be started before the cluster has shown that it copes (marathon.md 3.1).
+
+Each start takes a token, each task that comes to run gives it back, and after each interval all are there again.
+Source: Marathon OfferMatcherManager (--launch_tokens, --launch_token_refresh_interval).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTokens:
+    """The tokens that are left, and when all are there again. `refresh_s` 0: nothing was started yet."""
+
+    left: int = 0
+    refresh_s: float = 0.0
+
+    def at(self, now_s: float, *, most: int, interval_s: float) -> LaunchTokens:
+        """Return the tokens at a time: all of them when an interval has passed."""
+        return self if now_s < self.refresh_s else LaunchTokens(most, now_s + interval_s)
+
+    def taken(self, count: int) -> LaunchTokens:
+        """Return what is left after so many starts."""
+        return replace(self, left=max(0, self.left - count))
+
+    def returned(self, *, most: int) -> LaunchTokens:
+        """Return what is left after a task came to run."""
+        return replace(self, left=min(most, self.left + 1))

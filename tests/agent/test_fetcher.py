@@ -1,0 +1,329 @@
+"""The fetcher, with real servers on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import os
+import tarfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from mesos_gpu.agent import archives
+from mesos_gpu.agent.fetch_cache import FetchCache
+from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
+from mesos_gpu.agent.fetching import read_uris
+from mesos_gpu.errors import ContainerError
+
+
+class Source:
+    """A web server that counts, and can hold its answers back."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.asked: Counter[str] = Counter()
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.asked_for = asyncio.Event()
+        self.says_length = True
+        app = web.Application()
+        app.router.add_get("/{name}", self._answer)
+        self.server = TestServer(app)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        self.asked[f"{request.method} {name}"] += 1
+        if name not in self.files:
+            return web.Response(status=404)
+        if request.method == "GET":
+            self.asked_for.set()
+            await self.go_on.wait()
+        if self.says_length:
+            return web.Response(body=self.files[name])
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        await response.write(self.files[name])
+        return response
+
+    def url(self, name: str) -> str:
+        return str(self.server.make_url(f"/{name}"))
+
+
+@pytest.fixture
+async def source() -> AsyncIterator[Source]:
+    found = Source()
+    async with found.server:
+        yield found
+
+
+class Work:
+    """A fetcher and sandboxes."""
+
+    def __init__(self, folder: Path, cache_bytes: int = 1 << 20, **settings: Any) -> None:
+        self.folder = folder
+        self.cache = FetchCache(folder / "cache", cache_bytes)
+        self.fetcher = Fetcher(self.cache, FetcherSettings(**settings))
+        self.fetcher.open()
+
+    def sandbox(self, name: str = "s") -> Path:
+        path = self.folder / name
+        path.mkdir(exist_ok=True)
+        return path
+
+    async def fetch(self, *uris: dict[str, Any] | str, name: str = "s", user: str | None = None) -> Path:
+        documents = [{"value": uri} if isinstance(uri, str) else uri for uri in uris]
+        sandbox = self.sandbox(name)
+        await self.fetcher.fetch("c1", sandbox, read_uris({"uris": documents}), user)
+        return sandbox
+
+    def files(self, name: str = "s") -> list[str]:
+        found = self.sandbox(name).rglob("*")
+        return sorted(str(path.relative_to(self.folder / name)) for path in found if path.is_file())
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    return Work(tmp_path)
+
+
+def packed(**files: bytes) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+async def test_files_come_unpacked_executable_or_renamed(work: Work, source: Source) -> None:
+    source.files = {"a.tgz": packed(one=b"1"), "run.gz": b"program", "m.gz": gzip.compress(b"model"), "x": b"x"}
+    (work.folder / "local").write_text("local")
+    sandbox = await work.fetch(
+        source.url("a.tgz"),
+        {"value": source.url("run.gz"), "executable": True},
+        {"value": source.url("m.gz"), "extract": False, "output_file": "deep/er/m.gz"},
+        source.url("m.gz"),
+        {"value": source.url("x") + "?key=1", "output_file": "y"},
+        str(work.folder / "local"),
+    )
+    assert work.files() == ["a.tgz", "deep/er/m.gz", "local", "m", "m.gz", "one", "run.gz", "stderr", "y"]
+    assert (sandbox / "one").read_bytes() == b"1"
+    assert (sandbox / "m").read_bytes() == b"model"
+    assert os.access(sandbox / "run.gz", os.X_OK)
+    assert (sandbox / "local").read_text() == "local"
+    assert f"Fetched '{source.url('a.tgz')}' to '{sandbox}/a.tgz'" in (sandbox / "stderr").read_text()
+    assert work.fetcher.metrics()["containerizer/fetcher/task_fetches_succeeded"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("/no/such/file", "Failed to copy '/no/such/file': not a file"),
+        ("/dev/zero", "not a file"),
+        ("relative", "framework home was not specified"),
+        ("{}/missing", "received HTTP return code 404"),
+        ("http://127.0.0.1:1/x", "Cannot connect"),
+    ],
+)
+async def test_a_failure_has_the_words_of_mesos_and_the_sandbox_says_why(
+    work: Work, source: Source, uri: str, words: str
+) -> None:
+    uri = uri.replace("{}", source.url("").rstrip("/"))
+    with pytest.raises(ContainerError) as caught:
+        await work.fetch(uri)
+    assert str(caught.value) == "Failed to fetch all URIs for container 'c1': exited with status 1"
+    report = (work.sandbox() / "stderr").read_text()
+    assert words in report
+    assert f"Failed to fetch '{uri}'" in report
+    assert work.files() == ["stderr"]
+    assert work.fetcher.metrics()["containerizer/fetcher/task_fetches_failed"] == 1.0
+
+
+async def test_a_download_without_data_fails_and_leaves_nothing(tmp_path: Path, source: Source) -> None:
+    work = Work(tmp_path, stall_timeout_s=0.1)
+    source.files = {"x": b"x"}
+    source.go_on.clear()
+    with pytest.raises(ContainerError):
+        await work.fetch(source.url("x"))
+    source.go_on.set()
+    assert "no data came for 0.1 s" in (work.sandbox() / "stderr").read_text()
+    assert work.files() == ["stderr"]
+
+
+async def test_frameworks_home_is_where_relative_paths_are(tmp_path: Path) -> None:
+    work = Work(tmp_path, frameworks_home=str(tmp_path))
+    (tmp_path / "tool").write_text("tool")
+    assert ((await work.fetch("tool")) / "tool").read_text() == "tool"
+
+
+async def test_a_cached_file_is_downloaded_once_however_many_want_it(work: Work, source: Source) -> None:
+    source.files = {"a.tgz": packed(one=b"1")}
+    uri = {"value": source.url("a.tgz"), "cache": True}
+    source.go_on.clear()
+    fetches = [asyncio.ensure_future(work.fetch(uri, name=f"s{number}")) for number in range(5)]
+    await source.asked_for.wait()
+    source.go_on.set()
+    await asyncio.gather(*fetches)
+    await work.fetch(uri, name="later")
+    assert source.asked["GET a.tgz"] == 1
+    for name in ("s0", "s4", "later"):
+        assert work.files(name) == ["one", "stderr"]  # the archive stays in the cache
+    assert work.cache.used_bytes == len(source.files["a.tgz"])
+    await work.fetch(uri, name="other", user="root")
+    assert source.asked["GET a.tgz"] == 2  # each user has his own
+
+
+async def test_the_cache_stays_within_its_size_and_the_least_recently_used_goes(tmp_path: Path, source: Source) -> None:
+    work = Work(tmp_path, cache_bytes=250)
+    source.files = {name: name.encode() * 100 for name in "abc"} | {"big": b"b" * 300}
+    uris = {name: {"value": source.url(name), "cache": True} for name in source.files}
+    for name in ("a", "b", "a", "c"):
+        await work.fetch(uris[name], name=name)
+        assert work.cache.used_bytes <= 250
+    await work.fetch(uris["a"], name="again")
+    assert (source.asked["GET a"], source.asked["GET b"]) == (1, 1)
+    await work.fetch(uris["b"], name="again")
+    assert source.asked["GET b"] == 2
+    sandbox = await work.fetch(uris["big"], name="big")
+    assert (sandbox / "big").read_bytes() == source.files["big"]
+    assert "does not fit into the cache" in (sandbox / "stderr").read_text()
+    kept = sum(path.stat().st_size for path in (tmp_path / "cache").iterdir())
+    assert kept == work.cache.used_bytes <= 250
+
+
+async def test_a_server_that_tells_no_length_is_fetched_past_the_cache(work: Work, source: Source) -> None:
+    source.files, source.says_length = {"x": b"content"}, False
+    sandbox = await work.fetch({"value": source.url("x"), "cache": True})
+    assert (sandbox / "x").read_bytes() == b"content"
+    assert work.cache.used_bytes == 0
+
+
+async def test_a_failed_download_is_tried_again_by_the_next(work: Work, source: Source) -> None:
+    uri = {"value": source.url("x"), "cache": True}
+    with pytest.raises(ContainerError):
+        await work.fetch(uri)
+    source.files = {"x": b"now"}
+    assert ((await work.fetch(uri, name="next")) / "x").read_bytes() == b"now"
+
+
+async def test_a_task_that_is_killed_leaves_nothing_and_the_others_get_theirs(work: Work, source: Source) -> None:
+    source.files = {"x": b"x", "y": b"y"}
+    source.go_on.clear()
+    uris = ({"value": source.url("x"), "cache": True}, source.url("y"))
+    killed = asyncio.ensure_future(work.fetch(*uris, name="killed"))
+    stays = asyncio.ensure_future(work.fetch(uris[0], name="stays"))
+    await source.asked_for.wait()
+    killed.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await killed
+    assert work.files("killed") == ["stderr"]
+    source.go_on.set()
+    assert ((await stays) / "x").read_bytes() == b"x"
+    assert source.asked["GET x"] == 1
+    source.go_on.clear()
+    source.asked_for.clear()
+    alone = asyncio.ensure_future(work.fetch({"value": source.url("y"), "cache": True}, name="alone"))
+    await source.asked_for.wait()
+    alone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await alone
+    assert len(list((work.folder / "cache").iterdir())) == 1  # x, nothing of y
+    source.go_on.set()
+
+
+async def test_the_disk_is_not_filled(work: Work, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    source.files = {"x": b"x"}
+    monkeypatch.setattr(archives, "KEEP_FREE_BYTES", 1 << 60)
+    with pytest.raises(ContainerError):
+        await work.fetch(source.url("x"))
+    assert "is full" in (work.sandbox() / "stderr").read_text()
+
+
+async def test_links_of_one_archive_do_not_lead_the_next_file_elsewhere(work: Work, source: Source) -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        link = tarfile.TarInfo("x.gz")
+        link.type, link.linkname = tarfile.SYMTYPE, str(work.folder / "secret.gz")
+        archive.addfile(link)
+    (work.folder / "secret.gz").write_bytes(gzip.compress(b"secret"))
+    source.files = {"a.tar": stream.getvalue(), "x.gz": gzip.compress(b"mine")}
+    with pytest.raises(ContainerError):
+        await work.fetch(source.url("a.tar"), source.url("x.gz"))
+    assert "a link in the place of x.gz" in (work.sandbox() / "stderr").read_text()
+    assert "x" not in work.files()
+
+
+@pytest.mark.root
+async def test_a_user_gets_what_he_may_read_and_owns_it(work: Work, source: Source) -> None:
+    work.folder.chmod(0o755)
+    for folder in work.folder.parents:
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/") and str(folder).startswith("/tmp/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    source.files = {"a.tgz": packed(one=b"1")}
+    (work.folder / "secret").write_text("secret")
+    (work.folder / "secret").chmod(0o600)
+    (work.folder / "open").write_text("open")
+    sandbox = await work.fetch(source.url("a.tgz"), str(work.folder / "open"), user="nobody")
+    assert {path.owner() for path in (sandbox, *sandbox.iterdir())} == {"nobody"}
+    with pytest.raises(ContainerError):
+        await work.fetch(str(work.folder / "secret"), name="denied", user="nobody")
+    assert work.files("denied") == ["stderr"]
+
+
+@asynccontextmanager
+async def ftp_server(files: dict[str, bytes]) -> AsyncIterator[int]:
+    """As much of RFC 959 and 2428 as one download needs."""
+
+    sessions: list[asyncio.Task[None]] = []
+
+    async def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        sessions.append(task)
+        waiting: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        passive: asyncio.Server | None = None
+        writer.write(b"220 hello\r\n")
+        while line := await reader.readline():
+            word, _, argument = line.decode().strip().partition(" ")
+            if word in ("EPSV", "PASV"):
+                passive = await asyncio.start_server(lambda _, data: waiting.put_nowait(data), "127.0.0.1", 0)
+                port = passive.sockets[0].getsockname()[1]
+                writer.write(f"227 (127,0,0,1,{port >> 8},{port & 255})\r\n".encode())
+            elif word == "RETR":
+                data = await waiting.get()
+                writer.write(b"150 here\r\n" if argument in files else b"550 no such file\r\n")
+                data.write(files.get(argument, b""))
+                data.close()
+                await data.wait_closed()
+                if argument in files:
+                    writer.write(b"226 done\r\n")
+            else:
+                codes = {"USER": b"331 word?", "PASS": b"230 in", "TYPE": b"200 ok", "QUIT": b"221 bye"}
+                writer.write(codes.get(word, b"550 no") + b"\r\n")
+        if passive is not None:
+            passive.close()
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(session, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+        await asyncio.gather(*sessions)
+
+
+async def test_ftp(work: Work) -> None:
+    async with ftp_server({"pub/model": b"m" * 300_000}) as port:
+        sandbox = await work.fetch(f"ftp://me:word@127.0.0.1:{port}/pub/model")
+        assert (sandbox / "model").read_bytes() == b"m" * 300_000
+        with pytest.raises(ContainerError):
+            await work.fetch(f"ftp://127.0.0.1:{port}/pub/other", name="none")
+        assert "550" in (work.sandbox("none") / "stderr").read_text()

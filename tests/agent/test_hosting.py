@@ -1,0 +1,363 @@
+"""Executors and their tasks in the agent's state: event by event, and any order of events."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mesos_gpu.agent import events as ev
+from mesos_gpu.agent.executors import ExecutorKey, Stage
+from mesos_gpu.agent.state import AgentState
+from mesos_gpu.agent.tasks import Phase
+from mesos_gpu.agent.updates import Forward
+from mesos_gpu.mesos.tasks import is_terminal
+from tests.agent.documents import (
+    ALL_CAPABILITIES,
+    FRAMEWORK_ID,
+    at,
+    framework,
+    key,
+    new_state,
+    run,
+    scalar,
+    task,
+)
+
+AWARE = framework(*ALL_CAPABILITIES)
+ECHO = ExecutorKey(FRAMEWORK_ID, "echo")
+_uuids = itertools.count(10_000)
+
+
+def hosted(task_id: str, *, gpus: int = 0, kind: str = "CUSTOM", executor: str = "echo") -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "type": kind,
+        "executor_id": {"value": executor},
+        "resources": [scalar("cpus", 0.1), scalar("mem", 32.0)],
+    }
+    if kind == "CUSTOM":
+        info["command"] = {"value": "./executor"}
+    document = task(task_id, gpus=gpus, executor=info)
+    del document["command"]
+    return document
+
+
+def says(task_id: str, state: str, **more: Any) -> ev.ExecutorSays:
+    uuid = base64.b64encode(next(_uuids).to_bytes(16, "big")).decode()
+    status = {"task_id": {"value": task_id}, "state": state, "uuid": uuid, "source": "SOURCE_EXECUTOR", **more}
+    return ev.ExecutorSays(ECHO, {"timestamp": 1.0, **status})
+
+
+def sent(actions: list[ev.Action]) -> list[str]:
+    """Return the types of the events that go to executors."""
+    return [action.event["type"] for action in actions if isinstance(action, ev.ToExecutor)]
+
+
+def told(actions: list[ev.Action]) -> list[tuple[str, str, str | None]]:
+    """Return what leaves for the master: task, state, reason."""
+    return [
+        (a.status["task_id"]["value"], a.status["state"], a.status.get("reason"))
+        for a in actions
+        if isinstance(a, Forward)
+    ]
+
+
+@pytest.fixture
+def state() -> AgentState:
+    fresh = new_state()
+    fresh.handle(ev.Registered(), at())
+    return fresh
+
+
+def subscribed(state: AgentState, *tasks: dict[str, Any], group: bool = False) -> list[ev.Action]:
+    """Run tasks in a new executor that launches and subscribes; return what followed from the last step."""
+    state.handle(run(*(tasks or (hosted("t1"),)), info=AWARE, group=group), at())
+    state.handle(ev.Launched(ECHO, 42), at())
+    return state.handle(ev.Subscribed(ECHO), at())
+
+
+def test_the_executor_is_on_disk_before_it_is_launched_and_so_are_its_tasks(state: AgentState) -> None:
+    actions = state.handle(run(hosted("t1", gpus=1), info=AWARE), at())
+    kinds = [type(action) for action in actions]
+    assert kinds == [ev.SaveFramework, ev.SaveExecutor, ev.SaveTask, ev.Launch]
+    (launch,) = [action for action in actions if isinstance(action, ev.Launch)]
+    assert (launch.spec.cpus_milli, launch.spec.mem_bytes, launch.spec.gpus) == (600, 96 << 20, 1)
+    assert launch.spec.environment["MESOS_EXECUTOR_ID"] == "echo"
+    assert launch.spec.environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] == "5secs"
+    assert launch.spec.environment["MESOS_CHECKPOINT"] == "1"
+    assert launch.spec.environment["MESOS_RECOVERY_TIMEOUT"] == "15mins"
+
+
+def test_tasks_are_handed_over_once_it_has_subscribed(state: AgentState) -> None:
+    actions = subscribed(state)
+    assert [type(action) for action in actions] == [ev.NoteRun, ev.Welcome, ev.ToExecutor]
+    assert sent(actions) == ["LAUNCH"]
+    task_now = state.task(key())
+    assert task_now is not None
+    assert task_now.phase is Phase.RUNNING
+
+
+def test_a_later_task_waits_until_the_container_is_large_enough(state: AgentState) -> None:
+    subscribed(state)
+    actions = state.handle(run(hosted("t2", gpus=2), info=AWARE, launch_executor=False), at())
+    (resize,) = [action for action in actions if isinstance(action, ev.Resize)]
+    assert (resize.cpus_milli, resize.gpus) == (1100, 2)
+    assert sent(actions) == []
+    assert sent(state.handle(ev.Resized(ECHO, resize.container_id, resize.round), at())) == ["LAUNCH"]
+
+
+def test_a_task_for_which_the_container_cannot_grow_fails_alone(state: AgentState) -> None:
+    subscribed(state)
+    state.handle(run(hosted("t2", gpus=9), info=AWARE, launch_executor=False), at())
+    actions = state.handle(ev.Resized(ECHO, "c0", 1, "Requested 9 gpus but only 4 available"), at())
+    assert told(actions) == [("t2", "TASK_FAILED", "REASON_CONTAINER_UPDATE_FAILED")]
+    executor = state.executor(ECHO)
+    assert executor is not None
+    assert executor.stage is Stage.RUNNING
+
+
+def test_an_update_is_logged_forwarded_and_acknowledged_in_that_order(state: AgentState) -> None:
+    subscribed(state)
+    actions = state.handle(says("t1", "TASK_RUNNING"), at())
+    assert [type(action) for action in actions] == [ev.Log, Forward, ev.ToExecutor]
+    status = actions[1].status  # type: ignore[union-attr]
+    assert status["container_status"]["executor_pid"] == 42
+    assert status["agent_id"] == {"value": state.identity.agent_id}
+    assert "executor_id" not in status  # the executor named none
+
+
+def test_a_repeated_update_is_only_acknowledged_again(state: AgentState) -> None:
+    subscribed(state)
+    update = says("t1", "TASK_RUNNING")
+    state.handle(update, at())
+    assert sent(state.handle(update, at())) == ["ACKNOWLEDGED"]
+    assert told(state.handle(update, at())) == []
+
+
+def test_a_terminal_update_makes_the_container_smaller(state: AgentState) -> None:
+    subscribed(state, hosted("t1", gpus=1))
+    actions = state.handle(says("t1", "TASK_FINISHED"), at())
+    (resize,) = [action for action in actions if isinstance(action, ev.Resize)]
+    assert (resize.cpus_milli, resize.gpus) == (100, 0)
+
+
+def test_a_kill_goes_to_the_executor_with_the_policy_of_the_call(state: AgentState) -> None:
+    subscribed(state)
+    (_, action) = state.handle(ev.KillTask(key(), 2.0), at())
+    assert isinstance(action, ev.ToExecutor)
+    kill = {"task_id": {"value": "t1"}, "kill_policy": {"grace_period": {"nanoseconds": 2_000_000_000}}}
+    assert action.event == {"type": "KILL", "kill": kill}
+    (again,) = [a for a in state.handle(ev.KillTask(key()), at()) if isinstance(a, ev.ToExecutor)]
+    assert again.event["kill"] == {"task_id": {"value": "t1"}}
+
+
+def test_a_group_that_was_not_handed_over_is_killed_whole_and_its_executor_with_it() -> None:
+    state = new_state(
+        identity=ev.Identity("a-S0", "slave(1)@127.0.0.1:1", "127.0.0.1", 1, "/w", default_executor=("x",))
+    )
+    state.handle(ev.Registered(), at())
+    tasks = (hosted("a", kind="DEFAULT"), hosted("b", kind="DEFAULT"))
+    state.handle(run(*tasks, info=AWARE, group=True), at())
+    actions = state.handle(ev.KillTask(key("b")), at())
+    reason = "REASON_TASK_KILLED_DURING_LAUNCH"
+    assert told(actions) == [("a", "TASK_KILLED", reason), ("b", "TASK_KILLED", reason)]
+    assert any(isinstance(action, ev.Kill) for action in actions)
+
+
+def test_an_executor_that_does_not_subscribe_in_time_is_ended_and_its_task_told(state: AgentState) -> None:
+    state.handle(run(hosted("t1"), info=AWARE), at())
+    state.handle(ev.Launched(ECHO, 42), at(1.0))
+    assert state.next_due_s == 61.0
+    actions = state.handle(ev.Tick(), at(61.0))
+    assert [type(action) for action in actions] == [ev.Kill]
+    actions = state.handle(ev.Ended(ECHO, ev.Ending(signal=9)), at(61.0))
+    assert told(actions) == [("t1", "TASK_FAILED", "REASON_EXECUTOR_REGISTRATION_TIMEOUT")]
+    assert [a.status for a in actions if isinstance(a, ev.ExecutorGone)] == [9]
+
+
+def test_a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace(state: AgentState) -> None:
+    subscribed(state)
+    assert sent(state.handle(ev.ShutdownExecutor(ECHO), at(10.0))) == ["SHUTDOWN"]
+    assert state.next_due_s == 15.0
+    (kill,) = state.handle(ev.Tick(), at(15.0))
+    assert kill == ev.Kill(ECHO, "c0", 0.0)
+    dropped = state.handle(run(hosted("t2"), info=AWARE), at(15.0))
+    assert told(dropped) == [("t2", "TASK_DROPPED", "REASON_EXECUTOR_TERMINATED")]
+
+
+def test_the_end_of_an_executor_is_the_end_of_its_tasks_and_told_with_its_status(state: AgentState) -> None:
+    subscribed(state)
+    actions = state.handle(ev.Ended(ECHO, ev.Ending(exit_code=3)), at())
+    assert told(actions) == [("t1", "TASK_FAILED", "REASON_EXECUTOR_TERMINATED")]
+    assert [a for a in actions if isinstance(a, ev.ExecutorGone)] == [ev.ExecutorGone(*ECHO, status=3 << 8)]
+    assert state.executor(ECHO) is not None  # until its task's end is acknowledged
+    uuid = next(a.status["uuid"] for a in actions if isinstance(a, Forward))
+    state.handle(ev.Acknowledged(key(), uuid), at())
+    assert state.executor(ECHO) is None
+    assert state.frameworks == {}
+    assert len(state.completed[FRAMEWORK_ID].completed) == 1
+
+
+def test_a_framework_that_is_gone_takes_its_executor_along_in_silence(state: AgentState) -> None:
+    subscribed(state)
+    actions = state.handle(ev.ShutdownFramework(FRAMEWORK_ID), at())
+    assert sent(actions) == ["SHUTDOWN"]
+    actions = state.handle(ev.Ended(ECHO, ev.Ending(exit_code=0)), at())
+    assert told(actions) == []
+    assert not any(isinstance(action, ev.ExecutorGone) for action in actions)
+    assert state.frameworks == {}
+
+
+def test_an_executor_that_the_master_does_not_ask_to_launch_and_is_gone_cannot_run_a_task(state: AgentState) -> None:
+    actions = state.handle(run(hosted("t1"), info=AWARE, launch_executor=False), at())
+    assert told(actions) == [("t1", "TASK_DROPPED", "REASON_EXECUTOR_TERMINATED")]
+
+
+def test_a_subscription_to_an_ending_executor_is_answered_with_shutdown(state: AgentState) -> None:
+    subscribed(state)
+    state.handle(ev.ShutdownExecutor(ECHO), at())
+    actions = state.handle(ev.Subscribed(ECHO), at())
+    assert [type(action) for action in actions] == [ev.ToExecutor, ev.CloseStream]
+    assert sent(actions) == ["SHUTDOWN"]
+
+
+def test_while_its_stream_is_broken_new_tasks_wait_and_kills_are_said_again(state: AgentState) -> None:
+    subscribed(state)
+    state.handle(says("t1", "TASK_RUNNING"), at())
+    state.handle(ev.StreamClosed(ECHO), at())
+    state.handle(run(hosted("t2"), info=AWARE, launch_executor=False), at())
+    state.handle(ev.Resized(ECHO, "c0", 1), at())
+    state.handle(ev.KillTask(key()), at())
+    assert sent(state.handle(ev.Subscribed(ECHO), at())) == ["KILL", "LAUNCH"]
+
+
+def test_draining_gives_kills_no_more_than_its_grace_and_its_reason(state: AgentState) -> None:
+    subscribed(state)
+    actions = state.handle(ev.Drain(1.0, gone=False), at())
+    (kill,) = [action for action in actions if isinstance(action, ev.ToExecutor)]
+    assert kill.event["kill"]["kill_policy"] == {"grace_period": {"nanoseconds": 1_000_000_000}}
+    actions = state.handle(says("t1", "TASK_KILLED"), at())
+    assert told(actions) == [("t1", "TASK_KILLED", "REASON_AGENT_DRAINING")]
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Executors of one framework under any order of what the master, executors and containers may do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = new_state()
+        self.now_s = 0.0
+        self.numbers = itertools.count()
+        self.running: dict[str, ExecutorKey] = {}
+        self.unacknowledged: list[Forward] = []
+        self.ended: dict[str, int] = {}
+        self.do(ev.Registered())
+
+    def do(self, event: ev.Event) -> None:
+        for action in self.state.handle(event, at(self.now_s)):
+            if isinstance(action, ev.Launch):
+                assert isinstance(action.key, ExecutorKey)
+                assert action.spec.container_id not in self.running
+                self.running[action.spec.container_id] = action.key
+            elif isinstance(action, Forward):
+                self.unacknowledged.append(action)
+
+    @rule(executor=st.sampled_from("xy"), size=st.integers(1, 2))
+    def launch(self, executor: str, size: int) -> None:
+        for _ in range(size):
+            info = hosted(f"t{next(self.numbers)}", executor=executor)
+            self.do(run(info, info=AWARE))
+
+    @rule(executor=st.sampled_from("xy"))
+    def container_runs(self, executor: str) -> None:
+        found = self.state.executor(ExecutorKey(FRAMEWORK_ID, executor))
+        if found is not None and found.pid is None and not found.over:
+            self.do(ev.Launched(found.key, 7))
+
+    @rule(executor=st.sampled_from("xy"), held=st.booleans())
+    def subscribe(self, executor: str, held: bool) -> None:
+        found = self.state.executor(ExecutorKey(FRAMEWORK_ID, executor))
+        if found is not None:
+            self.do(ev.Subscribed(found.key, tuple(found.launched_tasks) if held else ()))
+
+    @rule(data=st.data(), status=st.sampled_from(("TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED", "TASK_KILLED")))
+    def say(self, data: st.DataObject, status: str) -> None:
+        live = [t for t in self.state.tasks() if t.phase in (Phase.RUNNING, Phase.ENDING)]
+        if live:
+            one = data.draw(st.sampled_from(live))
+            update = says(one.key.task, status)
+            self.do(ev.ExecutorSays(ExecutorKey(FRAMEWORK_ID, one.executor_id), update.status))
+
+    @rule(data=st.data())
+    def kill(self, data: st.DataObject) -> None:
+        if self.state.tasks():
+            self.do(ev.KillTask(data.draw(st.sampled_from(self.state.tasks())).key))
+
+    @rule(data=st.data(), end=st.sampled_from(("ended", "failed", "vanished")))
+    def container_ends(self, data: st.DataObject, end: str) -> None:
+        if self.running:
+            container_id = data.draw(st.sampled_from(sorted(self.running)))
+            owner = self.running.pop(container_id)
+            happened: dict[str, ev.Event] = {
+                "ended": ev.Ended(owner, ev.Ending(exit_code=0)),
+                "failed": ev.LaunchFailed(owner, "no"),
+                "vanished": ev.Vanished(owner, False),
+            }
+            self.do(happened[end])
+
+    @rule(executor=st.sampled_from("xy"))
+    def shut_down(self, executor: str) -> None:
+        self.do(ev.ShutdownExecutor(ExecutorKey(FRAMEWORK_ID, executor)))
+
+    @rule(executor=st.sampled_from("xy"), problem=st.sampled_from((None, "no")))
+    def resized(self, executor: str, problem: str | None) -> None:
+        found = self.state.executor(ExecutorKey(FRAMEWORK_ID, executor))
+        if found is not None:
+            self.do(ev.Resized(found.key, found.container_id, found.round, problem))
+
+    @rule(executor=st.sampled_from("xy"))
+    def stream_breaks(self, executor: str) -> None:
+        self.do(ev.StreamClosed(ExecutorKey(FRAMEWORK_ID, executor)))
+
+    @rule()
+    def acknowledge(self) -> None:
+        if self.unacknowledged:
+            send = self.unacknowledged.pop(0)
+            if is_terminal(send.status["state"]):
+                task_id = send.key.task
+                if self.state.streams.expects(send.key, send.status["uuid"]):
+                    self.ended[task_id] = self.ended.get(task_id, 0) + 1
+            self.do(ev.Acknowledged(send.key, send.status["uuid"]))
+
+    @rule(seconds=st.floats(0, 120))
+    def time_passes(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.do(ev.Tick())
+
+    @invariant()
+    def every_task_ends_once_and_none_hangs(self) -> None:
+        assert all(count == 1 for count in self.ended.values())
+        for executor in self.state.executors():
+            tasks = self.state.frameworks[FRAMEWORK_ID].hosted_by(executor)
+            if executor.over:
+                assert tasks, "an executor that is gone stays for what its tasks still have to say"
+                assert all(one.phase is Phase.OVER for one in tasks)
+                assert not executor.queue
+            else:
+                assert executor.container_id in self.running
+            queued = [task_id for parcel in executor.queue for task_id in parcel.tasks]
+            assert len(queued) == len(set(queued))
+            by_id = {one.key.task: one for one in tasks}
+            assert all(by_id[task_id].phase is Phase.LAUNCHING for task_id in queued)
+        for one in self.state.tasks():
+            if one.phase is Phase.OVER:
+                assert self.state.streams.pending(one.key)
+
+
+TestAnyHistory = AnyHistory.TestCase
+TestAnyHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,259 @@
+"""The flags of an existing mesos-agent: each that Mesos documents is known, by a written rule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.agent.flags import FLAGS, check_flags
+from mesos_gpu.agent.mesos_flags import (
+    FOREIGN,
+    ISOLATORS,
+    ISOLATORS_IGNORED,
+    OLD_NAMES,
+    foreign_flags,
+    settle,
+    settle_isolation,
+    strangers,
+)
+from mesos_gpu.errors import BadFlag
+from mesos_gpu.mesos.flags import HelpAsked, parse_flags
+
+RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "agent-get-idle.json").read_text())
+OWN = frozenset(flag.name for flag in FLAGS)
+# What Mesos' documentation of agents names (docs/configuration/agent.md, master-and-agent.md).
+DOCUMENTED = [
+    "master",
+    "work_dir",
+    "acls",
+    "agent_features",
+    "agent_subsystems",
+    "effective_capabilities",
+    "bounding_capabilities",
+    "appc_simple_discovery_uri_prefix",
+    "appc_store_dir",
+    "attributes",
+    "authenticate_http_executors",
+    "authenticatee",
+    "authentication_backoff_factor",
+    "authentication_timeout_min",
+    "authentication_timeout_max",
+    "authorizer",
+    "cgroups_cpu_enable_pids_and_tids_count",
+    "cgroups_destroy_timeout",
+    "cgroups_enable_cfs",
+    "cgroups_hierarchy",
+    "cgroups_limit_swap",
+    "cgroups_net_cls_primary_handle",
+    "cgroups_net_cls_secondary_handles",
+    "allowed_devices",
+    "cgroups_root",
+    "check_agent_port_range_only",
+    "container_disk_watch_interval",
+    "container_logger",
+    "container_ports_isolated_range",
+    "container_ports_watch_interval",
+    "containerizers",
+    "credential",
+    "default_container_dns",
+    "default_container_info",
+    "default_role",
+    "default_container_shm_size",
+    "disallow_sharing_agent_ipc_namespace",
+    "disallow_sharing_agent_pid_namespace",
+    "disk_profile_adaptor",
+    "disk_watch_interval",
+    "docker",
+    "docker_config",
+    "docker_ignore_runtime",
+    "docker_kill_orphans",
+    "docker_mesos_image",
+    "docker_registry",
+    "docker_remove_delay",
+    "docker_socket",
+    "docker_stop_timeout",
+    "docker_store_dir",
+    "docker_volume_checkpoint_dir",
+    "docker_volume_chown",
+    "domain_socket_location",
+    "enforce_container_disk_quota",
+    "enforce_container_ports",
+    "executor_environment_variables",
+    "executor_registration_timeout",
+    "executor_reregistration_timeout",
+    "executor_reregistration_retry_interval",
+    "max_completed_executors_per_framework",
+    "jwt_secret_key",
+    "executor_shutdown_grace_period",
+    "fetcher_cache_dir",
+    "fetcher_cache_size",
+    "fetcher_stall_timeout",
+    "frameworks_home",
+    "gc_delay",
+    "gc_disk_headroom",
+    "gc_non_executor_container_sandboxes",
+    "hadoop_home",
+    "host_path_volume_force_creation",
+    "http_credentials",
+    "http_command_executor",
+    "http_executor_domain_sockets",
+    "http_heartbeat_interval",
+    "image_providers",
+    "image_provisioner_backend",
+    "image_gc_config",
+    "ip6",
+    "ip6_discovery_command",
+    "isolation",
+    "launcher",
+    "launcher_dir",
+    "master_detector",
+    "nvidia_gpu_devices",
+    "network_cni_plugins_dir",
+    "network_cni_config_dir",
+    "network_cni_root_dir_persist",
+    "network_cni_metrics",
+    "oversubscribed_resources_interval",
+    "perf_duration",
+    "perf_events",
+    "perf_interval",
+    "qos_controller",
+    "qos_correction_interval_min",
+    "reconfiguration_policy",
+    "recover",
+    "recovery_timeout",
+    "registration_backoff_factor",
+    "resource_estimator",
+    "resources",
+    "resource_provider_config_dir",
+    "csi_plugin_config_dir",
+    "revocable_cpu_low_priority",
+    "runtime_dir",
+    "sandbox_directory",
+    "strict",
+    "secret_resolver",
+    "switch_user",
+    "systemd_enable_support",
+    "systemd_runtime_directory",
+    "volume_gid_range",
+    "ephemeral_ports_per_container",
+    "eth0_name",
+    "lo_name",
+    "egress_rate_limit_per_container",
+    "egress_unique_flow_per_container",
+    "egress_flow_classifier_parent",
+    "network_enable_socket_statistics_summary",
+    "network_enable_socket_statistics_details",
+    "network_enable_snmp_statistics",
+    "seccomp_config_dir",
+    "seccomp_profile_name",
+    "xfs_project_range",
+    "advertise_ip",
+    "advertise_port",
+    "authenticate_http_readonly",
+    "authenticate_http_readwrite",
+    "firewall_rules",
+    "domain",
+    "hooks",
+    "hostname",
+    "hostname_lookup",
+    "http_authenticators",
+    "ip",
+    "ip_discovery_command",
+    "modules",
+    "modules_dir",
+    "port",
+    "zk_session_timeout",
+    "quiet",
+    "log_dir",
+    "logbufsecs",
+    "logging_level",
+    "initialize_driver_logging",
+    "external_log_file",
+]
+
+
+def parsed(*words: str, **environ: str) -> dict[str, Any]:
+    return parse_flags([*FLAGS, *foreign_flags(OWN)], words, environ)
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTED, *OLD_NAMES])
+def test_every_documented_flag_is_known(name: str) -> None:
+    assert name in parsed()
+
+
+def test_each_row_is_there_once_and_says_why() -> None:
+    names = [row.name for row in FOREIGN]
+    assert len(names) == len(set(names))
+    assert all(len(row.why) > 10 and not row.why.endswith(".") for row in FOREIGN)
+    assert not ISOLATORS & set(ISOLATORS_IGNORED)
+
+
+def test_the_flags_of_the_recorded_agent_are_taken_as_they_are() -> None:
+    """A 1.12 agent with the gpu isolator, told to start as ours: every flag that it shows, as a unit file would."""
+    shown = next(r["response"]["body"]["flags"] for r in RECORDED if "flags" in str(r["request"]))
+    words = [f"--{name}={value}" for name, value in shown.items() if name not in ("help", "version")]
+    mine, said = settle(parsed(*words), OWN)
+    kept, left_out = settle_isolation(mine["isolation"])
+    assert left_out == []
+    check_flags({**mine, "isolation": kept})
+    assert set(mine) == OWN
+    assert any(line.startswith("--launcher does nothing here") for line in said)
+    assert not any("--master" in line or "--credential" in line for line in said)
+
+
+def test_every_flag_is_acted_on_or_told_or_refused() -> None:
+    for row in FOREIGN:
+        if row.name in OWN:
+            continue
+        value = True if row.kind == "boolean" else "something"
+        if not row.refused:
+            assert settle({row.name: value}, OWN) == ({}, [f"--{row.name} does nothing here: {row.why}"])
+            continue
+        if str(value).lower() not in (row.without or ()):
+            with pytest.raises(BadFlag, match=row.name):
+                settle({row.name: value}, OWN)
+        for harmless in row.without or ():
+            assert settle({row.name: harmless}, OWN) == ({}, [])
+
+
+def test_old_names_are_judged_as_the_new_ones() -> None:
+    with pytest.raises(BadFlag, match="executor_secret_key"):
+        settle(parsed("--executor_secret_key=/key"), OWN)
+    assert settle(parsed("--slave_subsystems=memory"), OWN)[1] == [
+        "--slave_subsystems does nothing here: the agent runs in the cgroup it was started in"
+    ]
+
+
+def test_the_environment_of_a_unit_is_taken_too() -> None:
+    flags = parsed(MESOS_MASTER="zk://z:2181/mesos", MESOS_LOG_DIR="/var/log/mesos", MESOS_MODULES="{}")
+    assert flags["master"] == "zk://z:2181/mesos"
+    with pytest.raises(BadFlag, match="modules"):
+        settle(flags, OWN)
+
+
+def test_isolators_are_kept_left_out_or_refused() -> None:
+    kept, said = settle_isolation(("cgroups/cpu", "disk/du", "posix/mem", "gpu/nvidia"))
+    assert kept == ("cgroups/cpu", "gpu/nvidia")
+    assert [line.split()[1] for line in said] == ["disk/du", "posix/mem"]
+    for name in ("network/cni", "linux/capabilities", "appc/runtime", "nonsense"):
+        with pytest.raises(BadFlag, match=name):
+            settle_isolation((name,))
+
+
+def test_what_the_environment_has_besides_is_told_and_tls_is_refused() -> None:
+    known = parsed()
+    environ = {"MESOS_WORK_DIR": "/x", "MESOS_NATIVE_JAVA_LIBRARY": "/y", "MESOS_FOO": "1", "LIBPROCESS_IP": "1.2.3.4"}
+    said = strangers({**environ, "HOME": "/root", "LIBPROCESS_SSL_ENABLED": "false"}, known)
+    assert [line.split()[0] for line in said] == ["LIBPROCESS_IP", "MESOS_FOO"]
+    with pytest.raises(BadFlag, match="TLS"):
+        strangers({"LIBPROCESS_SSL_ENABLED": "1"}, known)
+
+
+def test_help_shows_what_this_agent_acts_on() -> None:
+    with pytest.raises(HelpAsked) as asked:
+        parsed("--help")
+    assert "--nvidia_gpu_devices" in str(asked.value)
+    assert "--modules" not in str(asked.value)

@@ -1,0 +1,511 @@
+"""RESERVE, CREATE and their kin: recorded words, exact books, and every status heard."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mesos_gpu.master import agents, draining, launching, operations, readmission, subscriptions, updates
+from mesos_gpu.master.actions import (
+    AcknowledgeOperation,
+    Action,
+    AgentReregistered,
+    ApplyOperation,
+    KeepResources,
+    ReconcileOperations,
+    RunTask,
+    ShutdownAgent,
+    Warn,
+)
+from mesos_gpu.master.model import Agent, Framework, Offer
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.views import slaves_view
+from mesos_gpu.master.views_v1 import get_agents, get_operations
+from mesos_gpu.mesos.resource import Document, Reservation, Resource
+from mesos_gpu.mesos.resources import Resources
+from tests.master.build import (
+    NOW,
+    UUID,
+    add_framework,
+    check_books,
+    events,
+    new_state,
+    offers,
+    report,
+    resources_of,
+    status,
+    statuses,
+    task_info,
+)
+
+CAPABLE = [
+    "MULTI_ROLE",
+    "HIERARCHICAL_ROLE",
+    "RESERVATION_REFINEMENT",
+    "RESOURCE_PROVIDER",
+    "RESIZE_VOLUME",
+    "AGENT_OPERATION_FEEDBACK",
+]
+ROLE = "slave_public"
+OTHER = "v0G8fQ3UQTWlVmX1PbUoWA=="
+
+
+def dynamic(name: str, value: float, **more: Any) -> Document:
+    reservations = [{"type": "DYNAMIC", "role": ROLE}]
+    return {"name": name, "type": "SCALAR", "scalar": {"value": value}, "reservations": reservations, **more}
+
+
+def volume(value: float = 64.0, name: str = "vol-1", **more: Any) -> Document:
+    disk = {"persistence": {"id": name}, "volume": {"mode": "RW", "container_path": "data"}}
+    return dynamic("disk", value, **{"disk": disk, **more})
+
+
+def operation(kind: str, *resources: Document, name: str | None = "op") -> Document:
+    field = "resources" if kind.endswith("RESERVE") else "volumes"
+    asked: Document = {"type": kind, kind.lower(): {field: list(resources)}}
+    return asked if name is None else {**asked, "id": {"value": name}}
+
+
+class World:
+    """A master with one agent and one framework of role slave_public."""
+
+    def __init__(self, capabilities: list[str] = CAPABLE, framework: str = "RESERVATION_REFINEMENT") -> None:
+        self.state: MasterState = new_state()
+        agents.register(self.state, replace(report(), capabilities=tuple(capabilities)), NOW)
+        self.agent: Agent = next(iter(self.state.agents.values()))
+        info: Document = {"capabilities": f"GPU_RESOURCES MULTI_ROLE PARTITION_AWARE {framework}", "roles": [ROLE]}
+        self.framework: Framework = add_framework(self.state, **info)
+
+    def offer(self) -> Offer:
+        for offer in list(self.framework.offers.values()):
+            self.state.drop_offer(offer)
+        subscriptions.revive(self.state, self.framework, [])
+        (offer,) = offers(self.state)
+        return offer
+
+    def accept(self, *asked: Document) -> list[Action]:
+        body = {"offer_ids": [{"value": self.offer().id}], "operations": list(asked), "filters": {"refuse_seconds": 0}}
+        actions = launching.accept(self.state, self.framework, body, NOW)
+        check_books(self.state)
+        return actions
+
+    def done(self, *asked: Document) -> list[ApplyOperation]:
+        """Operations that are accepted, and whose statuses have been heard by everyone."""
+        actions = self.accept(*asked)
+        applied = [a for a in actions if isinstance(a, ApplyOperation)]
+        assert len(applied) == len(asked), events(actions)
+        for one in applied:
+            self.report(one)
+            if "id" in one.operation:
+                self.acknowledge(one)
+        assert self.agent.operations == {}
+        return applied
+
+    def report(
+        self, applied: ApplyOperation, state: str = "OPERATION_FINISHED", uuid: str | None = UUID
+    ) -> list[Action]:
+        told: Document = {"state": state, "agent_id": {"value": self.agent.id}}
+        told |= {"operation_id": applied.operation["id"]} if "id" in applied.operation else {}
+        told |= {} if uuid is None else {"uuid": {"value": uuid}}
+        return operations.status_update(self.state, self.agent.id, applied.uuid, told)
+
+    def acknowledge(self, applied: ApplyOperation, uuid: str = UUID) -> list[Action]:
+        body = {"agent_id": {"value": self.agent.id}, "operation_id": applied.operation["id"], "uuid": uuid}
+        return operations.acknowledge(self.state, self.framework, body)
+
+    def refused(self, asked: Document) -> str:
+        before = self.agent.total
+        actions = self.accept(asked)
+        (event,) = events(actions, "UPDATE_OPERATION_STATUS")
+        assert list(event["status"]) == ["operation_id", "state", "message"], "as recorded"
+        assert event["status"]["state"] == "OPERATION_ERROR"
+        assert self.agent.total == before
+        assert not any(isinstance(action, ApplyOperation) for action in actions)
+        return str(event["status"]["message"])
+
+    def again(self, **more: Any) -> Any:
+        said = replace(report(agent_id=self.agent.id), capabilities=self.agent.capabilities, **more)
+        actions = readmission.reregister(self.state, said, NOW)
+        check_books(self.state)
+        return actions
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_recorded_session_of_a_framework_with_a_volume(world: World) -> None:
+    gpu, disk = [dynamic("cpus", 0.5), dynamic("gpus", 1)], dynamic("disk", 64)
+    whole = world.agent.total
+    for asked, reserved in (
+        (operation("RESERVE", *gpu), {"cpus": 0.5, "gpus": 1.0, "disk": 0.0}),
+        (operation("RESERVE", disk), {"cpus": 0.5, "gpus": 1.0, "disk": 64.0}),
+        (operation("CREATE", volume()), {"cpus": 0.5, "gpus": 1.0, "disk": 64.0}),
+        (operation("DESTROY", volume()), {"cpus": 0.5, "gpus": 1.0, "disk": 64.0}),
+        (operation("UNRESERVE", *gpu), {"cpus": 0.0, "gpus": 0.0, "disk": 64.0}),
+        (operation("UNRESERVE", disk), None),
+    ):
+        world.done(asked)
+        (shown,) = slaves_view(world.state, None)["slaves"]
+        assert shown["resources"] == whole.summary(), "what there is does not change"
+        if reserved is None:
+            assert shown["reserved_resources"] == {}
+        else:
+            assert {**shown["reserved_resources"][ROLE], **reserved} == shown["reserved_resources"][ROLE]
+            assert shown["unreserved_resources"]["gpus"] == 4.0 - reserved["gpus"]
+    assert world.agent.total == whole
+
+
+def test_the_status_goes_to_the_framework_as_recorded_and_its_acknowledgement_to_the_agent(world: World) -> None:
+    (applied,) = world.accept(operation("RESERVE", dynamic("gpus", 1), name="op-1"))
+    assert isinstance(applied, ApplyOperation)
+    assert len(base64.b64decode(applied.uuid)) == 16
+    assert applied.framework_id == world.framework.id
+    assert get_operations(world.state)["operations"][0]["latest_status"]["state"] == "OPERATION_PENDING"
+    (event,) = events(world.report(applied), "UPDATE_OPERATION_STATUS")
+    assert event["status"] == {
+        "operation_id": {"value": "op-1"},
+        "state": "OPERATION_FINISHED",
+        "agent_id": {"value": world.agent.id},
+        "uuid": {"value": UUID},
+    }
+    assert world.acknowledge(applied, OTHER) == []
+    assert world.acknowledge(applied) == [AcknowledgeOperation(world.agent.id, UUID, applied.uuid)]
+    assert get_operations(world.state) == {}
+    assert world.acknowledge(applied) == []
+
+
+def test_an_operation_without_an_id_is_acknowledged_by_the_master(world: World) -> None:
+    (applied,) = world.accept(operation("RESERVE", dynamic("gpus", 1), name=None))
+    assert isinstance(applied, ApplyOperation)
+    assert world.report(applied) == [AcknowledgeOperation(world.agent.id, UUID, applied.uuid)]
+    assert world.agent.operations == {}
+
+
+def test_so_is_one_whose_framework_is_gone(world: World) -> None:
+    (applied,) = world.accept(operation("RESERVE", dynamic("gpus", 1)))
+    subscriptions.remove_framework(world.state, world.framework, NOW)
+    assert isinstance(applied, ApplyOperation)
+    assert world.report(applied) == [AcknowledgeOperation(world.agent.id, UUID, applied.uuid)]
+    assert world.agent.total.reserved(ROLE).gpus == 1, "the reservation outlives its framework"
+
+
+def test_what_is_not_there_is_refused_in_the_recorded_form(world: World) -> None:
+    message = world.refused(operation("UNRESERVE", dynamic("cpus", 99)))
+    assert message.endswith(f"does not contain cpus(allocated: {ROLE})(reservations: [(DYNAMIC,{ROLE})]):99")
+    assert message.startswith(f"cpus(allocated: {ROLE}):2; ")
+
+
+def test_operations_and_launches_of_one_accept_see_what_was_done_before(world: World) -> None:
+    resources = [*resources_of("cpus:0.1;mem:32"), dynamic("gpus", 1), volume()]
+    task = task_info(world.agent, "t", resources="cpus:1") | {"resources": resources}
+    actions = world.accept(
+        operation("RESERVE", dynamic("gpus", 1), dynamic("disk", 64), name=None),
+        operation("CREATE", volume(), name=None),
+        {"type": "LAUNCH", "launch": {"task_infos": [task]}},
+        operation("DESTROY", volume(), name="too-late"),
+    )
+    assert [type(a).__name__ for a in actions] == ["ApplyOperation", "ApplyOperation", "RunTask", "SendEvent"]
+    (event,) = events(actions, "UPDATE_OPERATION_STATUS")
+    assert event["status"]["message"] == "Persistent volumes in use"
+    run = actions[2]
+    assert isinstance(run, RunTask)
+    assert Resources.from_json(run.task["resources"]).milli("disk") == 64000
+    assert world.agent.free.reserved(ROLE) == Resources()
+    assert world.offer().resources.gpus == 3
+
+
+def test_a_volume_is_offered_again_when_its_task_has_ended(world: World) -> None:
+    world.done(operation("RESERVE", dynamic("disk", 64)))
+    world.done(operation("CREATE", volume()))
+    disk = {"persistence": {"id": "vol-1"}, "volume": {"mode": "RO", "container_path": "/elsewhere"}}
+    task = task_info(world.agent, "t") | {"resources": [*resources_of("cpus:0.1;mem:32"), {**volume(), "disk": disk}]}
+    world.accept({"type": "LAUNCH", "launch": {"task_infos": [task]}})
+    assert not [r for r in world.offer().resources if r.persistence_id]
+    ended = status(world.agent, "t", "TASK_FINISHED")
+    updates.status_update(world.state, world.agent.id, world.framework.id, ended, "TASK_FINISHED")
+    (again,) = [r for r in world.offer().resources if r.persistence_id]
+    assert again.disk["volume"]["container_path"] == "data", "as it was created"
+    check_books(world.state)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (operation("RESERVE", {**dynamic("gpus", 1), "reservations": []}), "is not dynamically reserved"),
+        (operation("RESERVE", dynamic("gpus", 0.5)), "must be an unsigned integer"),
+        (operation("RESERVE", dynamic("gpus", 5)), "does not contain gpus(allocated: slave_public):5"),
+        (
+            operation("RESERVE", {**dynamic("gpus", 1), "reservations": [{"type": "DYNAMIC", "role": "else"}]}),
+            "A reserve operation was attempted for a resource with role 'else', but the resource was allocated to role "
+            "'slave_public'",
+        ),
+        (operation("RESERVE", volume()), "must already be reserved"),
+        (operation("UNRESERVE", volume()), "cannot be unreserved directly. Please destroy the persistent volume first"),
+        (operation("UNRESERVE", {**dynamic("gpus", 1), "reservations": []}), "is not dynamically reserved"),
+        (operation("CREATE", dynamic("disk", 64)), "Not a persistent volume: Resource disk"),
+        (
+            operation("CREATE", volume(reservations=[])),
+            "Persistent volumes cannot be created from unreserved resources",
+        ),
+        (operation("CREATE", volume(disk={"persistence": {"id": "v"}})), "Expecting 'volume' to be set"),
+        (operation("CREATE", volume(name="../x")), "Persistence ID is invalid"),
+        (operation("CREATE", volume(), volume()), "Persistence ID 'vol-1' is not unique"),
+        (operation("CREATE", volume(shared={})), "no SHARED_RESOURCES capability"),
+        (operation("CREATE", volume(disk={})), "DiskInfo is set but empty"),
+        (operation("DESTROY", volume()), "Persistent volumes not found"),
+        (operation("RESERVE", dynamic("gpus", 1, provider_id={"value": "p"})), "no resource providers"),
+        (
+            {"type": "CREATE_DISK", "id": {"value": "op"}, "create_disk": {"source": dynamic("disk", 1)}},
+            "'source' is not managed by a resource provider",
+        ),
+        (
+            {"type": "DESTROY_DISK", "id": {"value": "op"}, "destroy_disk": {"source": dynamic("disk", 1)}},
+            "'source' is not managed by a resource provider",
+        ),
+        ({"type": "UNKNOWN", "id": {"value": "op"}}, "UNKNOWN is not supported by this master"),
+    ],
+)
+def test_what_mesos_refuses_is_refused_in_its_words(world: World, asked: Document, words: str) -> None:
+    assert words in world.refused(asked)
+
+
+def test_a_persistence_id_is_taken_as_long_as_its_volume_lives(world: World) -> None:
+    world.done(operation("RESERVE", dynamic("disk", 128)))
+    world.done(operation("CREATE", volume()))
+    assert world.refused(operation("CREATE", volume())) == "Persistence ID 'vol-1' is not unique"
+    world.done(operation("DESTROY", volume()))
+    world.done(operation("CREATE", volume()))
+
+
+def test_a_volume_grows_and_shrinks_where_the_agent_can(world: World) -> None:
+    world.done(operation("RESERVE", dynamic("disk", 128)))
+    world.done(operation("CREATE", volume()))
+    grow = {"type": "GROW_VOLUME", "grow_volume": {"volume": volume(), "addition": dynamic("disk", 64)}}
+    world.done(grow)
+    assert [r.amount for r in world.agent.total.kept()] == [128000]
+    world.done({"type": "SHRINK_VOLUME", "shrink_volume": {"volume": volume(128.0), "subtract": {"value": 100.0}}})
+    assert sorted(int(str(r.amount)) for r in world.agent.total.kept()) == [28000, 100000]
+    world.agent.capabilities = tuple(c for c in CAPABLE if c != "RESIZE_VOLUME")
+    assert "without RESIZE_VOLUME capability" in world.refused({**grow, "id": {"value": "x"}})
+
+
+def test_a_framework_names_itself_in_what_it_reserves() -> None:
+    world = World()
+    world.framework.info["principal"] = "alice"
+    assert "by principal 'alice', but there is a resource in the request with no principal set" in world.refused(
+        operation("RESERVE", dynamic("gpus", 1))
+    )
+    bob = {**dynamic("gpus", 1), "reservations": [{"type": "DYNAMIC", "role": ROLE, "principal": "bob"}]}
+    assert "does not match a resource in the request with principal 'bob'" in world.refused(operation("RESERVE", bob))
+    alice = {**bob, "reservations": [{"type": "DYNAMIC", "role": ROLE, "principal": "alice"}]}
+    world.done(operation("RESERVE", alice))
+
+
+def test_a_reservation_of_a_reservation_needs_agent_and_framework_that_know_them() -> None:
+    stack = [{"type": "DYNAMIC", "role": "slave"}, {"type": "DYNAMIC", "role": ROLE}]
+    bad = operation("RESERVE", {**dynamic("gpus", 1), "reservations": stack})
+    assert "is not below 'slave'" in World().refused(bad)
+    below = [{"type": "STATIC", "role": "slave_public"}, {"type": "DYNAMIC", "role": "slave_public/a"}]
+    refined = operation("RESERVE", {**dynamic("gpus", 1), "reservations": below})
+    old_framework = World(framework="")
+    old_framework.framework.info["roles"] = ["slave_public/a"]
+    assert "by a framework without RESERVATION_REFINEMENT" in old_framework.refused(refined)
+    old_agent = World([c for c in CAPABLE if c != "RESERVATION_REFINEMENT"])
+    old_agent.framework.info["roles"] = ["slave_public/a"]
+    assert "on an agent without RESERVATION_REFINEMENT" in old_agent.refused(refined)
+
+
+def test_a_framework_of_the_older_format_reserves_in_it() -> None:
+    world = World(framework="")
+    old = {"name": "gpus", "type": "SCALAR", "scalar": {"value": 1.0}, "role": ROLE, "reservation": {}}
+    world.done(operation("RESERVE", old))
+    shown = [r for r in world.offer().document["resources"] if r["name"] == "gpus" and r["role"] == ROLE]
+    assert shown == [{**old, "allocation_info": {"role": ROLE}}]
+    world.done(operation("UNRESERVE", old))
+    assert not world.agent.total.kept()
+
+
+def test_an_agent_without_operations_is_told_the_whole_list() -> None:
+    world = World(CAPABLE[:3])
+    assert "does not have the required RESOURCE_PROVIDER capability" in world.refused(
+        operation("RESERVE", dynamic("gpus", 1))
+    )
+    assert world.accept(operation("RESERVE", dynamic("gpus", 1), name=None)) == [KeepResources(world.agent.id)]
+    assert world.agent.operations == {}
+    actions = world.again()
+    assert KeepResources(world.agent.id) in actions, "also when it comes back"
+    assert world.agent.total.reserved(ROLE).gpus == 1, "it may not have heard"
+
+
+def test_an_agent_that_comes_back_knows_best_what_it_keeps(world: World) -> None:
+    world.accept(operation("RESERVE", dynamic("gpus", 2)))
+    world.again(kept=[dynamic("gpus", 1), volume()])
+    assert world.agent.total.reserved(ROLE).gpus == 1
+    assert world.agent.total.reserved(ROLE).milli("disk") == 64000
+    assert Resources.from_json(world.agent.info["resources"]).kept() == Resources(), "flags are flags"
+
+
+def test_operations_that_an_agent_does_not_list_are_asked_for(world: World) -> None:
+    (applied,) = world.accept(operation("RESERVE", dynamic("gpus", 1), name="op-1"))
+    assert isinstance(applied, ApplyOperation)
+    pid = world.agent.pid
+    assert agents.updated(world.state, world.agent.id, pid, UUID) == []
+    assert agents.updated(world.state, world.agent.id, pid, UUID, []) == [
+        ReconcileOperations(world.agent.id, (applied.uuid,))
+    ]
+    (event,) = events(world.report(applied, "OPERATION_DROPPED", uuid=None), "UPDATE_OPERATION_STATUS")
+    assert event["status"]["state"] == "OPERATION_DROPPED"
+    assert world.agent.operations == {}, "nobody acknowledges that"
+
+
+def test_a_new_master_learns_the_operations_from_the_agent(world: World) -> None:
+    (applied,) = world.accept(operation("RESERVE", dynamic("gpus", 1), name="op-1"))
+    assert isinstance(applied, ApplyOperation)
+    (document,) = get_operations(world.state)["operations"]
+    later = World()
+    later.framework.id = world.framework.id
+    later.state.frameworks = {world.framework.id: later.framework}
+    listed = [{**document, "agent_id": {"value": later.agent.id}}]
+    assert agents.updated(later.state, later.agent.id, later.agent.pid, UUID, listed) == []
+    assert events(later.report(applied), "UPDATE_OPERATION_STATUS")
+    assert later.acknowledge(applied) == [AcknowledgeOperation(later.agent.id, UUID, applied.uuid)]
+
+
+def test_a_status_of_an_operation_nobody_knows_is_ignored(world: World) -> None:
+    (warning,) = operations.status_update(world.state, world.agent.id, UUID, {"state": "OPERATION_FINISHED"})
+    assert isinstance(warning, Warn)
+
+
+def answer(world: World, agent_id: str | None, name: str = "op") -> Document:
+    asked: Document = {"operation_id": {"value": name}}
+    asked |= {} if agent_id is None else {"agent_id": {"value": agent_id}}
+    (event,) = events(operations.reconcile(world.state, world.framework, {"operations": [asked]}))
+    status: Document = event["update_operation_status"]["status"]
+    return status
+
+
+def test_reconciliation_says_what_is_known(world: World) -> None:
+    here = world.agent.id
+    (applied,) = world.accept(operation("RESERVE", dynamic("gpus", 1)))
+    assert isinstance(applied, ApplyOperation)
+    assert (answer(world, here)["state"], answer(world, None)["state"]) == ("OPERATION_PENDING", "OPERATION_PENDING")
+    world.report(applied)
+    assert answer(world, here) == {
+        "operation_id": {"value": "op"},
+        "state": "OPERATION_FINISHED",
+        "message": "Reconciliation: Latest operation state",
+        "agent_id": {"value": here},
+    }
+    every = events(operations.reconcile(world.state, world.framework, {}), "UPDATE_OPERATION_STATUS")
+    assert [e["status"]["state"] for e in every] == ["OPERATION_FINISHED"]
+    assert answer(world, here, "x")["message"] == "Reconciliation: Operation is unknown"
+    assert answer(world, None, "x")["message"].endswith("no 'agent_id' was provided")
+    assert answer(world, "nowhere")["message"] == "Reconciliation: Both operation and agent are unknown"
+    told = events(agents.unreachable(world.state, here, NOW), "UPDATE_OPERATION_STATUS")
+    assert [e["status"]["state"] for e in told] == ["OPERATION_UNREACHABLE"]
+    assert answer(world, here)["state"] == "OPERATION_UNREACHABLE"
+    world.state.gone[here] = NOW.wall_s
+    assert answer(world, here)["state"] == "OPERATION_GONE_BY_OPERATOR"
+    del world.state.gone[here]
+    world.state.recovered[here] = world.state.unreachable.pop(here)
+    assert answer(world, here)["state"] == "OPERATION_RECOVERING"
+
+
+def operate(world: World, asked: Document) -> tuple[operations.Refusal | None, list[Action]]:
+    refusal, actions = operations.operate(world.state, world.agent, asked)
+    check_books(world.state)
+    return refusal, actions
+
+
+def test_an_operator_takes_offers_back_that_stand_in_the_way_and_no_others(world: World) -> None:
+    offer = world.offer()
+    refusal, actions = operate(world, operation("RESERVE", dynamic("gpus", 2), name=None))
+    assert refusal is None
+    assert [e["type"] for e in events(actions)] == ["RESCIND"]
+    applied = actions[-1]
+    assert isinstance(applied, ApplyOperation)
+    assert applied.framework_id is None
+    assert offer.id not in world.framework.offers
+    assert world.report(applied) == [AcknowledgeOperation(world.agent.id, UUID, applied.uuid)]
+    _, free = operate(world, operation("RESERVE", dynamic("gpus", 2), name=None))
+    assert events(free) == [], "they were free"
+    assert world.agent.total.reserved(ROLE).gpus == 4
+
+
+def test_an_operator_does_not_get_what_tasks_use(world: World) -> None:
+    world.accept({"type": "LAUNCH", "launch": {"task_infos": [task_info(world.agent, "t")]}})
+    offer = world.offer()
+    refusal, actions = operate(world, operation("RESERVE", dynamic("gpus", 4), name=None))
+    assert refusal is not None
+    assert refusal.conflict
+    assert "does not contain gpus:4" in refusal.message
+    assert actions == []
+    assert offer.id in world.framework.offers, "and nobody loses an offer for it"
+
+
+def test_an_operators_mistake_is_no_conflict(world: World) -> None:
+    allocated = dynamic("gpus", 1, allocation_info={"role": ROLE})
+    for asked in (operation("RESERVE", allocated, name=None), operation("DESTROY", volume(), name=None)):
+        refusal, actions = operate(world, asked)
+        assert refusal is not None
+        assert not refusal.conflict
+        assert refusal.message.startswith(f"Invalid {asked['type']} operation on agent {world.agent.id}: ")
+        assert actions == []
+
+
+def test_gpus_of_a_role_are_offered_to_it_alone() -> None:
+    state = new_state()
+    agents.register(state, report("cpus:2;mem:2048;gpus:1;gpus(slave_public):2;gpus(web):1"), NOW)
+    add_framework(state, capabilities="GPU_RESOURCES", role=ROLE)
+    (offer,) = offers(state)
+    assert {(r.name, r.role): r.amount for r in offer.resources if r.name == "gpus"} == {
+        ("gpus", "*"): 1000,
+        ("gpus", ROLE): 2000,
+    }
+    check_books(state)
+
+
+def test_an_agent_whose_reservations_are_not_of_its_resources_is_sent_away(world: World) -> None:
+    actions = world.again(kept=[dynamic("gpus", 5)])
+    (shutdown,) = actions
+    assert isinstance(shutdown, ShutdownAgent)
+    assert not any(isinstance(action, AgentReregistered) for action in actions)
+    said = replace(report(port=5052), kept=[dynamic("gpus", 5)])
+    (warning,) = agents.register(world.state, said, NOW)
+    assert isinstance(warning, Warn)
+
+
+def test_an_operation_on_an_agent_that_an_operator_gives_up_is_gone_with_it(world: World) -> None:
+    world.accept(operation("RESERVE", dynamic("gpus", 1)))
+    told = events(draining.mark_gone(world.state, world.agent.id, NOW), "UPDATE_OPERATION_STATUS")
+    assert [e["status"]["state"] for e in told] == ["OPERATION_GONE_BY_OPERATOR"]
+
+
+def test_what_is_kept_is_shown_as_recorded(world: World) -> None:
+    world.done(operation("RESERVE", dynamic("gpus", 1), dynamic("disk", 64)))
+    world.done(operation("CREATE", volume()))
+    both = {"role": ROLE, "reservation": {}}
+    (slave,) = slaves_view(world.state, None)["slaves"]
+    assert slave["reserved_resources_full"] == {ROLE: [{**dynamic("gpus", 1.0), **both}, {**volume(), **both}]}
+    (agent,) = get_agents(world.state)["agents"]
+    assert {**volume(), **both} in agent["total_resources"]
+    assert all("reservations" not in r for r in agent["agent_info"]["resources"])
+
+
+def test_a_task_may_not_name_a_volume_twice(world: World) -> None:
+    task = task_info(world.agent, "t") | {"resources": [*resources_of("cpus:0.1"), volume(), volume()]}
+    (refused,) = statuses(world.accept({"type": "LAUNCH", "launch": {"task_infos": [task]}}))
+    assert refused["message"] == "Task uses invalid resources: Persistence ID 'vol-1' is not unique"
+
+
+def test_resources_of_two_offers_of_one_agent_make_one_reservation(world: World) -> None:
+    ml = Resource("gpus", 4000, (Reservation(ROLE, "DYNAMIC"),))
+    applied = world.done(operation("RESERVE", ml.to_json(refined=True)))
+    assert len(applied) == 1
+    assert world.agent.total.reserved(ROLE) == Resources([ml])
+    assert world.offer().resources.gpus == 4

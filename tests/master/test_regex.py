@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.master.regex import MAX_REGEX, Pattern
+
+_atoms = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\w", r"\S", "(?:ab)", "(a|b)", "(|a)"])
+_repeats = st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{1,2}", "*?"])
+_regexes = st.lists(st.tuples(_atoms, _repeats), max_size=4).map(lambda parts: "".join(a + r for a, r in parts))
+_nested = st.one_of(
+    _regexes,
+    st.tuples(_regexes, _repeats).map(lambda pair: f"({pair[0]}){pair[1]}"),
+    st.tuples(_regexes, _regexes).map("|".join),
+    _regexes.map(lambda regex: f"^{regex}$"),
+)
+
+
+@given(_nested, st.text("ab0 _", max_size=6))
+def test_it_agrees_with_pythons_own(regex: str, text: str) -> None:
+    assert Pattern(regex).fullmatch(text) == (re.compile(regex, re.ASCII).fullmatch(text) is not None)
+
+
+@pytest.mark.parametrize("regex", ["(a+)+b", "(a|aa)+b", "(.*)*.*(.*)*c", "a{1000}" + "a?" * 300])
+def test_what_takes_exponential_time_elsewhere_does_not_here(regex: str) -> None:
+    assert not Pattern(regex).fullmatch("a" * 200)
+
+
+@pytest.mark.parametrize(
+    ("regex", "words"),
+    [
+        ("(", "Failed to construct regex from pattern"),
+        ("a(?=b)", "assert is not supported"),
+        (r"(a)\1", "groupref is not supported"),
+        ("(?i)a", "flags are not supported"),
+        ("(?i:a)", "flags are not supported"),
+        (r"\bword", "at is not supported"),
+        ("a{1001}", "more than 1000 times"),
+        ("a" * (MAX_REGEX + 1), "too complex"),
+        ("(" * 5000, "too complex"),
+    ],
+)
+def test_what_is_not_regular_or_too_big_is_refused(regex: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Pattern(regex)
