@@ -15,6 +15,7 @@ from mesos_gpu.agent.events import Identity, LaunchSpec
 from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.tasks import Task
+from mesos_gpu.container.config import Volume
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -54,9 +55,29 @@ def executor_spec(
     environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] = format_duration(shutdown_grace_s(info, patience))
     variables = ((info.get("command") or {}).get("environment") or {}).get("variables", [])
     environment.update({str(v["name"]): str(v.get("value", "")) for v in variables})
+    tasks = list(tasks)
     cpus_milli, mem_bytes, gpus = limits(executor, tasks)
+    theirs = (volume for task in tasks for volume in _volumes(identity, task.info))
     return replace(
-        spec, environment=environment, cpus_milli=cpus_milli, mem_bytes=mem_bytes, gpus=gpus, labels=_labels(info)
+        spec,
+        environment=environment,
+        cpus_milli=cpus_milli,
+        mem_bytes=mem_bytes,
+        gpus=gpus,
+        volumes=tuple(dict.fromkeys((*spec.volumes, *theirs))),
+        labels=_labels(info),
+    )
+
+
+def late_volume(identity: Identity, executor: Executor, tasks: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return why tasks cannot join an executor that runs: it has not the persistent volumes that they need."""
+    there = {volume.source for volume in _volumes(identity, executor.info)}
+    missing = next((v for task in tasks for v in _volumes(identity, task) if v.source not in there), None)
+    if missing is None:
+        return None
+    return (
+        f"The executor runs already and cannot be given the persistent volume at {missing.destination}: "
+        "name it among the executor's own resources"
     )
 
 
@@ -92,6 +113,10 @@ def _as_task(info: Mapping[str, Any], default_executor: tuple[str, ...]) -> Docu
     if "container" in info:
         task["container"] = info["container"]
     return task
+
+
+def _volumes(identity: Identity, info: Mapping[str, Any]) -> list[Volume]:
+    return list(launch.persistent_volumes(identity.work_dir, info.get("resources", ())))
 
 
 def _labels(info: Mapping[str, Any]) -> dict[str, str]:

@@ -78,6 +78,9 @@ class Hosting(Steps):
         verdict = refused or verdicts.refused_hosted(self.identity, info, infos, group=event.group)
         if verdict is None and ((executor is None and not event.launch_executor) or (executor and not executor.alive)):
             verdict = verdicts.executor_terminated(framework)
+        if verdict is None and executor is not None:
+            late = executor_launch.late_volume(self.identity, executor, infos)
+            verdict = None if late is None else verdicts.launch_failed(late)
         if verdict is not None:
             actions: list[Action] = []
             for task_info in infos:

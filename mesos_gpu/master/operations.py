@@ -198,7 +198,7 @@ def _apply(
     if "RESOURCE_PROVIDER" not in agent.capabilities:
         return [KeepResources(agent.id)]
     # Unique, because the master's id is new at each start; and without chance, as all that decides here.
-    name = uuid.uuid5(uuid.UUID(state.id), state.new_id("operation"))
+    name = uuid.uuid5(uuid.NAMESPACE_OID, state.new_id("operation"))
     encoded = base64_of(name)
     document: Document = {"agent_id": {"value": agent.id}, "info": operation, "uuid": {"value": encoded}}
     document["latest_status"] = {"state": "OPERATION_PENDING"}

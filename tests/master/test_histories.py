@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,11 +10,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mesos_gpu.master import agents, launching, offering, readmission, subscriptions, updates
-from mesos_gpu.master.actions import Action, RunTask, SaveRegistry, SendEvent, ShutdownFramework
+from mesos_gpu.master import agents, launching, offering, operations, readmission, subscriptions, updates
+from mesos_gpu.master.actions import (
+    Action,
+    ApplyOperation,
+    KeepResources,
+    RunTask,
+    SaveRegistry,
+    SendEvent,
+    ShutdownFramework,
+)
 from mesos_gpu.master.model import Framework, KnownAgent, Now, Task
+from mesos_gpu.master.reports import Report
 from mesos_gpu.master.state import MasterState
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.conversions import applied, conversions, unallocated, with_kept
+from mesos_gpu.mesos.resource import Document, Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal
 from tests.master.build import NOW, UUID, check_books, framework_info, new_state, report, resources_of, status
@@ -40,6 +51,10 @@ class Histories(RuleBasedStateMachine):
         self.sizes: dict[int, str] = {}
         self.running: dict[int, dict[tuple[str, str], Document]] = {}
         self.infos: dict[str, Document] = {}
+        # What each agent keeps, and the operations whose end it has yet to tell.
+        self.kept: dict[int, Resources] = {}
+        self.capable: dict[int, bool] = {}
+        self.untold: dict[int, list[ApplyOperation]] = {}
         self.register(5051, SIZES[0])
         self.register(5052, SIZES[2])
 
@@ -56,9 +71,23 @@ class Histories(RuleBasedStateMachine):
                 self.infos[framework_id] = action.framework_info
                 document = launching.new_task(self.state.frameworks[framework_id], action.task).document
                 self.running[port][(framework_id, action.task["task_id"]["value"])] = dict(document)
+            if isinstance(action, (ApplyOperation, KeepResources)):
+                self.keep(action)
             if isinstance(action, ShutdownFramework):
                 self.forget(action.framework_id, action.agent_id)
             assert not isinstance(action, SendEvent) or self.is_open(action)
+
+    def keep(self, action: ApplyOperation | KeepResources) -> None:
+        """The agent does what the master has done in its books."""
+        port = next(port for port, agent_id in self.ids.items() if agent_id == action.agent_id)
+        if isinstance(action, KeepResources):
+            assert not self.capable[port]
+            self.kept[port] = self.state.agents[action.agent_id].total.kept()
+            return
+        assert self.capable[port]
+        whole = with_kept(Resources.parse(self.sizes[port]), self.kept[port])
+        self.kept[port] = applied(whole, unallocated(conversions(action.operation))).kept()
+        self.untold[port].append(action)
 
     def forget(self, framework_id: str, agent_id: str) -> None:
         """The agent ends all of a framework, and says nothing."""
@@ -139,6 +168,47 @@ class Histories(RuleBasedStateMachine):
             "command": {"value": "true"},
         }
 
+    @rule(port=ports, by=st.sampled_from(["plain", "gpu", "ml", "operator"]), undo=st.booleans(), gpu=st.booleans())
+    def reserve(self, port: int, by: str, undo: bool, gpu: bool) -> None:
+        """Whoever it is reserves a GPU or a little CPU for role ml, or gives it back."""
+        part = Resource("gpus", 1000) if gpu else Resource("cpus", 100)
+        document = part.pushed(Reservation("ml", "DYNAMIC")).to_json(refined=True)
+        operation: Document = {"type": "RESERVE", "reserve": {"resources": [document]}}
+        if undo:
+            operation = {"type": "UNRESERVE", "unreserve": {"resources": [document]}}
+        agent = self.state.agents.get(self.ids.get(port, ""))
+        if agent is None or not agent.connected:
+            return
+        before = agent.total
+        if by == "operator":
+            refusal, actions = operations.operate(self.state, agent, operation)
+            assert (refusal is None) == (agent.total != before)
+            self.does(actions)
+            return
+        framework = self.framework(by)
+        if framework is None:
+            return
+        if not any(offer.agent_id == agent.id for offer in framework.offers.values()):
+            for other in ["plain", "gpu", "ml"]:
+                self.decline(other, refuse=5.0)
+            self.revive(by)
+            self.allocate()
+            before = agent.total
+        offer = next((o for o in framework.offers.values() if o.agent_id == agent.id), None)
+        if offer is not None:
+            body = {"offer_ids": [{"value": offer.id}], "operations": [operation]}
+            self.does(launching.accept(self.state, framework, body, self.now))
+            assert by == "ml" or undo or agent.total == before, "nobody reserves for a role of others"
+
+    @rule(port=ports)
+    def tell_of_an_operation(self, port: int) -> None:
+        agent = self.state.agents.get(self.ids.get(port, ""))
+        if agent is None or not self.untold.get(port):
+            return
+        applied_one = self.untold[port].pop(0)
+        done = {"state": "OPERATION_FINISHED", "uuid": {"value": UUID}}
+        self.does(operations.status_update(self.state, agent.id, applied_one.uuid, done))
+
     @rule(name=names, refuse=st.sampled_from([0.0, 1.0, 5.0]))
     def decline(self, name: str, refuse: float) -> None:
         framework = self.framework(name)
@@ -159,9 +229,20 @@ class Histories(RuleBasedStateMachine):
 
     def register(self, port: int, size: str) -> None:
         before = set(self.state.agents)
-        self.does(agents.register(self.state, report(size, port=port), self.now))
+        self.does(agents.register(self.state, self.said(report(size, port=port), port), self.now))
         for agent_id in set(self.state.agents) - before:
             self.ids[port], self.running[port], self.sizes[port] = agent_id, {}, size
+            self.kept[port], self.untold[port] = Resources(), []
+            self.capable[port] = self.able(port)
+
+    def able(self, port: int) -> bool:
+        """One of the agents is of the older sort, which is told whole lists."""
+        return port == 5051
+
+    def said(self, what: Report, port: int, kept: Resources | None = None) -> Report:
+        more = ("RESOURCE_PROVIDER", "AGENT_OPERATION_FEEDBACK") if self.able(port) else ()
+        documents = [] if kept is None else kept.to_json(refined=True)
+        return replace(what, capabilities=(*what.capabilities, *more), kept=documents)
 
     @rule(port=ports, really=seldom)
     def break_link(self, port: int, really: bool) -> None:
@@ -182,10 +263,19 @@ class Histories(RuleBasedStateMachine):
         tasks = [{**t, "agent_id": {"value": self.ids[port]}} for t in self.running[port].values()]
         frameworks = [self.infos[fid] for fid in dict.fromkeys(fid for fid, _ in self.running[port])]
         again = report(self.sizes[port], port=port, agent_id=self.ids[port], tasks=tasks, frameworks=frameworks)
-        self.does(readmission.reregister(self.state, again, self.now))
+        self.does(readmission.reregister(self.state, self.said(again, port, self.kept[port]), self.now))
+        listed = [self.listed(port, one) for one in self.untold[port]] if self.able(port) else None
+        agent = self.state.agents[self.ids[port]]
+        self.does(agents.updated(self.state, agent.id, agent.pid, UUID, listed))
+        assert self.state.agents[self.ids[port]].total.kept() == self.kept[port], "both keep the same"
         agent = self.state.agents[self.ids[port]]
         for framework_id, task_id in self.running[port]:
             assert (framework_id, task_id) in agent.tasks, "a task that runs is not lost"
+
+    def listed(self, port: int, one: ApplyOperation) -> Document:
+        done = {"state": "OPERATION_FINISHED", "uuid": {"value": UUID}}
+        document: Document = {"uuid": {"value": one.uuid}, "info": one.operation, "latest_status": done}
+        return {**document, "agent_id": {"value": self.ids[port]}, "statuses": [done]}
 
     @rule(port=ports, end=st.sampled_from(ENDS), told=often, acknowledged=often)
     def end_a_task(self, port: int, end: str, told: bool, acknowledged: bool) -> None:
@@ -223,6 +313,11 @@ class Histories(RuleBasedStateMachine):
     def the_books_agree(self) -> None:
         if hasattr(self, "state"):
             check_books(self.state)
+            for port, agent_id in self.ids.items():
+                known = self.state.agents.get(agent_id)
+                if known is not None:
+                    assert known.total == with_kept(Resources.parse(self.sizes[port]), self.kept[port])
+                    assert set(known.operations) <= {one.uuid for one in self.untold[port]}
             for framework in self.state.frameworks.values():
                 capable = "GPU_RESOURCES" in framework.capabilities
                 for offer in framework.offers.values():
@@ -261,6 +356,13 @@ def test_long_histories_keep_the_books_too(seed: int) -> None:
         (25, lambda: history.end_a_task(port(), dice.choice(ENDS), not seldom(), not seldom())),
         (10, lambda: history.decline(name(), dice.choice([0.0, 1.0, 5.0]))),
         (8, history.wait),
+        (
+            8,
+            lambda: history.reserve(
+                port(), dice.choice(["gpu", "ml", "ml", "operator"]), dice.random() < 0.4, dice.random() < 0.5
+            ),
+        ),
+        (4, lambda: history.tell_of_an_operation(port())),
         (8, lambda: history.come_back(port(), seldom() and seldom())),
         (3, lambda: history.break_link(port(), True)),
         (2, lambda: history.fall_silent(port(), True)),

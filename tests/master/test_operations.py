@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +42,7 @@ from tests.master.build import (
     statuses,
     task_info,
 )
+from tests.master.shapes import differences
 
 CAPABLE = [
     "MULTI_ROLE",
@@ -509,3 +512,32 @@ def test_resources_of_two_offers_of_one_agent_make_one_reservation(world: World)
     assert len(applied) == 1
     assert world.agent.total.reserved(ROLE) == Resources([ml])
     assert world.offer().resources.gpus == 4
+
+
+RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "reservations.json").read_text())
+
+
+def by_name_and_role(document: Any) -> Any:
+    """Lists of resources as objects: two of one name are told apart by the role."""
+    if isinstance(document, dict):
+        return {key: by_name_and_role(value) for key, value in document.items()}
+    if isinstance(document, list) and document and "type" in document[0] and "role" in document[0]:
+        return {f"{item['name']} {item['role']}": item for item in document}
+    return [by_name_and_role(item) for item in document] if isinstance(document, list) else document
+
+
+def test_slaves_and_get_agents_have_the_shape_of_the_recorded_ones(world: World) -> None:
+    attributes = [{"name": name, "type": "TEXT", "text": {"value": "x"}} for name in ("gpu_model", "rack")]
+    world.agent.info["attributes"] = attributes
+    world.done(operation("RESERVE", dynamic("cpus", 0.5), dynamic("gpus", 1), dynamic("disk", 64)))
+    world.done(operation("CREATE", volume()))
+    world.offer()
+    ours, real = slaves_view(world.state, None), RECORDED["/slaves"]
+    assert differences(by_name_and_role(ours), by_name_and_role(real)) == []
+    mine, theirs = ours["slaves"][0], real["slaves"][0]
+    assert mine["reserved_resources"] == theirs["reserved_resources"]
+    assert mine["reserved_resources_full"] == theirs["reserved_resources_full"]
+    for name in ("unreserved_resources", "offered_resources", "used_resources"):
+        assert {n: mine[name][n] for n in ("gpus", "cpus")} == {n: theirs[name][n] for n in ("gpus", "cpus")}
+    agents_real = RECORDED["GET_AGENTS"]["get_agents"]
+    assert differences(by_name_and_role(get_agents(world.state)), by_name_and_role(agents_real)) == []
