@@ -294,7 +294,9 @@ class Agent:
             case KeepResources() | ApplyOperation() | OperationAcknowledged() | ReconcileOperations():
                 self._operate(incoming)
             case ev.RunTask():
-                self.post(replace(incoming, tasks=tuple(t for t in incoming.tasks if self._is_ours(t))))
+                tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
+                unknown = not self.holdings.operations.knows(tasks)
+                self.post(replace(incoming, tasks=tasks, unknown=unknown))
             case _:
                 self.post(incoming)
 

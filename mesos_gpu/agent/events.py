@@ -50,7 +50,8 @@ class Identity:
 class RunTask:
     """The master wants these tasks run: one, or a whole group (`group`). Documents are v1.
 
-    `resource_version` is the base64 uuid the offer was made under, None when the message names none.
+    `resource_version` is the base64 uuid the offer was made under, None when the message names none. `unknown`: they
+    use reservations or volumes that are not here.
     """
 
     framework: Document
@@ -58,6 +59,7 @@ class RunTask:
     resource_version: str | None = None
     launch_executor: bool = True
     group: bool = False
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,12 @@ class Operations:
         """Return what is kept, in the refined format."""
         return tuple(self.kept.to_json(refined=True))
 
+    def knows(self, tasks: Iterable[Document]) -> bool:
+        """Tell whether the reservations and volumes that tasks and their executors use are here (Slave::__run)."""
+        users = [user for task in tasks for user in (task, task.get("executor") or {})]
+        used = (r for user in users for r in map(Resource.from_json, user.get("resources", ())) if r.kept)
+        return all(self.kept.contains(Resources([r]).unallocated()) for r in used)
+
     def volumes(self) -> set[tuple[str, str]]:
         """Return role and id of every persistent volume."""
         return {(r.role, r.persistence_id) for r in self.kept if r.persistence_id is not None}

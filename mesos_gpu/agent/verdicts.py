@@ -26,6 +26,9 @@ def refused_run(event: RunTask, framework: Framework, *, resource_version: str, 
         return _dropped(framework, "REASON_INVALID_OFFERS", "The offer was made by an earlier agent process")
     if draining:
         return _dropped(framework, "REASON_AGENT_DRAINING", "The agent is draining")
+    if event.unknown:
+        words = "The checkpointed resources being used by the task or task group are unknown to the agent"
+        return _dropped(framework, "REASON_RESOURCES_UNKNOWN", words)
     return None
 
 

@@ -168,13 +168,15 @@ class Resources:
     def find(self, name: str, thousandths: int, roles: Sequence[str]) -> Resources | None:
         """Take so much of a scalar from resources of `roles`, tried in that order, possibly from several.
 
-        Returns what was taken, nothing for 0, and None when there is not enough.
+        Returns what was taken, nothing for 0, and None when there is not enough. A persistent volume is no such amount:
+        it is taken whole, by whoever wants that very volume.
         """
         taken: list[Resource] = []
         missing = thousandths
         for role in roles:
             for resource in self:
-                if resource.name == name and resource.role == role and isinstance(resource.amount, int) and missing > 0:
+                fits = resource.name == name and resource.role == role and resource.persistence_id is None
+                if fits and isinstance(resource.amount, int) and missing > 0:
                     part = min(missing, resource.amount)
                     taken.append(replace(resource, amount=part))
                     missing -= part

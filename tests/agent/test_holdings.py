@@ -9,9 +9,9 @@ from typing import Any
 
 import aiohttp
 
-from mesos_gpu.mesos.messages import decode, encode
+from mesos_gpu.mesos.messages import decode, devolve, encode
 from tests.agent.conftest import Start
-from tests.agent.documents import AGENT_ID, FRAMEWORK_ID
+from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, task
 from tests.fakes.master import ScriptedMaster
 
 VERSION = {"uuid": {"value": base64.b64encode(b"v" * 16).decode()}}
@@ -108,6 +108,23 @@ async def test_a_master_that_is_mistaken_is_told_the_truth(start: Start, master:
     update = await master.got("UpdateOperationStatusMessage")
     assert update["status"]["state"] == "OPERATION_DROPPED"
     assert "checkpointed_resources" not in await master.got("ReregisterSlaveMessage")
+
+
+async def test_a_task_with_a_volume_that_is_not_here_is_dropped(start: Start, master: ScriptedMaster) -> None:
+    running = await start()
+    aware = devolve("mesos.FrameworkInfo", framework("PARTITION_AWARE", "MULTI_ROLE"))
+    resources = [*task()["resources"], {**VOLUME, "allocation_info": {"role": "ml"}}]
+    master.run(aware, devolve("mesos.TaskInfo", task("t1", resources=resources)))
+    status = (await master.reaches("t1", "TASK_DROPPED"))["status"]
+    assert status["reason"] == "REASON_RESOURCES_UNKNOWN"
+    assert running.containers.launched == []
+    for number, kind in enumerate(("RESERVE", "CREATE"), 1):
+        apply(master, number, kind)
+    master.run(aware, devolve("mesos.TaskInfo", task("t2", resources=resources)))
+    await master.reaches("t2", "TASK_RUNNING")
+    (config,) = running.containers.launched
+    (volume,) = config.volumes
+    assert (Path(volume.source).name, volume.destination, volume.owned) == ("v", "data", True)
 
 
 async def test_endpoints_show_what_is_reserved_and_the_volume(start: Start, master: ScriptedMaster) -> None:

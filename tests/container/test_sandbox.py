@@ -65,3 +65,16 @@ def test_without_a_name_the_user_is_the_agents_own() -> None:
 def test_an_unknown_user_is_named() -> None:
     with pytest.raises(BadInput, match="no user 'no-such-user'"):
         find_user("no-such-user")
+
+
+@pytest.mark.root
+def test_a_persistent_volume_belongs_to_whom_the_container_runs_as_and_what_is_in_it_does_not(tmp_path: Path) -> None:
+    nobody = find_user("nobody")
+    for name in ("sandbox", "volume"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "volume" / "old").touch()
+    volume = Volume(str(tmp_path / "volume"), "data", owned=True)
+    config = ContainerConfig("c", tmp_path / "sandbox", ("true",), {}, "nobody", 100, 0, 0, volumes=(volume,))
+    prepare_volumes(config, nobody)
+    assert (tmp_path / "volume").stat().st_uid == nobody.uid
+    assert (tmp_path / "volume" / "old").stat().st_uid == os.geteuid()

@@ -212,3 +212,9 @@ def test_a_stack_of_reservations_that_cannot_be_is_refused(more: dict[str, Any],
 def test_only_what_is_reserved_can_be_unreserved() -> None:
     with pytest.raises(BadResources, match="gpus:1 is not reserved"):
         conversions({"type": "UNRESERVE", "unreserve": {"resources": [document(Resource("gpus", 1000))]}})
+
+
+def test_a_volume_is_not_taken_for_an_amount_of_disk() -> None:
+    bag = Resources([volume(64000), Resource("disk", 32000, (ML,))])
+    assert bag.find("disk", 64000, ["ml"]) is None
+    assert bag.find("disk", 32000, ["ml"]) == Resources([Resource("disk", 32000, (ML,))])
