@@ -32,6 +32,8 @@ from mesos_gpu.process.streams import lost
 
 RECORDIO = "application/recordio"
 HEARTBEAT_S = 30.0
+LAST_WORDS_S = 2.0
+"""How long a session may go on when it has closed its output."""
 NO_SWITCHBOARD = "I/O switchboard server was disabled for this container"
 SANDBOX_MODE = 0o750
 
@@ -121,12 +123,22 @@ class ContainerApi:
         except MesosGpuError as error:
             raise refuse(400, str(error)) from None
         try:
-            return await self._stream(request, attachment, content_type, message_type)
+            response = await self._stream(request, attachment, content_type, message_type)
+            if not lost(request).done():
+                # A process that says no more is about to end, as a rule; its own exit status is worth a moment.
+                await asyncio.wait([asyncio.ensure_future(self._ended(config.container_id))], timeout=LAST_WORDS_S)
+            return response
         finally:
             try:
                 await asyncio.shield(self._containers.kill(config.container_id, 0))
             except NotFound:
                 pass  # it has ended, and somebody was quicker to remove it
+
+    async def _ended(self, name: str) -> None:
+        try:
+            await self._containers.wait(name)
+        except NotFound:
+            pass
 
     async def attach_output(
         self, request: web.Request, call: Mapping[str, Any], content_type: str, message_type: str

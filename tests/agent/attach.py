@@ -84,7 +84,11 @@ class Output:
 
     async def until(self, text: bytes) -> None:
         while text not in self.said["STDOUT"]:
-            assert await asyncio.wait_for(self.next(), 30), self.said
+            try:
+                more = await asyncio.wait_for(self.next(), 30)
+            except (asyncio.TimeoutError, TimeoutError):
+                more = False
+            assert more, self.said
 
     async def end(self) -> dict[str, bytes]:
         while await asyncio.wait_for(self.next(), 30):
