@@ -51,7 +51,10 @@ class Client:
             assert response.status == 200, await response.text()
             assert response.headers["Content-Type"] == RECORDIO
             assert response.headers["Message-Content-Type"] == message_type
-            yield Output(response, message_type)
+            try:
+                yield Output(response, message_type)
+            finally:
+                response.close()  # without waiting for its end, which may be for the agent to wait for
 
     def session(self, name: str, line: str, tty: tuple[int, int] | None = None, **output: Any) -> Any:
         body: dict[str, Any] = {"container_id": container_id(name), "command": {"shell": True, "value": line}}
@@ -85,13 +88,13 @@ class Output:
     async def until(self, text: bytes) -> None:
         while text not in self.said["STDOUT"]:
             try:
-                more = await asyncio.wait_for(self.next(), 30)
+                more = await asyncio.wait_for(self.next(), 15)
             except (asyncio.TimeoutError, TimeoutError):
                 more = False
             assert more, self.said
 
     async def end(self) -> dict[str, bytes]:
-        while await asyncio.wait_for(self.next(), 30):
+        while await asyncio.wait_for(self.next(), 15):
             pass
         return self.said
 
