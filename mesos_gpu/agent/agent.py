@@ -184,6 +184,8 @@ class Agent:
 
     def follow(self, master: Pid | None) -> None:
         """Take this master for the leading one from now on, or none."""
+        if master != self.master:
+            self._link.part()
         self._link.master = master
         self._registration(Cause.NONE_LEADS if master is None else Cause.DETECTED)
 
@@ -352,6 +354,8 @@ class Agent:
             self.registered.clear()
         if cause in _BEGINNINGS and self._authentication is not None:
             self._authentication.forget()
+        if cause is Cause.PING_MISSED:
+            self._link.part()
         for todo in todos:
             match todo:
                 case Todo.PAUSE_UPDATES:

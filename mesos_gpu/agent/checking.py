@@ -16,6 +16,7 @@ from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.events import Action
 from mesos_gpu.agent.status import EXECUTOR, Verdict
 from mesos_gpu.agent.tasks import Fate, Phase, Task
+from mesos_gpu.agent.variables import read_variables
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.checks import CheckNews, HealthNews, News, begin, empty_status, plans_of
 from mesos_gpu.mesos.resource import Document
@@ -25,7 +26,8 @@ from mesos_gpu.mesos.tasks import is_terminal
 def refusal(task: Mapping[str, Any]) -> str | None:
     """Return why the task's checks cannot be done, None when they can."""
     try:
-        plans_of(task)
+        for plan in plans_of(task):
+            read_variables(plan.probe.command or {})
     except BadInput as error:
         return f"The task cannot be checked: {error}"
     return None

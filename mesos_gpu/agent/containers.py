@@ -180,6 +180,8 @@ class Runner:
             image=spec.image,
             volumes=spec.volumes,
             labels=spec.labels,
+            linux=spec.linux,
+            disk_bytes=spec.disk_bytes,
         )
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.
@@ -262,6 +264,7 @@ class Runner:
                     oom=end.oom,
                     mem_limit_bytes=end.mem_limit_bytes,
                     message=end.message,
+                    disk_limit_bytes=end.disk_limit_bytes,
                 ),
             )
         )

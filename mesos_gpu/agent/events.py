@@ -10,6 +10,7 @@ from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.fetching import Item
 from mesos_gpu.agent.updates import Forward, TaskKey
 from mesos_gpu.container.config import ImageAsk, Volume
+from mesos_gpu.container.linux import USUAL, LinuxSettings
 from mesos_gpu.mesos.checks import Course, News
 from mesos_gpu.mesos.resource import Document
 
@@ -30,7 +31,8 @@ class Identity:
     """Who this agent is: its id (once registered), its libprocess pid, and where others reach it.
 
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
-    that runs task groups.
+    that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
+    each task is given.
     """
 
     agent_id: str
@@ -41,6 +43,8 @@ class Identity:
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     sandbox_directory: str = "/mnt/mesos/sandbox"
     default_executor: tuple[str, ...] = ()
+    switch_user: bool = True
+    executor_environment: Mapping[str, str] = field(default_factory=dict)
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------
@@ -149,6 +153,7 @@ class Ending:
     oom: bool = False
     mem_limit_bytes: int | None = None
     message: str | None = None
+    disk_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +337,8 @@ class LaunchSpec:
     volumes: tuple[Volume, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     fetch: tuple[Item, ...] = ()
+    linux: LinuxSettings = USUAL
+    disk_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from mesos_gpu.agent.events import Identity, LaunchSpec
 from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.tasks import Task
+from mesos_gpu.agent.variables import read_variables
 from mesos_gpu.container.config import Volume
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
@@ -53,8 +54,7 @@ def executor_spec(
     else:
         environment["MESOS_RECOVERY_TIMEOUT"] = format_duration(patience.recovery_s)
     environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] = format_duration(shutdown_grace_s(info, patience))
-    variables = ((info.get("command") or {}).get("environment") or {}).get("variables", [])
-    environment.update({str(v["name"]): str(v.get("value", "")) for v in variables})
+    environment.update(read_variables(info.get("command") or {}))
     tasks = list(tasks)
     cpus_milli, mem_bytes, gpus = limits(executor, tasks)
     theirs = (volume for task in tasks for volume in _volumes(identity, task.info))
@@ -66,6 +66,7 @@ def executor_spec(
         gpus=gpus,
         volumes=tuple(dict.fromkeys((*spec.volumes, *theirs))),
         labels=_labels(info),
+        disk_bytes=0,
     )
 
 

@@ -118,10 +118,6 @@ class Executor:
     connected: bool = False
     queue: list[Parcel] = field(default_factory=list)
     ever_sent: bool = False
-    launched_tasks: set[str] = field(default_factory=set)
-    """Ids of tasks that were put on the wire to it, or were there before this process."""
-    received: set[str] = field(default_factory=set)
-    """Uuids of the updates it sent; it repeats those whose acknowledgement it missed."""
     recovered: bool = False
     """A former agent process launched it."""
     round: int = 0

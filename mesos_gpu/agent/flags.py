@@ -6,6 +6,8 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag, format_duration
 
@@ -85,6 +87,15 @@ FLAGS: Sequence[Flag] = (
     Flag("docker_store_dir", "path", None, "Folder for images, this agent's alone; default: WORK_DIR/store/docker."),
     Flag("docker_pull_timeout", "duration", 3600.0, "How long the pull of an image may take."),
     Flag("sandbox_directory", "text", "/mnt/mesos/sandbox", "Where tasks in images see their sandbox."),
+    Flag("switch_user", "boolean", True, "Run tasks as the user that they or their framework name."),
+    Flag(
+        "executor_environment_variables",
+        "text",
+        None,
+        'JSON object of variables for every task, such as {"LANG": "C.UTF-8"}; tasks and Mesos may set others.',
+    ),
+    Flag("container_disk_watch_interval", "duration", 15.0, "How often disk/du measures sandboxes."),
+    Flag("enforce_container_disk_quota", "boolean", False, "End tasks whose sandbox disk/du finds too large."),
     Flag("frameworks_home", "path", None, "Folder that relative paths among a command's URIs are in."),
     Flag("fetcher_cache_dir", "path", None, "The fetcher's cache, emptied at start; default: WORK_DIR/fetch."),
     Flag("fetcher_cache_size", "bytes", 2 << 30, "How much the fetcher's cache may hold."),
@@ -139,6 +150,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")
     _check_gpu_care(flags)
     _check_images(flags)
+    read_environment_flag(flags["executor_environment_variables"])
     for name in ("ip", "advertise_ip"):
         if flags[name] is not None:
             _check_address(name, flags[name])
@@ -167,9 +179,19 @@ def _check_images(flags: Mapping[str, Any]) -> None:
         raise BadFlag("isolation", "--image_providers=docker needs 'docker/runtime' in it")
     if not flags["sandbox_directory"].startswith("/") or ".." in flags["sandbox_directory"].split("/"):
         raise BadFlag("sandbox_directory", "must be an absolute path without '..'")
-    for name in ("docker_pull_timeout", "image_gc_interval", "fetcher_stall_timeout"):
+    for name in ("docker_pull_timeout", "image_gc_interval", "fetcher_stall_timeout", "container_disk_watch_interval"):
         if flags[name] <= 0:
             raise BadFlag(name, "must be longer than nothing")
+
+
+def read_environment_flag(text: str | None) -> dict[str, str]:
+    """Return the variables of --executor_environment_variables. Raises BadFlag when it is no object of texts."""
+    if not text:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise BadFlag("executor_environment_variables", f"must be a JSON object of texts: {error}") from None
 
 
 def flags_as_text(flags: Mapping[str, Any]) -> dict[str, str]:

@@ -47,8 +47,7 @@ class Hosting(Steps):
                 continue
             known.tasks[task.key.task] = task
             self.streams.restore(task.key, pending, task.state)
-            if task.phase is not Phase.OVER:
-                executor.launched_tasks.add(task.key.task)
+            task.handed_over = True
         executor.ever_sent = bool(tasks)
         if complete:
             executor.stage = Stage.TERMINATED
@@ -206,10 +205,9 @@ class Hosting(Steps):
         self, framework: Framework, executor: Executor, task: Task, held: Sequence[str], at: Moment
     ) -> list[Action]:
         """See that a subscribing executor has a task that was on its way to it, and knows that it should end."""
-        task_id = task.key.task
-        if task.phase is Phase.OVER or task_id not in executor.launched_tasks:
+        if task.phase is Phase.OVER or not task.handed_over:
             return []
-        if task.state == "TASK_STAGING" and task_id not in held:
+        if task.state == "TASK_STAGING" and task.key.task not in held:
             task.phase = Phase.OVER
             return self._say(framework, task, verdicts.never_arrived(framework), at)
         return self._kill_event(executor, task, None) if task.fate is not None else []
@@ -231,12 +229,11 @@ class Hosting(Steps):
         framework = self.frameworks[event.key.framework]
         task = framework.tasks.get(task_id)
         known = task is not None and task.hosted and task.container_id == executor.container_id
-        if task is None or not known or task.phase is Phase.OVER or uuid in executor.received:
+        if task is None or not known or task.phase is Phase.OVER or uuid in task.received:
             if not known:
                 self._count("invalid_status_updates")
             return [acknowledge]
-        executor.received.add(uuid)
-        executor.launched_tasks.add(task_id)
+        task.received.add(uuid)
         full = hosted_status(
             status, task, agent_id=self.identity.agent_id, ip=self.identity.ip, pid=executor.pid, wall_s=at.wall_s
         )
@@ -343,7 +340,7 @@ class Hosting(Steps):
             tasks = [framework.tasks[task_id] for task_id in parcel.tasks]
             for task in tasks:
                 task.phase = next_phase(task.phase, Cause.LAUNCHED)
-                executor.launched_tasks.add(task.key.task)
+                task.handed_over = True
             executor.ever_sent = True
             event: Document = {"type": "LAUNCH", "launch": {"task": tasks[0].info}}
             if parcel.group:

@@ -11,6 +11,8 @@ from typing import Any
 from mesos_gpu.agent.events import Identity, LaunchSpec
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.paths import sandbox_path, volume_path
+from mesos_gpu.agent.settings import read_settings
+from mesos_gpu.agent.variables import read_variables
 from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.errors import BadInput
@@ -47,14 +49,12 @@ def refusal(task: Mapping[str, Any]) -> str | None:
         return "The task has neither a command nor an executor"
     try:
         read_uris(command)
+        read_variables(command)
+        read_settings(task)
     except BadInput as error:
         return str(error)
     if not command.get("value") and (command.get("shell", True) or image_of(task) is None):
         return "The command has no value, so there is nothing to run"
-    if task.get("limits"):
-        return "Resource limits done by Mesos are not supported yet"
-    if any("secret" in variable for variable in _variables(command)):
-        return "Secrets in the environment are not supported yet"
     return _container_refusal(task.get("container") or {})
 
 
@@ -76,8 +76,8 @@ def launch_spec(
         container_id=container_id,
         sandbox=sandbox,
         argv=_argv(command) if image is None else (),
-        environment={**environment, **_own_environment(command)},
-        user=command.get("user") or framework.get("user") or None,
+        environment={**environment, **read_variables(command)},
+        user=(command.get("user") or framework.get("user") or None) if identity.switch_user else None,
         cpus_milli=resources.milli("cpus") + OVERHEAD_CPUS_MILLI,
         mem_bytes=resources.milli("mem") * MIB // 1000 + OVERHEAD_MEM_MIB * MIB,
         gpus=resources.gpus,
@@ -87,6 +87,8 @@ def launch_spec(
             *persistent_volumes(identity.work_dir, task.get("resources", ())),
         ),
         fetch=read_uris(command),
+        disk_bytes=disk_bytes(task),
+        linux=read_settings(task, more_cpus_milli=OVERHEAD_CPUS_MILLI, more_mem_bytes=OVERHEAD_MEM_MIB * MIB),
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
     )
 
@@ -107,6 +109,12 @@ def image_of(task: Mapping[str, Any]) -> str | None:
     """Return the name of the image that a task runs in, None for the host's files."""
     image = ((task.get("container") or {}).get("mesos") or {}).get("image")
     return None if image is None else str((image.get("docker") or {}).get("name", ""))
+
+
+def disk_bytes(task: Mapping[str, Any]) -> int:
+    """Return the quota of a task's sandbox: its disk, less what is a volume; 0 for none."""
+    plain = [resource for resource in task.get("resources", ()) if "disk" not in resource]
+    return Resources.from_json(plain).milli("disk") * MIB // 1000
 
 
 def may_take_long(task: Mapping[str, Any]) -> bool:
@@ -187,8 +195,8 @@ def _environment(
         "MESOS_SANDBOX": inside,
         "MESOS_SLAVE_ID": identity.agent_id,
         "MESOS_SLAVE_PID": identity.pid,
-        "PATH": identity.path,
     }
+    environment = {"PATH": identity.path, **identity.executor_environment, **environment}
     role = role_of(task)
     if role is not None:
         environment["MESOS_ALLOCATION_ROLE"] = role
@@ -198,20 +206,10 @@ def _environment(
     return environment
 
 
-def _own_environment(command: Mapping[str, Any]) -> dict[str, str]:
-    return {str(variable["name"]): str(variable.get("value", "")) for variable in _variables(command)}
-
-
-def _variables(command: Mapping[str, Any]) -> list[Document]:
-    return list((command.get("environment") or {}).get("variables", []))
-
-
 def _container_refusal(container: Mapping[str, Any]) -> str | None:
     if container.get("type", "MESOS") != "MESOS":
         return _NO_DOCKER
     for field, what in (
-        ("linux_info", "Linux settings of a container"),
-        ("rlimit_info", "Resource limits of a container (rlimits)"),
         ("tty_info", "Terminals"),
         ("hostname", "Host names of a container"),
     ):

@@ -41,6 +41,7 @@ CAPABILITIES = (
     "RESIZE_VOLUME",
     "AGENT_OPERATION_FEEDBACK",
     "AGENT_DRAINING",
+    "TASK_RESOURCE_LIMITS",
 )
 """What this agent claims (libprocess.md 3.4)."""
 _PREFIX = "mesos.internal."
@@ -94,6 +95,11 @@ class MasterLink:
         """Link to the master, before the first word to it."""
         if self.master is not None:
             self._endpoint.link(PROCESS_ID, self.master)
+
+    def part(self) -> None:
+        """Give up the link to the master: another leads, or nothing was heard for so long that it may be half open."""
+        if self.master is not None:
+            self._endpoint.unlink(self.master)
 
     def register(self, info: Document, resource_version: str, resources: Sequence[Document]) -> None:
         """Link to the master and ask for an agent id; `info` has none yet."""

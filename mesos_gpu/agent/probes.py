@@ -12,6 +12,7 @@ from typing import Protocol
 
 import aiohttp
 
+from mesos_gpu.agent.variables import read_variables
 from mesos_gpu.container.execution import Execution
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.mesos.checks import Probe, Result
@@ -72,7 +73,7 @@ async def run(probe: Probe, containers: Executes, container_id: str, sandbox: Pa
     execution = Execution(
         argv=_argv(probe),
         output=sandbox / "stderr",
-        environment=_variables(probe),
+        environment=read_variables(probe.command or {}),
         timeout_s=probe.timeout_s,
     )
     try:
@@ -89,11 +90,6 @@ def _argv(probe: Probe) -> tuple[str, ...]:
     if command.get("shell", True):
         return "/bin/sh", "-c", value
     return value, *(str(argument) for argument in command.get("arguments", [])[1:])
-
-
-def _variables(probe: Probe) -> dict[str, str]:
-    listed = ((probe.command or {}).get("environment") or {}).get("variables", [])
-    return {str(variable["name"]): str(variable.get("value", "")) for variable in listed}
 
 
 def _late(probe: Probe, what: str) -> str:

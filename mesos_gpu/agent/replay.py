@@ -50,7 +50,7 @@ def replay_executor(run: ExecutorRun, sandbox: str, at: Moment) -> tuple[Executo
         elif task.phase is Phase.CANCELLED:
             task.phase = Phase.ENDING
         said = [record["status"] for record in one.records if record["type"] == "UPDATE"]
-        executor.received.update(status["uuid"] for status in said if status["source"] == "SOURCE_EXECUTOR")
+        task.received.update(status["uuid"] for status in said if status["source"] == "SOURCE_EXECUTOR")
         tasks.append((task, pending))
     return executor, tasks
 

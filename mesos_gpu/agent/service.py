@@ -23,7 +23,7 @@ from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.fetch_cache import FetchCache
 from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
-from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
+from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text, read_environment_flag
 from mesos_gpu.agent.gpu_attributes import with_gpus
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
@@ -37,6 +37,7 @@ from mesos_gpu.agent.registration import Registration
 from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, parse_attributes
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.container import enter_private_mounts, open_containerizer
+from mesos_gpu.container.disk import DiskRules
 from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
@@ -108,6 +109,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             cfs_quota=flags["cgroups_enable_cfs"],
             images=images,
             driver=DriverFacts(driver.version, driver.cuda_version),
+            disk=_disk_rules(flags),
         )
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
@@ -126,6 +128,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     str(work_dir),
                     sandbox_directory=flags["sandbox_directory"],
                     default_executor=DEFAULT_EXECUTOR,
+                    switch_user=flags["switch_user"],
+                    executor_environment=read_environment_flag(flags["executor_environment_variables"]),
                 ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
@@ -225,6 +229,12 @@ def _open_driver(flags: Mapping[str, Any]) -> GpuDriver:
         mig_strategy=flags["mig_strategy"],
         simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
     )
+
+
+def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
+    if not {"disk/du", "posix/disk"} & set(flags["isolation"]):
+        return None
+    return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
 
 
 def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:

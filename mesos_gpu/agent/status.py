@@ -12,6 +12,7 @@ from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 
 EXECUTOR, AGENT = "SOURCE_EXECUTOR", "SOURCE_AGENT"
+_LIMITATIONS = {"mem": "REASON_CONTAINER_LIMITATION_MEMORY", "disk": "REASON_CONTAINER_LIMITATION_DISK"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ def container_status(container_id: str, ip: str, pid: int | None) -> Document:
 
 def verdict_of(ending: Ending) -> Verdict:
     """Return what a container's end means for a task that nobody asked to end."""
+    if ending.disk_limit_bytes is not None:
+        return _limited("disk", ending.disk_limit_bytes, ending.message or "Disk quota exceeded")
     if ending.oom:
         return _memory_limit(ending)
     message = how_it_ended(ending)
@@ -109,9 +112,14 @@ def how_it_ended(ending: Ending) -> str | None:
 
 def _memory_limit(ending: Ending) -> Verdict:
     limit_mib = (ending.mem_limit_bytes or 0) // MIB
-    limitation: Document | None = None
-    if ending.mem_limit_bytes:
-        limit = {"name": "mem", "type": "SCALAR", "scalar": {"value": ending.mem_limit_bytes / MIB}}
-        limitation = {"resources": [limit]}
     message = ending.message or f"Memory limit exceeded: Requested: {limit_mib}MB Maximum Used: {limit_mib}MB"
-    return Verdict("TASK_FAILED", AGENT, "REASON_CONTAINER_LIMITATION_MEMORY", message, limitation)
+    return _limited("mem", ending.mem_limit_bytes, message)
+
+
+def _limited(name: str, limit_bytes: int | None, message: str) -> Verdict:
+    """Return what is said of a container that was ended for a resource, of which it had so many bytes."""
+    limitation: Document | None = None
+    if limit_bytes:
+        limit = {"name": name, "type": "SCALAR", "scalar": {"value": limit_bytes / MIB}}
+        limitation = {"resources": [limit]}
+    return Verdict("TASK_FAILED", AGENT, _LIMITATIONS[name], message, limitation)

@@ -107,6 +107,10 @@ class Task:
     """What is to be said of an end that the agent itself asked for."""
     gone: bool = False
     hosted: bool = False
+    handed_over: bool = False
+    """It was put on the wire to its executor, or was there before this process."""
+    received: set[str] = field(default_factory=set)
+    """Uuids of the updates its executor sent; it repeats those whose acknowledgement it missed."""
     grace_ends_s: float | None = None
     deadline_s: float | None = None
     running_since_s: float | None = None

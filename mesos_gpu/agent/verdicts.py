@@ -101,6 +101,8 @@ def refused_hosted(identity: Identity, executor: Document, tasks: Sequence[Docum
     if not all(is_path_safe(info["task_id"]["value"]) for info in tasks):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
     words = executor_launch.refusal(identity, executor)
+    if words is None and any(info.get("limits") for info in tasks):
+        words = "Resource limits of tasks that have an executor are not supported yet"
     return None if words is None else launch_failed(words)
 
 

@@ -13,6 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.container.config import ContainerConfig, Volume
+from mesos_gpu.container.linux import (
+    UNLIMITED,
+    capabilities_document,
+    memory_document,
+    rlimits_document,
+    with_shm,
+)
 from mesos_gpu.container.nesting import cgroup_of
 from mesos_gpu.container.runtime_spec import image_environment, merge
 from mesos_gpu.container.users import HostUser
@@ -108,10 +115,9 @@ def compose(
     Raises ContainerError for a device node of `plan` outside /dev, BadInput when nothing says what to run.
     """
     around = _on_host(config, host) if image is None else _in_image(config, plan, host, image)
-    capabilities = list(CAPABILITIES)
     limits = {
-        "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota),
-        "memory": {"limit": max(config.mem_bytes, MIN_MEM_BYTES)},
+        "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota, limit_milli=config.linux.cpus_limit_milli),
+        "memory": memory_document(config.linux, max(config.mem_bytes, MIN_MEM_BYTES)),
     }
     return {
         "ociVersion": "1.0.2",
@@ -121,12 +127,13 @@ def compose(
             "args": list(around.args),
             "env": [f"{name}={value}" for name, value in environment(around.environment, plan).items()],
             "cwd": around.cwd,
-            "capabilities": {"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
+            "capabilities": capabilities_document(config.linux, CAPABILITIES),
+            **rlimits_document(config.linux),
             "noNewPrivileges": False,
         },
         "root": {"path": around.root, "readonly": False},
         "mounts": [
-            *BASE_MOUNTS,
+            *with_shm(BASE_MOUNTS, config.linux),
             *around.mounts,
             *(_bind(m.source, m.destination, m.read_only) for m in plan.mounts),
             *(_volume(volume, config, around.sandbox) for volume in config.volumes),
@@ -197,12 +204,12 @@ def device_rules(allowed: Sequence[DeviceRule]) -> list[dict[str, Any]]:
     return rules
 
 
-def cpu_limits(cpus_milli: int, *, cfs_quota: bool) -> dict[str, int]:
-    """Return the share of a busy machine and, with `cfs_quota`, the most of an idle one too."""
+def cpu_limits(cpus_milli: int, *, cfs_quota: bool, limit_milli: int | None = None) -> dict[str, int]:
+    """Return the share of a busy machine and the most of an idle one: `limit_milli`, else `cfs_quota` holds it too."""
     shares = max(cpus_milli * SHARES_PER_CPU // 1000, MIN_CPU_SHARES)
-    if not cfs_quota:
+    if limit_milli == UNLIMITED or (limit_milli is None and not cfs_quota):
         return {"shares": shares}
-    quota = max(cpus_milli * CFS_PERIOD_US // 1000, MIN_CFS_QUOTA_US)
+    quota = max((cpus_milli if limit_milli is None else limit_milli) * CFS_PERIOD_US // 1000, MIN_CFS_QUOTA_US)
     return {"shares": shares, "quota": quota, "period": CFS_PERIOD_US}
 
 

@@ -31,6 +31,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     cpus_milli: int = 0
     mem_bytes: int = 0
     gpus: int = 0
+    disk_bytes: int = 0
     user: str | None = None
     shares_cgroup: bool = False
     standalone: bool = False

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from mesos_gpu.container.linux import USUAL, LinuxSettings
 from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.identity import is_nested
@@ -80,6 +81,8 @@ class ContainerConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     shares_cgroup: bool = True
     standalone: bool = False
+    linux: LinuxSettings = USUAL
+    disk_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,8 @@ class Termination:
     """How a container ended. `exit_code` and `signal` both None: nobody saw it end, so its result is unknown.
 
     `oom` says that the kernel killed in it for want of memory and that it did not end well; `mem_limit_bytes` and
-    `mem_max_bytes` then say what it had and what it used at most. `message` is fit for a task status.
+    `mem_max_bytes` then say what it had and what it used at most. `disk_limit_bytes`: it was ended for using more of
+    the disk than that. `message` is fit for a task status.
     """
 
     exit_code: int | None = None
@@ -112,6 +116,7 @@ class Termination:
     mem_limit_bytes: int | None = None
     mem_max_bytes: int | None = None
     message: str | None = None
+    disk_limit_bytes: int | None = None
 
 
 def check_id(container_id: str) -> None:

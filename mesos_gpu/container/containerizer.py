@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from mesos_gpu.container.config import (
     check_id,
     read_status,
 )
+from mesos_gpu.container.disk import DiskRules, over_quota, watch_disk
 from mesos_gpu.container.execution import Execution, Executor
 from mesos_gpu.container.isolation import Isolator
 from mesos_gpu.container.namespace import MountNamespace
@@ -81,6 +82,9 @@ class _Container:
     termination: Termination | None = None
     doomed: bool = False
     ran_out_of_memory: bool = False
+    over_disk: bool = False
+    disk_used: int | None = None
+    disk_watch: asyncio.Task[None] | None = None
     oom_watch: OomWatch | None = None
     term_timer: asyncio.TimerHandle | None = None
     kill_timer: asyncio.TimerHandle | None = None
@@ -118,7 +122,9 @@ class Containerizer:
         bundles: Path,
         mounts: MountNamespace,
         provisioner: Provisioner | None = None,
+        disk: DiskRules | None = None,
     ) -> None:
+        self._disk = disk
         self._executor = executor
         self._provisioner = provisioner
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
@@ -175,6 +181,7 @@ class Containerizer:
         """
         check_config(config)
         shares = is_nested(config.container_id) and config.shares_cgroup
+        limit = config.linux.mem_limit_bytes
         container = self._admit(
             Record(
                 container_id=config.container_id,
@@ -182,7 +189,8 @@ class Containerizer:
                 boot_id=self._boot_id,
                 sandbox=str(config.sandbox),
                 cpus_milli=config.cpus_milli,
-                mem_bytes=config.mem_bytes if shares else max(config.mem_bytes, MIN_MEM_BYTES),
+                disk_bytes=0 if is_nested(config.container_id) else config.disk_bytes,
+                mem_bytes=config.mem_bytes if shares else max(config.mem_bytes, limit or 0, MIN_MEM_BYTES),
                 gpus=config.gpus,
                 user=config.user,
                 shares_cgroup=shares,
@@ -403,6 +411,19 @@ class Containerizer:
         container.watcher = asyncio.create_task(self._watch(container))
         container.started.set()
 
+        if self._disk is not None and container.record.disk_bytes:
+            container.disk_watch = asyncio.create_task(self._watch_disk(container, self._disk))
+
+    async def _watch_disk(self, container: _Container, rules: DiskRules) -> None:
+        """End a container whose sandbox has become larger than its quota, where quotas are enforced."""
+
+        def note(used: int) -> None:
+            container.disk_used = used
+
+        await watch_disk(Path(container.record.sandbox), container.record.disk_bytes, rules, note)
+        container.over_disk = True
+        self._kill_now(container)
+
     def _on_memory_event(self, container: _Container, watch: OomWatch) -> None:
         """End a container that ran out of memory whole, as Mesos does: what is left of it is of no use."""
         if watch.drain():
@@ -460,6 +481,10 @@ class Containerizer:
         else:
             termination = read_status(status)
         container_id = container.record.container_id
+        if container.over_disk:
+            limit = container.record.disk_bytes
+            words = over_quota(container.disk_used or 0, limit)
+            return replace(termination, message=words, disk_limit_bytes=limit)
         if container.record.shares_cgroup:  # its parent's memory, of which that one's end tells
             return termination
         killed = container.ran_out_of_memory or self._cgroups.oom_kills(container_id) > 0
@@ -473,8 +498,13 @@ class Containerizer:
             oom=True,
             mem_limit_bytes=limit,
             mem_max_bytes=most,
-            message=f"Memory limit exceeded: Requested: {limit >> 20}MB{used}",
+            message=f"Memory limit exceeded: Requested: {limit >> 20}MB{used}{self._memory_statistics(container_id)}",
         )
+
+    def _memory_statistics(self, container_id: str) -> str:
+        """Return what the kernel says of a container's memory, as Mesos puts it into the message."""
+        text = self._cgroups.mem_statistics(container_id)
+        return "" if text is None else f"\n\nMEMORY STATISTICS: \n{text}\n"
 
     async def wait(self, container_id: str) -> Termination:
         """Return how the container ended, once its GPUs, cgroup, mounts and processes are gone.
@@ -621,8 +651,11 @@ class Containerizer:
 
     async def usage(self, container_id: str) -> Statistics:
         """Return Mesos' ResourceStatistics of a container, as far as its cgroup knows them. Raises NotFound."""
-        record = self._find(container_id).record
+        container = self._find(container_id)
+        record = container.record
         limits: Statistics = {"cpus_limit": record.cpus_milli / 1000, "mem_limit_bytes": record.mem_bytes}
+        if container.disk_used is not None:
+            limits |= {"disk_limit_bytes": record.disk_bytes, "disk_used_bytes": container.disk_used}
         return {"timestamp": time.time(), **limits, **self._cgroups.usage(container_id)}
 
     async def close(self) -> None:
@@ -682,6 +715,8 @@ class Containerizer:
         for timer in (container.term_timer, container.kill_timer):
             if timer is not None:
                 timer.cancel()
+        if container.disk_watch is not None:
+            container.disk_watch.cancel()
         if container.oom_watch is not None:
             asyncio.get_running_loop().remove_reader(container.oom_watch.fileno())
             container.oom_watch.close()

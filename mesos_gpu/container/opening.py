@@ -16,6 +16,7 @@ from mesos_gpu.container.cgroups import Cgroups, find_cgroups
 from mesos_gpu.container.checkpoints import Checkpoints
 from mesos_gpu.container.config import ContainerConfig
 from mesos_gpu.container.containerizer import Containerizer
+from mesos_gpu.container.disk import DiskRules
 from mesos_gpu.container.execution import Executor
 from mesos_gpu.container.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.namespace import MountNamespace
@@ -43,11 +44,13 @@ async def open_containerizer(
     runtimes: tuple[str, ...] = RUNTIMES,
     images: Images | None = None,
     driver: DriverFacts | None = None,
+    disk: DiskRules | None = None,
 ) -> Containerizer:
     """Return a containerizer that has run a container on this machine; call its `recover` next.
 
     All files lie below `runtime_dir`, which is this agent's alone; several agents may share `cgroups_root`. Without
-    `images` no container runs in one; `driver` is what images are told about the GPUs' driver. Raises Unavailable,
+    `images` no container runs in one; `driver` is what images are told about the GPUs' driver; with `disk`
+    sandboxes are measured. Raises Unavailable,
     saying what is missing and how to get it: root, cgroups, an OCI runtime that works, conmon, an init.
     """
     if os.geteuid() != 0:
@@ -75,7 +78,7 @@ async def open_containerizer(
     provisioner = None
     if images is not None:
         provisioner = Provisioner(images, mounts, folder / "bundles", driver or DriverFacts())
-    return parts.build(runtime, isolator, folder, provisioner)
+    return parts.build(runtime, isolator, folder, provisioner, disk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,12 @@ class _Parts:
     mounts: MountNamespace
 
     def build(
-        self, runtime: Runtime, isolator: Isolator, folder: Path, provisioner: Provisioner | None = None
+        self,
+        runtime: Runtime,
+        isolator: Isolator,
+        folder: Path,
+        provisioner: Provisioner | None = None,
+        disk: DiskRules | None = None,
     ) -> Containerizer:
         return Containerizer(
             host=self.host,
@@ -100,6 +108,7 @@ class _Parts:
             bundles=folder / "bundles",
             mounts=self.mounts,
             provisioner=provisioner,
+            disk=disk,
         )
 
 

@@ -12,6 +12,9 @@ from mesos_gpu.isolator import bpf
 from mesos_gpu.isolator.device_program import assemble
 from mesos_gpu.isolator.plan import DeviceRule
 
+BETWEEN = "mesos"
+"""Name of the cgroup in a container's that holds those of its nested containers; it holds no process itself."""
+
 
 class DeviceAccess(Protocol):
     """The device policy of one cgroup. What is open already stays open, in both versions."""
@@ -35,9 +38,17 @@ class DevicesV1:
 
     def change(self, rules: Sequence[DeviceRule], opened: Iterable[DeviceRule], closed: Iterable[DeviceRule]) -> None:
         """Write what changes; the kernel keeps the rest of the list."""
-        for name, lines in (("devices.deny", closed), ("devices.allow", opened)):
-            for rule in lines:
-                (self.folder / name).write_text(str(rule))
+        for rule in closed:
+            (self.folder / "devices.deny").write_text(str(rule))
+        for rule in opened:
+            try:
+                (self.folder / "devices.allow").write_text(str(rule))
+            except PermissionError:
+                if self.folder.parent.name != BETWEEN:
+                    raise
+                # The cgroup between a container's and a nested one's has what the container had when it was made.
+                (self.folder.parent / "devices.allow").write_text(str(rule))
+                (self.folder / "devices.allow").write_text(str(rule))
 
 
 class DevicesV2:

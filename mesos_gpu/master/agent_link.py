@@ -35,7 +35,7 @@ from mesos_gpu.master.actions import (
 from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, Event
 from mesos_gpu.master.model import Agent
-from mesos_gpu.master.observers import Observer, Pace
+from mesos_gpu.master.observers import Observer, Pace, RemovalLimit
 from mesos_gpu.master.reports import Report
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, devolve, encode, evolve, with_defaults
@@ -62,10 +62,12 @@ class AgentLink:
         authenticators: Authenticators,
         *,
         only_authenticated: bool = False,
+        limit: RemovalLimit | None = None,
     ) -> None:
         """`only_authenticated`: agents that have not shown who they are are not registered."""
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
         self._authenticators, self._only_authenticated = authenticators, only_authenticated
+        self._limit = limit or RemovalLimit()
         self._observers: dict[str, Observer] = {}
         self._made = 0
 
@@ -79,6 +81,7 @@ class AgentLink:
             observer.stop()
         self._observers.clear()
         self._authenticators.stop()
+        self._limit.stop()
         self._endpoint.terminate(PROCESS_ID)
 
     def call_back(self) -> None:
@@ -106,6 +109,13 @@ class AgentLink:
         observer = self._observers.pop(agent_id, None)
         if observer is not None:
             observer.stop()
+
+    def part(self, agent_id: str) -> None:
+        """Have nothing to do with an agent any more; the connection to it may be half open."""
+        observer = self._observers.get(agent_id)
+        if observer is not None:
+            self._endpoint.unlink(observer.to)
+        self.forget(agent_id)
 
     def perform(self, action: ToAgent) -> None:
         """Send an agent the message of an action."""
@@ -198,7 +208,9 @@ class AgentLink:
             self._engine.do(lambda state, now: agents.unreachable(state, agent_id, now))
 
         process_id = f"slave-observer({self._made})"
-        self._observers[agent_id] = Observer(self._endpoint, process_id, Pid.parse(pid), self._pace, connected, lost)
+        self._observers[agent_id] = Observer(
+            self._endpoint, process_id, Pid.parse(pid), self._pace, connected, lost, self._limit
+        )
 
     def _on_exited(self, pid: Pid) -> None:
         self._authenticators.forget(str(pid))

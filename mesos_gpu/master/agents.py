@@ -14,6 +14,7 @@ from mesos_gpu.master.actions import (
     AgentRegistered,
     ForgetAgent,
     ObserveAgent,
+    ShutdownAgent,
     Warn,
 )
 from mesos_gpu.master.model import Agent, Framework, KnownAgent, Now, Task
@@ -23,6 +24,7 @@ from mesos_gpu.master.statuses import about, record
 from mesos_gpu.mesos.resource import Document
 
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
+MACHINE_DOWN = "Machine is `DOWN`"
 NOT_ANSWERING = "health check timed out"
 
 
@@ -31,6 +33,8 @@ def register(state: MasterState, report: Report, now: Now) -> list[Action]:
     problem = report_problem(report)
     if problem is not None:
         return [Warn(f"refusing the registration of the agent at {report.pid}: {problem}")]
+    if state.policy.is_down(report.info["hostname"], report.pid):
+        return [ShutdownAgent(report.pid, MACHINE_DOWN)]
     actions: list[Action] = []
     for agent in [a for a in state.agents.values() if a.pid == report.pid]:
         if agent.connected:

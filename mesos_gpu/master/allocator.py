@@ -181,6 +181,10 @@ class Allocator:
         self._quotas = dict(quotas)
         self._fresh.update(self._clients)
 
+    def free(self, agent_id: str) -> Resources:
+        """Return what is free of an agent, as far as is known here. Raises KeyError for one that is not."""
+        return self._machines[agent_id].free
+
     # What follows.
 
     def cycle(self, refused: Refused) -> list[Allocation]:

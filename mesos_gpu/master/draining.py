@@ -98,7 +98,9 @@ def settle(state: MasterState, now: Now) -> list[Action]:
     actions: list[Action] = []
     for agent_id, draining in list(state.deactivated.items()):
         agent = state.agents.get(agent_id)
-        if draining is None or draining.done or agent is None or not agent.connected or agent.tasks:
+        if draining is None or draining.done or agent is None or not agent.connected:
+            continue
+        if agent.tasks or agent.operations:
             continue
         if draining.config["mark_gone"]:
             actions += mark_gone(state, agent_id, now)

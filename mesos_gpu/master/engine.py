@@ -14,7 +14,7 @@ from typing import Protocol
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master import draining, offering, operator_events, subscriptions
+from mesos_gpu.master import draining, invariants, offering, operator_events, subscriptions
 from mesos_gpu.master.actions import (
     AcknowledgeOperation,
     AcknowledgeStatus,
@@ -70,8 +70,8 @@ class Agents(Protocol):
     def observe(self, agent_id: str) -> None:
         """Link to an agent and ping it from now on."""
 
-    def forget(self, agent_id: str) -> None:
-        """Ping it no more."""
+    def part(self, agent_id: str) -> None:
+        """Ping it no more, and have no connection to it."""
 
 
 def clock() -> Now:
@@ -119,6 +119,10 @@ class Engine:
         self._perform(event(self.state, self.now()))
         if self.state.deactivated:
             self._perform(draining.settle(self.state, self.now()))
+        if self.state.settings.check_invariants:
+            problem = invariants.broken(self.state)
+            if problem is not None:
+                self.fail(f"the books of this master do not add up: {problem}")
         self._publish()
         self.allocate_soon()
 
@@ -211,7 +215,7 @@ class Engine:
                     self.agents.observe(agent_id)
             case ForgetAgent(agent_id):
                 if self.agents is not None:
-                    self.agents.forget(agent_id)
+                    self.agents.part(agent_id)
             case (
                 AgentRegistered()
                 | AgentReregistered()

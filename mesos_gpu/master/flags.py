@@ -10,7 +10,7 @@ from mesos_gpu.errors import BadFlag, BadResources
 from mesos_gpu.master.allocator import Rules, quantities
 from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.master.state import Settings
-from mesos_gpu.mesos.flags import Flag, format_duration
+from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
 
@@ -34,6 +34,9 @@ FLAGS: Sequence[Flag] = (
         "cpus:0.01|mem:32|gpus:1",
         "What an offer holds at least: one of the sides of `|`.",
     ),
+    Flag("roles", "list", (), "The only roles that frameworks may have, beside `*`; none given allows any."),
+    Flag("offer_timeout", "duration", None, "How long an offer may stay unanswered before it is taken back."),
+    Flag("check_invariants", "boolean", False, "Debug: after every event, check that the books add up, else stop."),
     Flag("allocation_interval", "duration", 1.0, "How often refusals are looked through; offers go out at once."),
     Flag("authenticate_agents", "boolean", False, "Register only agents that have shown who they are."),
     Flag(
@@ -53,6 +56,12 @@ FLAGS: Sequence[Flag] = (
     ),
     Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("max_operator_event_stream_subscribers", "integer", 1000, "Operators that may listen at once."),
+    Flag(
+        "agent_removal_rate_limit",
+        "text",
+        None,
+        "How fast silent agents are given up, as in 1/10mins; default: at once.",
+    ),
     Flag("agent_reregister_timeout", "duration", 600.0, "How long known agents may take to come back after a start."),
 )
 
@@ -65,6 +74,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("port", f"{flags['port']} is no port: 0 to 65535")
     if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
         raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
+    removal_interval_s(flags["agent_removal_rate_limit"])
     if flags["authenticate_agents"] and flags["credentials"] is None:
         raise BadFlag("credentials", "is needed with --authenticate_agents: the file of principals and secrets")
     if flags["zk"] is not None:
@@ -98,9 +108,25 @@ def settings(flags: Mapping[str, Any]) -> Settings:
     return Settings(
         rules,
         allocation_interval_s=flags["allocation_interval"],
+        roles=frozenset([*flags["roles"], "*"]) if flags["roles"] else None,
+        offer_timeout_s=flags["offer_timeout"],
+        check_invariants=flags["check_invariants"],
         framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
     )
+
+
+def removal_interval_s(text: str | None) -> float:
+    """Return the seconds between two agents given up, of `1/10mins` (agents/duration); 0: no limit. Raises BadFlag."""
+    if text is None:
+        return 0.0
+    count, slash, duration = text.partition("/")
+    try:
+        if not slash or int(count) < 1:
+            raise ValueError("it goes NUMBER/DURATION, as in 1/10mins")
+        return parse_duration(duration) / int(count)
+    except ValueError as error:
+        raise BadFlag("agent_removal_rate_limit", f"'{text}': {error}") from None
 
 
 def min_allocatable(text: str) -> tuple[Quantities, ...]:

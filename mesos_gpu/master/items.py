@@ -81,7 +81,7 @@ def framework_view(state: MasterState, framework: Framework) -> Document:
         "offers": [offer_view(offer) for offer in framework.offers.values()],
         "executors": [executor_view(agent, executor) for agent, executor in executors],
         **({"labels": info["labels"].get("labels", [])} if "labels" in info else {}),
-        "offer_constraints": {},
+        "offer_constraints": framework.offer_constraints,
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from mesos_gpu.master.allocator import Allocator, Client, Key, Rules, Supply
 from mesos_gpu.master.constraints import constraints_of
 from mesos_gpu.master.model import NOTHING, Agent, Framework
+from mesos_gpu.master.quota import scalar_problem
 from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
@@ -84,17 +86,32 @@ def clients_of(framework: Framework) -> list[Client]:
     ]
 
 
-def minimums_of(offer_filters: Mapping[str, Mapping[str, object]]) -> dict[str, tuple[Quantities, ...]]:
+def minimums_of(offer_filters: Mapping[str, Any]) -> dict[str, tuple[Quantities, ...]]:
     """Read `FrameworkInfo.offer_filters`: by role, what an offer must hold at least, all of one of these."""
     found: dict[str, tuple[Quantities, ...]] = {}
     for role, filters in offer_filters.items():
         minimum = filters.get("min_allocatable_resources")
-        if isinstance(minimum, Mapping):
+        if minimum is not None:
             found[role] = tuple(
                 {name: milli(float(scalar.get("value", 0.0))) for name, scalar in need.get("quantities", {}).items()}
                 for need in minimum.get("quantities", ())
             )
     return found
+
+
+def offer_filters_problem(offer_filters: Mapping[str, Any], roles: Sequence[str]) -> str | None:
+    """Return why `FrameworkInfo.offer_filters` are refused, in Mesos' words; None when they are fine."""
+    for role, filters in offer_filters.items():
+        if role not in roles:
+            return f"Offer filters specify a role '{role}' not contained in the roles"
+        for need in filters.get("min_allocatable_resources", {}).get("quantities", ()):
+            if not need.get("quantities"):
+                return "Invalid offer filters: Resource quantities must contain at least one quantity"
+            for name, scalar in need["quantities"].items():
+                problem = scalar_problem(float(scalar.get("value", 0.0)))
+                if problem is not None:
+                    return f"Invalid offer filters: Invalid resource quantity for '{name}': {problem}"
+    return None
 
 
 def supply_of(agent: Agent) -> Supply:

@@ -8,6 +8,7 @@ from mesos_gpu.master.allocator import dominant_share, quantities
 from mesos_gpu.master.framework_metrics import of_framework
 from mesos_gpu.master.model import Now, add
 from mesos_gpu.master.offering import holdings
+from mesos_gpu.master.operation_metrics import of_operations
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import known_roles
 
@@ -18,6 +19,8 @@ _ENDED = ("finished", "failed", "killed", "lost", "error", "dropped", "gone", "g
 _MESSAGES = [
     "accept:launch_tasks",
     "acknowledge:status_update_acknowledgement",
+    "acknowledge_operation_status:operation_status_update_acknowledgement",
+    "reconcile_operations:reconcile_operations",
     "decline:decline_offers",
     "kill:kill_task",
     "message:framework_to_executor",
@@ -49,6 +52,11 @@ _COUNTED = [
     "messages_reregister_slave",
     "messages_unregister_slave",
     "messages_status_update",
+    "messages_operation_status_update",
+    "valid_operation_status_updates",
+    "invalid_operation_status_updates",
+    "valid_operation_status_update_acknowledgements",
+    "invalid_operation_status_update_acknowledgements",
     "messages_update_slave",
     "messages_exited_executor",
     "messages_executor_to_framework",
@@ -65,6 +73,7 @@ def snapshot(state: MasterState, now: Now, system: dict[str, float]) -> dict[str
         **system,
     }
     metrics |= _agents(state) | _frameworks(state) | _tasks(state) | _resources(state) | _shares(state)
+    metrics |= of_operations(state)
     metrics |= {f"master/{name}": float(state.counters[name]) for name in _COUNTED}
     for pair in _MESSAGES:
         call, _, name = pair.partition(":")

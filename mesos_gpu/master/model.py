@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal, seen_by
@@ -102,6 +103,18 @@ class Executor:
 
 
 @dataclass(eq=False, slots=True)
+class Drainage:
+    """What frameworks were asked, and said, about an agent whose machine is to be maintained; all by framework id."""
+
+    outstanding: dict[str, str] = field(default_factory=dict)
+    """Inverse offers that are not answered."""
+    statuses: dict[str, Document] = field(default_factory=dict)
+    """The last answers, as InverseOfferStatus."""
+    refused: dict[str, float] = field(default_factory=dict)
+    """Until when (monotonic) a framework is not asked again."""
+
+
+@dataclass(eq=False, slots=True)
 class Operation:
     """An operation on an agent's resources that somebody has yet to hear the end of. `document` is a v1 Operation."""
 
@@ -117,6 +130,11 @@ class Operation:
         """Return the id that its framework gave it; None: the framework does not want to hear of it."""
         given = self.document["info"].get("id")
         return None if given is None else str(given["value"])
+
+    @property
+    def kind(self) -> str:
+        """Return what it does, such as RESERVE."""
+        return str(self.document["info"].get("type", "UNKNOWN"))
 
     @property
     def framework_id(self) -> str | None:
@@ -172,6 +190,8 @@ class Framework:
     unreachable: dict[str, Task] = field(default_factory=dict)
     completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_TASKS))
     offers: dict[str, Offer] = field(default_factory=dict)
+    inverse_offers: dict[str, str] = field(default_factory=dict)
+    """Ids of agents that it was asked to leave, by inverse offer id."""
     counters: Counter[str] = field(default_factory=Counter)
     """What became of it, by the last part of a metric's name: `calls/accept`, `offers/sent` and so on."""
 
@@ -275,6 +295,13 @@ class Agent:
     def hostname(self) -> str:
         """Return the name for people and URLs."""
         return str(self.info["hostname"])
+
+    @property
+    def url(self) -> Document:
+        """Return where its API is, as offers say it."""
+        pid = Pid.parse(self.pid)
+        address = {"hostname": self.hostname, "ip": pid.ip, "port": pid.port}
+        return {"scheme": "http", "address": address, "path": f"/{pid.id}"}
 
     @property
     def free(self) -> Resources:

@@ -6,12 +6,15 @@ Source: Mesos src/master/master.cpp, SlaveObserver.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import encode
 from mesos_gpu.process.endpoint import Endpoint
+
+log = logging.getLogger(__name__)
 
 PING = "mesos.internal.PingSlaveMessage"
 PONG = "mesos.internal.PongSlaveMessage"
@@ -30,6 +33,47 @@ class Pace:
         return self.interval_s * self.missing
 
 
+class RemovalLimit:
+    """Lets agents be given up at most so often (`--agent_removal_rate_limit`), in the order they were silent in.
+
+    A network that fails for all of them at once must not cost a cluster all its tasks at once.
+    """
+
+    def __init__(self, interval_s: float = 0.0) -> None:
+        """One per `interval_s`; 0: whenever it is asked for."""
+        self._interval_s = interval_s
+        self._waiting: dict[object, Callable[[], None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def ask(self, who: object, go: Callable[[], None]) -> None:
+        """Call `go` when it is its turn, at once if it is that now; asking again while waiting changes nothing."""
+        if who in self._waiting:
+            return
+        if self._interval_s <= 0:
+            go()
+            return
+        self._waiting[who] = go
+        if self._timer is None:
+            self._let()
+
+    def withdraw(self, who: object) -> bool:
+        """Take back what was asked; tell whether it was still waiting."""
+        return self._waiting.pop(who, None) is not None
+
+    def stop(self) -> None:
+        """Let nobody go any more."""
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _let(self) -> None:
+        self._timer = None
+        if self._waiting:
+            self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._let)
+            first = next(iter(self._waiting))
+            self._waiting.pop(first)()
+
+
 class Observer:
     """Pings one agent at once and then at every interval, until stopped."""
 
@@ -41,8 +85,13 @@ class Observer:
         pace: Pace,
         connected: Callable[[], bool],
         lost: Callable[[], None],
+        limit: RemovalLimit | None = None,
     ) -> None:
-        """`connected()` is what the ping tells the agent; `lost()` is called when too many answers are missing."""
+        """`connected()` is what the ping tells the agent; `lost()` is called when too many answers are missing.
+
+        With a `limit` it waits for its turn, and an answer that comes meanwhile keeps the agent.
+        """
+        self._limit = limit or RemovalLimit()
         self._endpoint, self._id, self._to, self._pace = endpoint, process_id, to, pace
         self._connected, self._lost = connected, lost
         self._missed = 0
@@ -50,14 +99,22 @@ class Observer:
         endpoint.spawn(process_id, self._pong)
         self._timer = asyncio.get_running_loop().call_soon(self._ping)
 
+    @property
+    def to(self) -> Pid:
+        """Return the agent that is pinged."""
+        return self._to
+
     def stop(self) -> None:
         """Ping no more."""
+        self._limit.withdraw(self)
         self._timer.cancel()
         self._endpoint.terminate(self._id)
 
     def _pong(self, message: Message) -> None:
         if message.name == PONG:
             self._answered, self._missed = True, 0
+            if self._limit.withdraw(self):
+                log.info("%s answers again, before it was given up", self._to)
 
     def _ping(self) -> None:
         self._answered = False
@@ -70,4 +127,4 @@ class Observer:
         self._ping()
         if self._missed >= self._pace.missing:
             self._missed = 0
-            self._lost()
+            self._limit.ask(self, self._lost)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
+from mesos_gpu.master import maintenance
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.allocator import Allocation
 from mesos_gpu.master.market import holdings_of
-from mesos_gpu.master.model import NOTHING, Agent, Now, Offer
+from mesos_gpu.master.model import NOTHING, Now, Offer
 from mesos_gpu.master.state import MasterState
-from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
 
 def tick(state: MasterState, now: Now) -> list[Action]:
-    """One allocation interval has passed: refusals may have run out."""
+    """One allocation interval has passed: refusals and offers may have run out."""
     state.filters.expire(now.monotonic_s)
-    return offer_resources(state, now) if state.allocation_due else []
+    actions = _end_offers(state, now)
+    if maintenance.expire(state.drainages, now):
+        state.ask_for_offers()
+    return actions + offer_resources(state, now) if state.allocation_due else actions
 
 
 def offer_resources(state: MasterState, now: Now) -> list[Action]:
@@ -28,13 +33,28 @@ def offer_resources(state: MasterState, now: Now) -> list[Action]:
         state.add_offer(offer)
         state.frameworks[offer.framework_id].counters["offers/sent"] += 1
         made.setdefault(offer.framework_id, []).append(offer.document)
+        if state.settings.offer_timeout_s is not None:
+            heappush(state.offer_ends, (now.monotonic_s + state.settings.offer_timeout_s, offer.id, offer.framework_id))
     for agent_id in {allocation.agent_id for allocation in allocations}:
         state.accounted(state.agents[agent_id])
-    return [
+    actions = [
         action
         for framework_id, documents in made.items()
         for action in state.tell(state.frameworks[framework_id], "OFFERS", {"offers": documents})
     ]
+    return actions + maintenance.make_inverse_offers(state) if state.drainages else actions
+
+
+def _end_offers(state: MasterState, now: Now) -> list[Action]:
+    """Take back offers that nobody has answered for `--offer_timeout`."""
+    actions: list[Action] = []
+    while state.offer_ends and state.offer_ends[0][0] <= now.monotonic_s:
+        _, offer_id, framework_id = heappop(state.offer_ends)
+        framework = state.frameworks.get(framework_id)
+        offer = None if framework is None else framework.offers.get(offer_id)
+        if offer is not None:
+            actions += state.rescind(offer)
+    return actions
 
 
 def allocate(state: MasterState) -> list[Allocation]:
@@ -55,13 +75,6 @@ def holdings(state: MasterState) -> dict[tuple[str, str], Resources]:
     return held
 
 
-def agent_url(agent: Agent) -> Document:
-    """Return where an agent's API is, as offers say it."""
-    pid = Pid.parse(agent.pid)
-    address = {"hostname": agent.hostname, "ip": pid.ip, "port": pid.port}
-    return {"scheme": "http", "address": address, "path": f"/{pid.id}"}
-
-
 def _offer(state: MasterState, allocation: Allocation) -> Offer:
     agent = state.agents[allocation.agent_id]
     framework = state.frameworks[allocation.client.framework_id]
@@ -74,12 +87,15 @@ def _offer(state: MasterState, allocation: Allocation) -> Offer:
         "framework_id": {"value": framework.id},
         "agent_id": {"value": agent.id},
         "hostname": agent.hostname,
-        "url": agent_url(agent),
+        "url": agent.url,
         "resources": resources.to_json(refined=refined),
         "allocation_info": {"role": role},
     }
     if agent.info.get("attributes"):
         document["attributes"] = agent.info["attributes"]
+    unavailability = state.policy.unavailability(agent)
+    if unavailability is not None:
+        document["unavailability"] = unavailability
     executors = [eid for fid, eid in agent.executors if fid == framework.id]
     if executors:
         document["executor_ids"] = [{"value": executor_id} for executor_id in executors]

@@ -22,6 +22,7 @@ from mesos_gpu.master.actions import (
     Warn,
 )
 from mesos_gpu.master.model import Agent, Framework, Operation
+from mesos_gpu.master.operation_metrics import count
 from mesos_gpu.master.operation_validation import Asked, operation_problem, resource_lists
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.conversions import Conversion, applied, conversions, unallocated
@@ -52,7 +53,7 @@ def perform(
             return _apply(state, agent, prepared, changes, framework.id), after
         except BadResources as error:
             problem = str(error)
-    state.counters["operations_refused"] += 1
+    count(state, str(operation.get("type")), "OPERATION_ERROR")
     return failed(state, framework, operation, problem), remaining
 
 
@@ -96,6 +97,8 @@ def status_update(state: MasterState, agent_id: str, operation_uuid: str, status
         state.counters["invalid_operation_status_updates"] += 1
         return [Warn(f"ignoring the status of an operation that agent {agent_id} is not known to have")]
     state.counters["valid_operation_status_updates"] += 1
+    if not operation.ended:
+        count(state, operation.kind, str(status["state"]))
     operation.note(status)
     framework = state.frameworks.get(operation.framework_id or "")
     if operation.id is not None and framework is not None:
@@ -148,6 +151,7 @@ def lost(state: MasterState, agent: Agent, end: str, message: str) -> list[Actio
     """The agent is out of reach, or gone for good: frameworks hear what became of their operations there."""
     actions: list[Action] = []
     for operation in agent.operations.values():
+        count(state, operation.kind, end)
         framework = state.frameworks.get(operation.framework_id or "")
         if framework is not None and operation.id is not None:
             status = {"operation_id": {"value": operation.id}, "state": end, "message": message}
@@ -193,9 +197,11 @@ def _apply(
     state: MasterState, agent: Agent, operation: Document, changes: Sequence[Conversion], framework_id: str | None
 ) -> list[Action]:
     agent.total = applied(agent.total, unallocated(changes))
-    state.allocation_due = True
-    state.counters[f"operations_{str(operation['type']).lower()}"] += 1
+    state.touch(agent)
+    kind = str(operation["type"])
+    count(state, kind, "total")
     if "RESOURCE_PROVIDER" not in agent.capabilities:
+        count(state, kind, "OPERATION_FINISHED")
         return [KeepResources(agent.id)]
     # Unique, because the master's id is new at each start; and without chance, as all that decides here.
     name = uuid.uuid5(uuid.NAMESPACE_OID, state.new_id("operation"))

@@ -10,9 +10,19 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput, NotFound
-from mesos_gpu.master import draining, metrics, operator_operations, operator_stream, subscriptions, views, views_v1
+from mesos_gpu.errors import BadInput, Conflict, NotFound
+from mesos_gpu.master import (
+    cluster_api,
+    draining,
+    metrics,
+    operator_operations,
+    operator_stream,
+    subscriptions,
+    views,
+    views_v1,
+)
 from mesos_gpu.master.actions import Action
+from mesos_gpu.master.cluster_api import ClusterApi
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.model import Now
 from mesos_gpu.master.scheduler_api import SchedulerApi
@@ -74,8 +84,10 @@ class OperatorApi:
             "flags": self._show_flags,
             "health": self._health,
             "redirect": self._redirect,
+            "system/stats.json": self._stats,
         }
         self._handlers: dict[str, Handler] = {path: _only_get(handler) for path, handler in get.items()}
+        self._handlers |= ClusterApi(engine).handlers
         self._handlers["api/v1/scheduler"] = SchedulerApi(engine).handle
         self._handlers["api/v1"] = self._v1
         self._handlers["teardown"] = self._teardown
@@ -91,6 +103,7 @@ class OperatorApi:
         """Return the application."""
         app = make_app()
         app.router.add_route("*", "/{path:.*}", self._route)
+        app.on_cleanup.append(self._log_as_configured)
         return app
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
@@ -117,6 +130,9 @@ class OperatorApi:
                 return handler
             parts = parts[:-1]
         return None
+
+    async def _log_as_configured(self, app: web.Application) -> None:
+        self._logging.reset()
 
     # GET endpoints.
 
@@ -159,6 +175,11 @@ class OperatorApi:
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response()
+
+    async def _stats(self, request: web.Request) -> web.Response:
+        found = {name.removeprefix("system/"): value for name, value in self._system().items()}
+        # The oldest endpoint of all has names of its own.
+        return json_response({name.replace("load_", "avg_load_"): found[name] for name in found}, request=request)
 
     async def _redirect(self, request: web.Request) -> web.Response:
         info = self._engine.state.master_info
@@ -227,6 +248,8 @@ class OperatorApi:
             self._engine.do(lambda state, now: change(state, body, now))
         except BadInput as error:
             raise refuse(400, str(error)) from None
+        except Conflict as error:
+            raise refuse(409, str(error)) from None
         return web.Response()
 
     def _body(self, kind: str) -> Document | None:
@@ -258,8 +281,8 @@ class OperatorApi:
                 return views_v1.get_roles(state)
             case "GET_MASTER":
                 return views_v1.get_master(state)
-        if kind in _NOTHING_THERE:
-            return _NOTHING_THERE[kind]
+        if kind in cluster_api.READS:
+            return cluster_api.read(state, kind)
         raise refuse(501, f"{kind} is not supported by this master")
 
     def _snapshot(self) -> dict[str, float]:
@@ -272,14 +295,8 @@ _CHANGES: Mapping[str, Callable[[MasterState, Document, Now], list[Action]]] = {
     "DEACTIVATE_AGENT": lambda state, body, now: draining.deactivate(state, body["agent_id"]["value"]),
     "DRAIN_AGENT": lambda state, body, now: draining.drain(state, body["agent_id"]["value"], body, now),
     "REACTIVATE_AGENT": lambda state, body, now: draining.reactivate(state, body["agent_id"]["value"]),
+    **cluster_api.CHANGES,
     "MARK_AGENT_GONE": lambda state, body, now: draining.mark_gone(state, body["agent_id"]["value"], now),
-}
-# What this master has none of, as Mesos shows none.
-_NOTHING_THERE: Mapping[str, Document | None] = {
-    "GET_WEIGHTS": None,
-    "GET_QUOTA": {"status": {}},
-    "GET_MAINTENANCE_STATUS": {"status": {}},
-    "GET_MAINTENANCE_SCHEDULE": {"schedule": {}},
 }
 
 

@@ -145,7 +145,7 @@ def config_problem(config: Mapping[str, Any]) -> str | None:
     for kind in ("guarantee", "limit"):
         for name, scalar in config.get(f"{kind}s", {}).items():
             value = float(scalar.get("value", 0.0))
-            problem = _scalar_problem(value)
+            problem = scalar_problem(value)
             if problem is not None:
                 return f"Invalid {kind} configuration {{'{name}': {_number(value)}}}: {problem}"
     quota = quota_of(config)
@@ -234,8 +234,8 @@ def _whole(resource: Resource) -> int:
     return resource.amount if isinstance(resource.amount, int) else 0
 
 
-def _scalar_problem(value: float) -> str | None:
-    """Source: Mesos src/common/validation.cpp, validateInputScalarValue."""
+def scalar_problem(value: float) -> str | None:
+    """Return why Mesos takes no such amount (src/common/validation.cpp, validateInputScalarValue), or None."""
     if math.isnan(value):
         return "NaN not supported"
     if math.isinf(value):

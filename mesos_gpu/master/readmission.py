@@ -17,7 +17,7 @@ from mesos_gpu.master.actions import (
     UpdateFramework,
     Warn,
 )
-from mesos_gpu.master.agents import unreachable
+from mesos_gpu.master.agents import MACHINE_DOWN, unreachable
 from mesos_gpu.master.model import Agent, Executor, Framework, Now, Task
 from mesos_gpu.master.reports import Report, admit, described, kept_problem, report_problem, tasks_problem
 from mesos_gpu.master.state import MasterState
@@ -41,6 +41,8 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
         return [ShutdownAgent(report.pid, f"Agent {agent_id} cannot be: {mistaken}")]
     if agent is not None and not _same_machine(agent, report):
         return [ShutdownAgent(report.pid, f"Agent {agent_id} is registered from another machine")]
+    if state.policy.is_down(report.info["hostname"], report.pid):
+        return [ShutdownAgent(report.pid, MACHINE_DOWN)]
     if agent_id in state.gone:
         return [ShutdownAgent(report.pid, draining.GONE)]
     state.counters["slave_reregistrations"] += 1

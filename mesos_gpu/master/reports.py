@@ -107,6 +107,7 @@ def admit(state: MasterState, report: Report, agent_id: str, now: Now) -> Agent:
     state.agents[agent_id] = agent
     state.announce("AGENT_ADDED", agent)
     state.touch(agent)
+    state.note_maintenance(agent)
     return agent
 
 

@@ -10,7 +10,7 @@ import uuid
 
 from aiohttp import web
 
-from mesos_gpu.master import launching, operations, subscriptions, updates
+from mesos_gpu.master import launching, maintenance, operations, subscriptions, updates
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.calls import call_problem
 from mesos_gpu.master.engine import Engine
@@ -31,8 +31,8 @@ from mesos_gpu.process.requests import (
 
 STREAM_ID = "Mesos-Stream-Id"
 CALL, EVENT = "mesos.v1.scheduler.Call", "mesos.v1.scheduler.Event"
-# Taken and without effect: the stock allocator ignores requests, and this master makes no inverse offers.
-_IGNORED = frozenset({"REQUEST", "ACCEPT_INVERSE_OFFERS", "DECLINE_INVERSE_OFFERS"})
+# Taken and without effect: the stock allocator ignores requests.
+_IGNORED = frozenset({"REQUEST"})
 
 
 class SchedulerApi:
@@ -159,6 +159,10 @@ def apply(state: MasterState, kind: str, framework: Framework, body: Document, n
             return updates.message_executor(state, body, framework)
         case "TEARDOWN":
             return subscriptions.remove_framework(state, framework, now)
+        case "ACCEPT_INVERSE_OFFERS":
+            return maintenance.answer(state, framework, "ACCEPT", body, now)
+        case "DECLINE_INVERSE_OFFERS":
+            return maintenance.answer(state, framework, "DECLINE", body, now)
         case "RECONCILE_OPERATIONS":
             return operations.reconcile(state, framework, body)
         case "ACKNOWLEDGE_OPERATION_STATUS":

@@ -16,9 +16,9 @@ from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.master.agent_link import PROCESS_ID, AgentLink
 from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, clock
-from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, settings
+from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, settings
 from mesos_gpu.master.leadership import Leadership
-from mesos_gpu.master.observers import Pace
+from mesos_gpu.master.observers import Pace, RemovalLimit
 from mesos_gpu.master.operator_api import VERSION, OperatorApi
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
@@ -115,6 +115,7 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
         Pace(flags["agent_ping_timeout"], flags["max_agent_ping_timeouts"]),
         Authenticators(endpoint, known_secrets),
         only_authenticated=flags["authenticate_agents"],
+        limit=RemovalLimit(removal_interval_s(flags["agent_removal_rate_limit"])),
     )
     engine.agents = link
 

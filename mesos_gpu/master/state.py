@@ -19,6 +19,7 @@ from mesos_gpu.master.model import (
     MAX_UNREACHABLE_TASKS,
     Agent,
     Drain,
+    Drainage,
     Executor,
     Framework,
     KnownAgent,
@@ -26,6 +27,7 @@ from mesos_gpu.master.model import (
     Offer,
     Task,
 )
+from mesos_gpu.master.policy import Policy
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 
@@ -43,6 +45,12 @@ class Settings:
     framework_metrics: bool = True
     max_watchers: int = 1000
     """Operators that may listen at once."""
+    roles: frozenset[str] | None = None
+    """The only roles there are (`--roles`, and `*`); None allows any."""
+    offer_timeout_s: float | None = None
+    """How long an offer may stay unanswered; None is for ever."""
+    check_invariants: bool = False
+    """Whether the books are checked after every event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +79,14 @@ class MasterState:
         """When operators said that agents are gone for good, by id; the newest last."""
         self.recovered: dict[str, KnownAgent] = {}
         self.unreachable: dict[str, KnownAgent] = {}
-        self.recover(known or {})
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
         self.market = Market(settings.rules)
+        self.policy = Policy()
+        self.drainages: dict[str, Drainage] = {}
+        """Agents whose machines are to be maintained, by id."""
+        self.offer_ends: list[tuple[float, str, str]] = []
+        """A heap of (when, offer id, framework id) of offers that time out."""
         self.changed: dict[str, None] = {}
         """Agents of which something else may be free than the allocator knows, in order: so are they entered there."""
         self._asked = self._unsure = False
@@ -82,6 +94,7 @@ class MasterState:
         """Whether any operator listens; only then `news` are kept, until somebody takes them."""
         self.news: list[News] = []
         self._made: Counter[str] = Counter()
+        self.recover(known or {})
 
     @property
     def allocation_due(self) -> bool:
@@ -127,6 +140,10 @@ class MasterState:
         `rest` is what else it holds: here, what operators wanted of agents.
         """
         wishes = rest or {}
+        self.policy = Policy.from_registry(wishes)
+        self.market.allocator.set_quotas(self.policy.quotas)
+        for role, weight in self.policy.weights.items():
+            self.market.allocator.tree.set_weight(role, weight)
         self.gone = dict(wishes.get("gone", {}))
         self.deactivated = {
             agent_id: None if drain is None else Drain(drain["config"], drain["since_s"], drain["done"])
@@ -162,6 +179,7 @@ class MasterState:
                     for a in known.values()
                 ],
                 **self._wishes(),
+                **self.policy.to_registry(),
             }
         )
 
@@ -286,9 +304,39 @@ class MasterState:
         self.frameworks[offer.framework_id].counters["offers/rescinded"] += 1
         return self.tell(self.frameworks[offer.framework_id], "RESCIND", {"offer_id": {"value": offer.id}})
 
-    def rescind_all(self, agent: Agent) -> list[Action]:
+    def rescind_offers(self, agent: Agent) -> list[Action]:
         """Take back every offer of an agent."""
         return [action for offer in list(agent.offers.values()) for action in self.rescind(offer)]
+
+    def rescind_all(self, agent: Agent) -> list[Action]:
+        """Take back every offer of an agent, and every inverse one."""
+        actions = self.rescind_offers(agent)
+        drainage = self.drainages.get(agent.id)
+        if drainage is not None:
+            for framework_id, offer_id in drainage.outstanding.items():
+                framework = self.frameworks[framework_id]
+                del framework.inverse_offers[offer_id]
+                actions += self.tell(framework, "RESCIND_INVERSE_OFFER", {"inverse_offer_id": {"value": offer_id}})
+            drainage.outstanding.clear()
+        return actions
+
+    def withdraw_inverse_offers(self, framework: Framework) -> None:
+        """Forget what a framework was asked, without a word."""
+        for agent_id in framework.inverse_offers.values():
+            if agent_id in self.drainages:
+                self.drainages[agent_id].outstanding.pop(framework.id, None)
+        framework.inverse_offers.clear()
+
+    def note_maintenance(self, agent: Agent) -> None:
+        """Begin to ask frameworks to leave an agent whose machine is to be maintained, or stop it; answers are void."""
+        self.drainages.pop(agent.id, None)
+        if self.policy.unavailability(agent) is not None:
+            self.drainages[agent.id] = Drainage()
+            self.ask_for_offers()
+
+    def is_listed(self, role: str) -> bool:
+        """Tell whether a role may be used at all (`--roles`)."""
+        return self.settings.roles is None or role in self.settings.roles
 
     # Memory of what is gone.
 

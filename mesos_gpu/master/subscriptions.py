@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mesos_gpu.master import constraints
 from mesos_gpu.master.actions import (
     Action,
     AwaitFailover,
@@ -18,7 +19,8 @@ from mesos_gpu.master.actions import (
 )
 from mesos_gpu.master.calls import framework_problem
 from mesos_gpu.master.ids import role_problem
-from mesos_gpu.master.model import Framework, Now
+from mesos_gpu.master.market import offer_filters_problem
+from mesos_gpu.master.model import Framework, Now, roles_of
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record
 from mesos_gpu.mesos.resource import Document
@@ -33,7 +35,8 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     suppressed = tuple(subscribe_body.get("suppressed_roles", ()))
     framework_id = info.get("id", {}).get("value", "")
     known = state.frameworks.get(framework_id)
-    problem = framework_problem(info, suppressed)
+    wanted = dict(subscribe_body.get("offer_constraints", {}))
+    problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
     if problem is None and framework_id in state.completed:
         problem = "Framework has been removed"
     if problem is None and known is not None and not known.recovered:
@@ -51,6 +54,7 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     state.announce("FRAMEWORK_ADDED" if is_new else "FRAMEWORK_UPDATED", known)
     known.epoch += 1
     known.suppressed = set(suppressed)
+    known.offer_constraints = wanted
     state.ask_for_offers()
     # Agents know only frameworks that were here before, with this master or an earlier one.
     return [*actions, *_welcome(state, known), *(_tell_agents(state, known) if framework_id else ())]
@@ -61,7 +65,9 @@ def update_framework(
 ) -> tuple[str | None, list[Action]]:
     """UPDATE_FRAMEWORK: return why it is refused (400), or None and what to do."""
     info, suppressed = dict(body["framework_info"]), tuple(body.get("suppressed_roles", ()))
-    problem = framework_problem(info, suppressed) or _principal_problem(framework, info)
+    wanted = dict(body.get("offer_constraints", {}))
+    problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
+    problem = problem or _principal_problem(framework, info)
     for field in _KEPT:
         if problem is None and info.get(field) != framework.info.get(field):
             problem = f"Updating 'FrameworkInfo.{field}' is unsupported"
@@ -70,6 +76,7 @@ def update_framework(
     framework.info = info
     state.announce("FRAMEWORK_UPDATED", framework)
     framework.suppressed = set(suppressed)
+    framework.offer_constraints = wanted
     state.ask_for_offers()
     gone = [offer for offer in framework.offers.values() if offer.role not in framework.roles]
     actions = [action for offer in gone for action in state.rescind(offer)]
@@ -175,6 +182,7 @@ def _withdraw_offers(state: MasterState, framework: Framework) -> None:
     """Take all offers back without a word: there is no stream to say it on, or a new one that never saw them."""
     for offer in list(framework.offers.values()):
         state.drop_offer(offer)
+    state.withdraw_inverse_offers(framework)
     state.filters.forget_framework(framework.id)
 
 
@@ -189,6 +197,15 @@ def _welcome(state: MasterState, framework: Framework) -> list[Action]:
 
 def _tell_agents(state: MasterState, framework: Framework) -> list[Action]:
     return [UpdateFramework(agent.id, framework.info) for agent in state.connected_agents()]
+
+
+def _offers_problem(state: MasterState, info: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the offers that a framework asks for: its roles, minimums and constraints."""
+    roles = roles_of(info)
+    strangers = [role for role in roles if not state.is_listed(role)]
+    if strangers:
+        return f"Roles {{ {', '.join(strangers)} }} are not present in the master's --roles"
+    return offer_filters_problem(info.get("offer_filters", {}), roles) or constraints.problem(wanted, roles)
 
 
 def _principal_problem(framework: Framework, info: Mapping[str, Any]) -> str | None:

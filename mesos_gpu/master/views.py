@@ -21,9 +21,10 @@ from mesos_gpu.master.items import (
 )
 from mesos_gpu.master.model import Framework, Task, add
 from mesos_gpu.master.offering import holdings
+from mesos_gpu.master.quota import Quota, countable
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.libprocess import Pid
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 
 MASTER_CAPABILITIES = ("AGENT_UPDATE", "AGENT_DRAINING", "QUOTA_V2")
@@ -153,10 +154,11 @@ def roles_view(state: MasterState) -> Document:
 
 
 def known_roles(state: MasterState) -> list[str]:
-    """Return the names of the roles in use, sorted."""
+    """Return the names of the roles in use, sorted: also those with a weight or quota, and those of `--roles`."""
     subscribed = {role for framework in state.frameworks.values() for role in framework.roles}
     reserved = {role for agent in state.agents.values() for role in agent.total.reserved_roles()}
-    return sorted(subscribed | reserved | {role for role, _ in holdings(state)})
+    named = {*state.policy.weights, *state.policy.quotas, *((state.settings.roles or {"*"}) - {"*"})}
+    return sorted(subscribed | reserved | named | {role for role, _ in holdings(state)})
 
 
 def framework_ids(state: MasterState, role: str) -> list[str]:
@@ -173,13 +175,32 @@ def _role_view(state: MasterState, role: str) -> Document:
     reserved = add(agent.total.reserved(role) for agent in state.agents.values())
     return {
         "name": role,
-        "weight": 1.0,
-        "quota": {"role": role, "guarantee": {}, "limit": {}, "consumed": _numbers(used)},
+        "weight": state.policy.weight(role),
+        "quota": _quota_view(state, role),
         "resources": _numbers(used.unallocated() + offered.unallocated()),
         "allocated": _numbers(used),
         "offered": _numbers(offered),
         "reserved": _numbers(reserved),
         "frameworks": framework_ids(state, role),
+    }
+
+
+def _quota_view(state: MasterState, role: str) -> Document:
+    """Return a role's quota and what it consumes of it: all that is reserved for it or used, itself and below."""
+    quota = state.policy.quotas.get(role, Quota())
+    below = f"{role}/"
+    consumed: list[Resource] = []
+    for agent in state.agents.values():
+        consumed += [r for r in agent.total if r.reservations and (r.role == role or r.role.startswith(below))]
+        for resource in agent.used_total:
+            of = resource.allocation_role or "*"
+            if countable(resource) and (of == role or of.startswith(below)):
+                consumed.append(resource)
+    return {
+        "role": role,
+        "guarantee": {name: amount / 1000 for name, amount in quota.guarantees.items()},
+        "limit": {name: amount / 1000 for name, amount in quota.limits.items()},
+        "consumed": {name: amount / 1000 for name, amount in sorted(quantities(consumed).items())},
     }
 
 

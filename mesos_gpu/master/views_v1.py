@@ -110,7 +110,11 @@ def _framework(state: MasterState, framework: Framework) -> Document:
         "allocated_resources": used.to_json(shown=True),
         "offered_resources": offered.to_json(shown=True),
     }
-    return {**view, **{name: items for name, items in lists.items() if items}, "offer_constraints": {}}
+    return {
+        **view,
+        **{name: items for name, items in lists.items() if items},
+        "offer_constraints": framework.offer_constraints,
+    }
 
 
 def framework_news(state: MasterState, framework: Framework) -> Document:
@@ -147,7 +151,7 @@ def agent_view(agent: Agent) -> Document:
 
 def _role(state: MasterState, role: str) -> Document:
     held = add(resources for (r, _), resources in holdings(state).items() if r == role)
-    view: Document = {"name": role, "weight": 1.0}
+    view: Document = {"name": role, "weight": state.policy.weight(role)}
     frameworks = [{"value": framework_id} for framework_id in framework_ids(state, role)]
     resources = [
         {"name": name, "type": "SCALAR", "scalar": {"value": amount / 1000}}

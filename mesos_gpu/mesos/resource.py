@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from mesos_gpu.errors import BadResources
+from mesos_gpu.mesos.disk import disk_text, identity_text
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 Amount: TypeAlias = int | Ranges | frozenset[str]
@@ -72,7 +72,7 @@ class Resource:
         Of a DiskInfo that is its source and the id of its volume: how a task wants to see the volume (path, mode) is
         no property of the disk, and may differ from task to task.
         """
-        identity = _identity(self.other) if self.other else ""
+        identity = identity_text(self.other) if self.other else ""
         return (self.name, self.type, self.reservations, self.allocation_role, identity)
 
     @property
@@ -217,7 +217,7 @@ class Resource:
         if self.reservations:
             text += f"(reservations: [{','.join(map(str, self.reservations))}])"
         if disk := self.disk:
-            text += f"[{_disk_text(disk)}]"
+            text += f"[{disk_text(disk)}]"
         if self.revocable:
             text += "{REV}"
         if self.shared:
@@ -274,35 +274,6 @@ def subtract_ranges(ranges: Ranges, taken: Ranges) -> Ranges:
         if begin <= end:
             left.append((begin, end))
     return tuple(left)
-
-
-@lru_cache(maxsize=4096)
-def _identity(other: str) -> str:
-    """Return what of the other fields distinguishes (Mesos' comparison of DiskInfo: source and persistence id)."""
-    fields = json.loads(other)
-    if "disk" in fields:
-        disk = fields["disk"]
-        kept = {key: disk[key] for key in ("source",) if key in disk}
-        if "persistence" in disk:
-            kept["persistence"] = disk["persistence"]["id"]
-        fields["disk"] = kept
-    return json.dumps(fields, sort_keys=True)
-
-
-def _disk_text(disk: Mapping[str, Any]) -> str:
-    parts = []
-    if "source" in disk:
-        source = disk["source"]
-        root = source.get(str(source.get("type", "")).lower(), {}).get("root")
-        parts.append(str(source.get("type", "")) + (f":{root}" if root else ""))
-    if "persistence" in disk:
-        parts.append(str(disk["persistence"]["id"]))
-    text = ",".join(parts)
-    if "volume" in disk:
-        volume = disk["volume"]
-        mode = {"RW": ":rw", "RO": ":ro"}.get(str(volume.get("mode")), "")
-        text += f":{volume.get('container_path', '')}{mode}"
-    return text
 
 
 def _plus(a: Amount, b: Amount) -> Amount:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -15,16 +16,30 @@ __all__ = ["EventStream", "error_response", "json_response", "make_app", "read_j
 
 MAX_REQUEST = 64 * 1024 * 1024
 """Bytes in the largest request body we read."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _encoder = msgspec.json.Encoder()
 _CALLBACK = re.compile(r"^[A-Za-z_$][\w$.]*$")
 
 
 def make_app() -> web.Application:
     """Return an application ready for EventStream and for bodies up to MAX_REQUEST."""
-    app = web.Application(client_max_size=MAX_REQUEST)
+    app = web.Application(client_max_size=MAX_REQUEST, middlewares=[_bounded])
     app.on_response_prepare.append(_headers_as_mesos)
     track_streams(app)
     return app
+
+
+@web.middleware
+async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse a body that is too large: at once where its length is said before, else when that much has come."""
+    try:
+        if (request.content_length or 0) > MAX_REQUEST:
+            raise web.HTTPRequestEntityTooLarge(MAX_REQUEST, request.content_length or 0)
+        return await handler(request)
+    except web.HTTPRequestEntityTooLarge:
+        response = error_response(413, f"413 Request Entity Too Large. At most {MAX_REQUEST} bytes are read.")
+        response.force_close()
+        return response
 
 
 async def _headers_as_mesos(request: web.Request, response: web.StreamResponse) -> None:
@@ -56,5 +71,5 @@ async def read_json(request: web.Request) -> Any:
     """Return the request's JSON body. Raises BadInput with the parser's words."""
     try:
         return msgspec.json.decode(await request.read())
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"Failed to parse body into JSON: {error}") from None

@@ -25,6 +25,7 @@ class _Link(asyncio.Protocol):
         self._waiting: list[bytes] = []
         self._close_after = close_after
         self._transport: asyncio.Transport | None = None
+        self._unwanted = False
         self.linkers: dict[tuple[str, Pid], None] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -32,6 +33,8 @@ class _Link(asyncio.Protocol):
         for data in self._waiting:
             self._transport.write(data)
         self._waiting.clear()
+        if self._unwanted:
+            self._transport.close()
         if self._close_after is not None:
             self._transport.write(self._close_after)
             self._transport.close()
@@ -51,9 +54,9 @@ class _Link(asyncio.Protocol):
             lost()
 
     def abort(self) -> None:
-        self._lost = None
+        self._lost, self._unwanted = None, True
         if self._transport is not None:
-            # close() and not abort(): what was sent just before stopping still leaves.
+            # close() and not abort(): what was sent just before still leaves.
             self._transport.close()
 
 
@@ -73,6 +76,12 @@ class Links:
             link = self._links[to.address] = _Link(lambda: self._broken(to.address))
             self._connect(to.address, link)
         link.linkers[(owner, to)] = None
+
+    def unlink(self, to: Pid) -> None:
+        """Give up the connection to `to`, which may be dead without knowing it; nobody is told."""
+        link = self._links.pop(to.address, None)
+        if link is not None:
+            link.abort()
 
     def write(self, to: Pid, data: bytes) -> None:
         """Send over the link when there is one, else over a connection of its own. A failure loses the message."""

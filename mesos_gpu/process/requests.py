@@ -16,6 +16,8 @@ from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.http import error_response
 
+MAX_ECHO = 256
+"""Characters of a bad body that an answer repeats."""
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 
 
@@ -32,11 +34,12 @@ def refuse(status: int, text: str) -> HttpProblem:
     return HttpProblem(error_response(status, text))
 
 
-def method_not_allowed(request: web.Request, allowed: str) -> web.Response:
+def method_not_allowed(request: web.Request, *allowed: str) -> web.Response:
     """Return Mesos' 405."""
-    text = f"405 Method Not Allowed. Expecting one of {{ '{allowed}' }}, but received '{request.method}'."
+    listed = ", ".join(f"'{method}'" for method in allowed)
+    text = f"405 Method Not Allowed. Expecting one of {{ {listed} }}, but received '{request.method}'."
     response = error_response(405, text)
-    response.headers["Allow"] = allowed
+    response.headers["Allow"] = ", ".join(allowed)
     return response
 
 
@@ -56,7 +59,7 @@ async def read_call(request: web.Request, type_name: str) -> Document:
         raise refuse(415, f"Expecting 'Content-Type' of {JSON} or {PROTOBUF}")
     try:
         document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise refuse(400, f"Failed to parse body into JSON: {json_problem(body)}") from None
     if not isinstance(document, dict):
         raise refuse(400, "Failed to convert JSON into Call protobuf: Expecting a JSON object")
@@ -88,7 +91,7 @@ def json_problem(body: bytes) -> str:
     try:
         json.loads(body)
     except json.JSONDecodeError as error:
-        rest = error.doc[error.pos :].split("\n", 1)[0]
+        rest = error.doc[error.pos : error.pos + MAX_ECHO].split("\n", 1)[0]
         return f"syntax error at line {error.lineno} near: {rest if len(rest) > 1 or rest.strip('{[') else ''}"
     except (UnicodeDecodeError, RecursionError):
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -92,6 +92,15 @@ class Output:
             except (asyncio.TimeoutError, TimeoutError):
                 more = False
             assert more, self.said
+
+    async def repeat(self, text: bytes, do: Callable[[], None]) -> None:
+        """Do something again and again, as a person would, until `text` was said."""
+        while text not in self.said["STDOUT"]:
+            do()
+            try:
+                assert await asyncio.wait_for(self.next(), 0.5), self.said
+            except (asyncio.TimeoutError, TimeoutError):
+                continue
 
     async def end(self) -> dict[str, bytes]:
         while await asyncio.wait_for(self.next(), 15):

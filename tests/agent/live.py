@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,20 @@ class LiveAgent:
                 await asyncio.sleep(0.01)
 
         await asyncio.wait_for(wait(), PATIENCE_S)
+
+    async def until_async(self, ask: Callable[[], Awaitable[str]], text: str) -> str:
+        """Wait until an answer has this text in it; an endpoint that does not know yet is asked again."""
+
+        async def wait() -> str:
+            while True:
+                try:
+                    if text in (answer := await ask()):
+                        return answer
+                except AssertionError:
+                    pass
+                await asyncio.sleep(0.02)
+
+        return await asyncio.wait_for(wait(), PATIENCE_S)
 
     async def until_said(self, task_id: str, text: str) -> str:
         async def wait() -> str:

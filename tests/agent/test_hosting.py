@@ -283,7 +283,8 @@ class AnyHistory(RuleBasedStateMachine):
     def subscribe(self, executor: str, held: bool) -> None:
         found = self.state.executor(ExecutorKey(FRAMEWORK_ID, executor))
         if found is not None:
-            self.do(ev.Subscribed(found.key, tuple(found.launched_tasks) if held else ()))
+            tasks = self.state.frameworks[FRAMEWORK_ID].hosted_by(found) if held else []
+            self.do(ev.Subscribed(found.key, tuple(one.key.task for one in tasks)))
 
     @rule(data=st.data(), status=st.sampled_from(("TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED", "TASK_KILLED")))
     def say(self, data: st.DataObject, status: str) -> None:

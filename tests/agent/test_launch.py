@@ -102,7 +102,7 @@ def test_refusals_name_what_is_missing() -> None:
     uris = [{"value": "hdfs://namenode/x.tgz"}]
     assert "hdfs://namenode/x.tgz" in str(refusal(task(command={"value": "x", "uris": uris})))
     secret = [{"name": "S", "type": "SECRET", "secret": {}}]
-    assert "Secrets" in str(refusal(task(command={"value": "x", "environment": {"variables": secret}})))
+    assert "variable 'S'" in str(refusal(task(command={"value": "x", "environment": {"variables": secret}})))
     assert "networks" in str(refusal(task(container={"type": "MESOS", "network_infos": [{"name": "cni"}]})))
 
 

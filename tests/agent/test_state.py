@@ -266,7 +266,7 @@ def test_a_launch_that_fails_tells_why() -> None:
         {"container": {"type": "DOCKER", "docker": {"image": "nvidia/cuda"}}},
         {"container": {"type": "MESOS", "volumes": [{"mode": "RW", "container_path": "x"}]}},
         {"health_check": {"type": "COMMAND"}},
-        {"limits": {"mem": {"value": 1.0}}},
+        {"container": {"type": "MESOS", "linux_info": {"share_pid_namespace": True}}},
     ],
 )
 def test_what_cannot_run_here_yet_fails_with_words_and_without_a_container(more: dict[str, Any]) -> None:

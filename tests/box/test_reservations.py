@@ -245,3 +245,33 @@ async def test_an_operator_reserves_and_creates_through_both_apis(tmp_path: Path
             pass
         assert await c.shown() == {"*": whole}
         assert (await c.call("GET_OPERATIONS"))[1]["get_operations"] == {}
+
+
+@pytest.mark.root
+async def test_gpus_that_flags_reserve_are_their_roles_alone_and_cannot_be_unreserved(tmp_path: Path) -> None:
+    async with live_master(tmp_path / "master") as master:
+        agent = LiveAgent(tmp_path / "agent", cast(ScriptedMaster, RealMaster(master)))
+        agent.folder.mkdir()
+        other, scheduler = Scheduler(master.url), Scheduler(master.url)
+        try:
+            await agent.start("--resources=cpus:2;mem:1024;disk:100;gpus:1;gpus(ml):3", "--nvidia_gpu_devices=0,1,2,3")
+            await other.subscribe(framework_info("other", capabilities="GPU_RESOURCES", role="web"))
+            offer = await other.offer()
+            assert [r["scalar"]["value"] for r in offer["resources"] if r["name"] == "gpus"] == [1.0]
+            decline = {"offer_ids": [offer["id"]], "filters": {"refuse_seconds": 3600}}
+            assert (await other.call("DECLINE", decline)).status == 202
+            await scheduler.subscribe(framework_info(capabilities="GPU_RESOURCES", role=ROLE))
+            c = Cluster(master, agent, scheduler)
+            offer = await c.scheduler.offer()
+            gpus = {r["role"]: r["scalar"]["value"] for r in offer["resources"] if r["name"] == "gpus"}
+            assert gpus == {"*": 1.0, ROLE: 3.0}
+            assert (await c.shown())[ROLE]["gpus"] == 3.0
+            static = [{"name": "gpus", "type": "SCALAR", "scalar": {"value": 1.0}, "role": ROLE}]
+            status, text = await c.post("/unreserve", slaveId=c.agent_id, resources=json.dumps(static))
+            assert status == 400
+            assert text.endswith("is not dynamically reserved")
+        finally:
+            await scheduler.close()
+            await other.close()
+            await agent.end()
+    assert agent.leftovers() == []

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.master import agents, launching, offering, subscriptions
+from mesos_gpu.master import agents, invariants, launching, offering, subscriptions
 from mesos_gpu.master.actions import Action, SendEvent
 from mesos_gpu.master.allocator import Rules
 from mesos_gpu.master.flags import min_allocatable
-from mesos_gpu.master.model import Agent, Framework, Now, Offer, add
+from mesos_gpu.master.model import Agent, Framework, Now, Offer
 from mesos_gpu.master.reports import Report
 from mesos_gpu.master.state import MasterState, Settings
 from mesos_gpu.master.views import master_info
@@ -126,27 +126,4 @@ def statuses(actions: list[Action]) -> list[Document]:
 
 def check_books(state: MasterState) -> None:
     """On every agent what is free, offered and used adds up to all there is; nothing is booked twice or for nobody."""
-    for agent in state.agents.values():
-        held: dict[str, Resources] = {}
-        for task in agent.tasks.values():
-            assert state.frameworks[task.framework_id].tasks[task.id] is task
-            assert task.held != task.ended
-            if task.held:
-                held[task.framework_id] = held.get(task.framework_id, Resources()) + task.resources
-        for (framework_id, _), executor in agent.executors.items():
-            held[framework_id] = held.get(framework_id, Resources()) + executor.resources
-        assert {key: value for key, value in held.items() if value} == agent.used
-        assert agent.used_total == add(agent.used.values())
-        assert (
-            agent.offered == add(offer.resources for offer in agent.offers.values()) == add(agent.offered_to.values())
-        )
-        assert agent.free + agent.offered.unallocated() + agent.used_total.unallocated() == agent.total
-        assert agent.connected or not agent.offers
-        for offer in agent.offers.values():
-            assert state.frameworks[offer.framework_id].offers[offer.id] is offer
-    for framework in state.frameworks.values():
-        assert framework.connected or not framework.offers
-        for offer in framework.offers.values():
-            assert state.agents[offer.agent_id].offers[offer.id] is offer
-        for task in framework.tasks.values():
-            assert state.agents[task.agent_id].tasks[task.key] is task
+    assert invariants.broken(state) is None

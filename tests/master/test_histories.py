@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
@@ -10,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mesos_gpu.master import agents, launching, offering, operations, readmission, subscriptions, updates
+from mesos_gpu.errors import BadInput
+from mesos_gpu.master import agents, draining, launching, offering, operations, readmission, subscriptions, updates
 from mesos_gpu.master.actions import (
     Action,
     ApplyOperation,
@@ -157,6 +159,24 @@ class Histories(RuleBasedStateMachine):
             operation = {"type": "LAUNCH", "launch": {"task_infos": tasks}}
             body = {"offer_ids": [{"value": offer.id}], "operations": [operation]}
             self.does(launching.accept(self.state, framework, body, self.now))
+
+    @rule(port=ports, back=often)
+    def take_out_of_use(self, port: int, back: bool) -> None:
+        """An operator deactivates an agent, and mostly thinks better of it."""
+        agent_id = self.ids.get(port, "")
+        with suppress(BadInput):  # it is not known any more
+            self.does(draining.deactivate(self.state, agent_id))
+            if agent_id in self.state.agents:
+                assert not self.state.agents[agent_id].offers
+            self.allocate()
+            if back:
+                self.does(draining.reactivate(self.state, agent_id))
+
+    @invariant()
+    def nothing_of_a_deactivated_agent_is_offered(self) -> None:
+        for agent in self.state.agents.values():
+            assert agent.deactivated == (agent.id in self.state.deactivated)
+            assert agent.active or not agent.offers
 
     def task(self, agent_id: str, resources: list[Document]) -> Document:
         self.made += 1

@@ -23,6 +23,7 @@ from mesos_gpu.master.actions import (
     Warn,
 )
 from mesos_gpu.master.model import Agent, Framework, Offer
+from mesos_gpu.master.operation_metrics import of_operations
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import slaves_view
 from mesos_gpu.master.views_v1 import get_agents, get_operations
@@ -36,6 +37,7 @@ from tests.master.build import (
     events,
     new_state,
     offers,
+    recorded,
     report,
     resources_of,
     status,
@@ -541,3 +543,23 @@ def test_slaves_and_get_agents_have_the_shape_of_the_recorded_ones(world: World)
         assert {n: mine[name][n] for n in ("gpus", "cpus")} == {n: theirs[name][n] for n in ("gpus", "cpus")}
     agents_real = RECORDED["GET_AGENTS"]["get_agents"]
     assert differences(by_name_and_role(get_agents(world.state)), by_name_and_role(agents_real)) == []
+
+
+def test_operations_are_counted_under_the_recorded_names(world: World) -> None:
+    world.done(operation("RESERVE", dynamic("gpus", 1)))
+    world.refused(operation("UNRESERVE", dynamic("cpus", 99)))
+    world.accept(operation("UNRESERVE", dynamic("gpus", 1)))
+    shown = of_operations(world.state)
+    real = recorded()["get"]["running"]["/metrics/snapshot"]["body"]
+    assert set(shown) == {name for name in real if name.startswith("master/operations/")}
+    assert {name: number for name, number in shown.items() if number} == {
+        "master/operations/total": 2.0,
+        "master/operations/finished": 1.0,
+        "master/operations/error": 1.0,
+        "master/operations/pending": 1.0,
+        "master/operations/reserve/total": 1.0,
+        "master/operations/reserve/finished": 1.0,
+        "master/operations/unreserve/total": 1.0,
+        "master/operations/unreserve/error": 1.0,
+        "master/operations/unreserve/pending": 1.0,
+    }

@@ -222,11 +222,32 @@ async def test_queries_narrow_the_answer(box: Box) -> None:
     assert newest["tasks"] != [] != oldest["tasks"]
 
 
-async def test_pages_may_ask_for_a_callback(box: Box) -> None:
-    response, text = await box.get("/state?jsonp=cb")
+CALLBACKS = (
+    "state state-summary slaves frameworks tasks roles quota weights maintenance/schedule maintenance/status "
+    "metrics/snapshot version flags files/debug system/stats.json"
+)
+
+
+@pytest.mark.parametrize("path", CALLBACKS.split())
+async def test_pages_from_elsewhere_may_ask_for_a_callback(box: Box, path: str) -> None:
+    response, text = await box.get(f"/master/{path}?jsonp=angular.callbacks._0")
+    assert response.status == 200
     assert response.headers["Content-Type"] == "text/javascript"
-    assert text.startswith("cb({")
-    assert text.endswith("});")
+    assert text.startswith("angular.callbacks._0(")
+    assert text.endswith(");")
+    json.loads(text.removeprefix("angular.callbacks._0(").removesuffix(");"))
+    assert not [name for name in response.headers if name.startswith("Access-Control")], "as in Mesos"
+
+
+async def test_a_callback_that_is_more_than_a_name_is_refused(box: Box) -> None:
+    response, _ = await box.get("/state?jsonp=alert(1)//")
+    assert response.status == 400
+
+
+async def test_the_machines_numbers_have_an_endpoint_of_their_own(box: Box) -> None:
+    _, stats = await box.get("/system/stats.json")
+    names = {f"avg_load_{n}min" for n in (1, 5, 15)} | {"cpus_total", "mem_total_bytes", "mem_free_bytes"}
+    assert stats.keys() == names
 
 
 async def test_metrics_have_mesos_names(box: Box) -> None:
@@ -302,9 +323,7 @@ async def test_an_operator_may_tear_a_framework_down(box: Box) -> None:
     assert framework_id in box.master.engine.state.completed
 
 
-async def test_what_is_not_built_says_so(box: Box) -> None:
-    response, body = await box.post({"type": "UPDATE_QUOTA", "update_quota": {}})
-    assert (response.status, body) == (501, b"UPDATE_QUOTA is not supported by this master")
+async def test_what_cannot_be_answered_says_so(box: Box) -> None:
     response, _ = await box.post({"type": "GET_HEALTH"}, Accept="text/html")
     assert response.status == 406
     for method, path in [("POST", "/state"), ("GET", "/api/v1"), ("GET", "/teardown")]:

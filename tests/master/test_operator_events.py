@@ -26,10 +26,30 @@ from tests.master.live import JSON, Scheduler, ScriptedAgent, live_master, soon,
 EVENT = "mesos.v1.master.Event"
 
 
+class Session:
+    """HTTP calls whose answers stay open; all are closed in the end."""
+
+    def __init__(self) -> None:
+        self._session = aiohttp.ClientSession(skip_auto_headers=["Content-Type", "Accept", "User-Agent"])
+        self._open: list[aiohttp.ClientResponse] = []
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for response in self._open:
+            response.close()
+        await self._session.close()
+
+    async def post(self, url: str, data: str, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        self._open.append(await self._session.post(url, data=data, headers=headers))
+        return self._open[-1]
+
+
 class Operator:
     """Somebody who subscribed: events one by one."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, accept: str = "application/json") -> None:
+    def __init__(self, session: Session, url: str, accept: str = "application/json") -> None:
         self._session, self._url, self._accept = session, url, accept
         self._records: list[bytes] = []
         self._decoder = RecordDecoder()
@@ -64,13 +84,13 @@ class Operator:
 
 
 @pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(skip_auto_headers=["Content-Type", "Accept", "User-Agent"]) as made:
+async def session() -> AsyncIterator[Session]:
+    async with Session() as made:
         yield made
 
 
 @pytest.fixture(params=["application/json", "application/x-protobuf"])
-def operator(request: pytest.FixtureRequest, session: aiohttp.ClientSession, master: RunningMaster) -> Operator:
+def operator(request: pytest.FixtureRequest, session: Session, master: RunningMaster) -> Operator:
     return Operator(session, master.url, request.param)
 
 
@@ -127,7 +147,7 @@ async def test_the_stream_tells_all_that_happens_in_order(
 
 
 async def test_a_removed_frameworks_tasks_end_before_it_goes(
-    session: aiohttp.ClientSession, master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler
+    session: Session, master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler
 ) -> None:
     await agent.register()
     await scheduler.subscribe()
@@ -151,7 +171,7 @@ async def test_a_removed_frameworks_tasks_end_before_it_goes(
 
 
 async def test_nothing_is_kept_for_operators_while_nobody_listens(
-    session: aiohttp.ClientSession, master: RunningMaster, scheduler: Scheduler
+    session: Session, master: RunningMaster, scheduler: Scheduler
 ) -> None:
     await scheduler.subscribe()
     assert master.engine.state.news == []
@@ -163,7 +183,7 @@ async def test_nothing_is_kept_for_operators_while_nobody_listens(
     assert not master.engine.state.watched
 
 
-async def test_the_oldest_listener_makes_room(session: aiohttp.ClientSession, tmp_path: Any) -> None:
+async def test_the_oldest_listener_makes_room(session: Session, tmp_path: Any) -> None:
     async with live_master(tmp_path / "m", "--max_operator_event_stream_subscribers=2") as master:
         listeners = [Operator(session, master.url) for _ in range(3)]
         for operator in listeners:
@@ -174,7 +194,7 @@ async def test_the_oldest_listener_makes_room(session: aiohttp.ClientSession, tm
 
 
 async def test_a_listener_that_does_not_read_is_cut_off_and_others_are_told_all(
-    session: aiohttp.ClientSession, master: RunningMaster, monkeypatch: pytest.MonkeyPatch
+    session: Session, master: RunningMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "MAX_WAITING", 256 * 1024)
     host, _, port = master.url.removeprefix("http://").partition(":")

@@ -81,7 +81,7 @@ async def test_no_agent_hears_an_id_that_is_not_on_disk(tmp_path: Path) -> None:
         def observe(self, agent_id: str) -> None:
             told.append(agent_id)
 
-        def forget(self, agent_id: str) -> None:
+        def part(self, agent_id: str) -> None:
             told.append(agent_id)
 
     engine.agents = Agents()

@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master import subscriptions
+from mesos_gpu.master import offering, subscriptions
 from mesos_gpu.master.actions import Action, AwaitFailover, CloseStream, SendEvent, ShutdownFramework, UpdateFramework
 from mesos_gpu.master.model import Framework
-from mesos_gpu.master.state import MAX_COMPLETED_FRAMEWORKS, MasterState
+from mesos_gpu.master.state import MAX_COMPLETED_FRAMEWORKS, MasterState, Settings
 from mesos_gpu.mesos.resource import Document
 from tests.master.build import (
     MASTER_ID,
     NOW,
+    RULES,
     add_agent,
     add_framework,
     check_books,
@@ -201,3 +202,81 @@ def test_a_framework_may_change_its_roles_while_subscribed(state: MasterState) -
         problem, actions = subscriptions.update_framework(state, framework, {"framework_info": {**info, **wrong}})
         assert problem is not None
         assert not actions
+
+
+MODEL = {"selector": {"attribute_name": "model"}, "predicate": {"exists": {}}}
+
+
+def only(*constraints: dict[str, Any], role: str = "*") -> dict[str, Any]:
+    return {"role_constraints": {role: {"groups": [{"attribute_constraints": list(constraints)}]}}}
+
+
+def test_offer_constraints_keep_agents_out_until_they_are_changed(state: MasterState) -> None:
+    add_agent(state)
+    body = {"framework_info": framework_info(), "offer_constraints": only(MODEL)}
+    subscriptions.subscribe(state, "s", body, NOW)
+    [framework] = state.frameworks.values()
+    assert not offers(state)
+    new = {"framework_info": framework.info, "offer_constraints": {}}
+    assert subscriptions.update_framework(state, framework, new)[0] is None
+    assert len(offers(state)) == 1
+
+
+def test_a_framework_may_want_smaller_offers_than_the_flag_says(state: MasterState) -> None:
+    add_agent(state, "cpus:0.005;mem:10")
+    add_framework(state, "usual")
+    assert not offers(state)
+    small = {"quantities": [{"quantities": {"cpus": {"value": 0.001}}}]}
+    filters = {"*": {"min_allocatable_resources": small}}
+    modest = add_framework(state, "modest", offer_filters=filters)
+    assert [offer.framework_id for offer in offers(state)] == [modest.id]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            {"offer_constraints": only(MODEL, role="web")},
+            "Offer constraints specify `role_constraints` for a role 'web'",
+        ),
+        ({"offer_constraints": only({**MODEL, "predicate": {}})}, "Invalid offer constraints: A role * has an invalid"),
+        ({"offer_filters": {"web": {}}}, "Offer filters specify a role 'web'"),
+        (
+            {"offer_filters": {"*": {"min_allocatable_resources": {"quantities": [{}]}}}},
+            "Resource quantities must contain at least one quantity",
+        ),
+        (
+            {
+                "offer_filters": {
+                    "*": {"min_allocatable_resources": {"quantities": [{"quantities": {"cpus": {"value": -1.0}}}]}}
+                }
+            },
+            "Invalid resource quantity for 'cpus': Negative values not supported",
+        ),
+    ],
+)
+def test_wrong_wishes_for_offers_are_refused(state: MasterState, body: dict[str, Any], words: str) -> None:
+    filters = {"offer_filters": body.pop("offer_filters")} if "offer_filters" in body else {}
+    actions = subscriptions.subscribe(state, "s", {"framework_info": framework_info(**filters), **body}, NOW)
+    [error] = events(actions, "ERROR")
+    assert words in error["message"]
+
+
+def test_only_listed_roles_may_subscribe() -> None:
+    state = MasterState(new_state().master_info, Settings(RULES, roles=frozenset({"ml", "*"})), NOW)
+    add_framework(state, "listed", role="ml")
+    info = framework_info(capabilities="MULTI_ROLE", roles=["ml", "web"])
+    [error] = events(subscriptions.subscribe(state, "s", {"framework_info": info}, NOW), "ERROR")
+    assert error["message"] == "Roles { web } are not present in the master's --roles"
+
+
+def test_offers_time_out_when_that_is_asked_for() -> None:
+    state = MasterState(new_state().master_info, Settings(RULES, offer_timeout_s=10.0), NOW)
+    agent, framework = add_agent(state), add_framework(state)
+    [offer] = offers(state)
+    assert not events(offering.tick(state, later(9)))
+    told = offering.tick(state, later(10))
+    assert [event["type"] for event in events(told)] == ["RESCIND", "OFFERS"]
+    assert offer.id not in framework.offers
+    assert len(agent.offers) == 1
+    check_books(state)

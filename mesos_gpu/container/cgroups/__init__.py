@@ -70,6 +70,9 @@ class Cgroups(Protocol):
     def mem_max_bytes(self, container_id: str) -> int | None:
         """Return the most memory it ever used, None where the kernel does not tell."""
 
+    def mem_statistics(self, container_id: str) -> str | None:
+        """Return the kernel's memory.stat, None when it is not there."""
+
     def watch_oom(self, container_id: str) -> OomWatch | None:
         """Return a watch, None when there is nothing to watch."""
 

@@ -15,6 +15,7 @@ from mesos_gpu.container.cgroups.files import (
     read_number,
     read_pids,
     read_table,
+    read_text,
     remove_tree,
     rename,
     signal_pids,
@@ -127,6 +128,10 @@ class CgroupsV1:
     def mem_max_bytes(self, container_id: str) -> int | None:
         """Return the highest memory.usage_in_bytes there was."""
         return read_number(self._folder("memory", container_id) / "memory.max_usage_in_bytes")
+
+    def mem_statistics(self, container_id: str) -> str | None:
+        """Return memory.stat."""
+        return read_text(self._folder("memory", container_id) / "memory.stat")
 
     def watch_oom(self, container_id: str) -> EventWatch | None:
         """Return an eventfd that the kernel writes to when the limit is hit (and when the cgroup goes)."""

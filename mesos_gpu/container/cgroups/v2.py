@@ -117,6 +117,10 @@ class CgroupsV2:
         """Return the highest memory.current there was (kernel 5.19)."""
         return read_number(self._root / cgroup_of(container_id) / "memory.peak")
 
+    def mem_statistics(self, container_id: str) -> str | None:
+        """Return memory.stat."""
+        return read_text(self._root / cgroup_of(container_id) / "memory.stat")
+
     def watch_oom(self, container_id: str) -> ChangeWatch | None:
         """Return a watch of memory.events, which also changes for reasons other than OOM."""
         try:

@@ -1,0 +1,101 @@
+"""Messages per second on the wire between master and agent, beside protobuf alone on the same messages.
+
+    ./run bench wire [--seconds 2]
+
+The messages are recorded ones of a real master and agent (tests/recorded/libprocess.json), one of each kind, in turn.
+`protobuf` parses and serializes their bytes and nothing else; `framing` is libprocess' HTTP around them; `message` is
+what the programs do: bytes to messages to plain documents, and back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mesos_gpu.mesos import libprocess
+from mesos_gpu.mesos.libprocess import MessageDecoder, Pid
+from mesos_gpu.mesos.messages import _message_class, decode, encode
+
+RECORDED = Path(__file__).parent.parent / "tests" / "recorded" / "libprocess.json"
+SENDER, TO = Pid("slave(1)", "127.0.0.1", 5051), Pid("master", "127.0.0.1", 5050)
+CHUNK = 64 * 1024
+
+
+def recorded() -> list[tuple[str, bytes]]:
+    """Return one message of each kind that went over the wire: name and body."""
+    found = {m["message"]: base64.b64decode(m["body_base64"]) for m in reversed(json.loads(RECORDED.read_text()))}
+    return sorted(found.items())
+
+
+def per_second(work: Callable[[], int], seconds: float) -> float:
+    """Return how many a second `work` does; it returns how many it did."""
+    work()
+    done, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        done += work()
+    return done / (time.perf_counter() - begin)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--seconds", type=float, default=2.0, help="how long each is measured (default: 2)")
+    seconds = arguments.parse_args().seconds
+    messages = recorded()
+    classes = [(_message_class(name), body) for name, body in messages]
+    parsed = [kind.FromString(body) for kind, body in classes]
+    documents = [(name, decode(name, body)) for name, body in messages]
+    stream = b"".join(libprocess.encode(SENDER, TO, name, body) for name, body in messages) * 20
+    pieces = [stream[at : at + CHUNK] for at in range(0, len(stream), CHUNK)]
+
+    def protobuf_decoded() -> int:
+        for kind, body in classes:
+            kind.FromString(body)
+        return len(classes)
+
+    def protobuf_encoded() -> int:
+        for message in parsed:
+            message.SerializeToString()
+        return len(parsed)
+
+    def framed() -> int:
+        decoder = MessageDecoder()
+        return sum(len(decoder.feed(piece)) for piece in pieces)
+
+    def unframed() -> int:
+        for name, body in messages:
+            libprocess.encode(SENDER, TO, name, body)
+        return len(messages)
+
+    def decoded() -> int:
+        decoder = MessageDecoder()
+        got = [message for piece in pieces for message in decoder.feed(piece)]
+        for message in got:
+            decode(message.name, message.body)
+        return len(got)
+
+    def encoded() -> int:
+        for name, document in documents:
+            libprocess.encode(SENDER, TO, name, encode(name, document))
+        return len(documents)
+
+    rows: list[tuple[str, Callable[[], int], Callable[[], int]]] = [
+        ("protobuf alone", protobuf_decoded, protobuf_encoded),
+        ("framing alone", framed, unframed),
+        ("message to document, and back", decoded, encoded),
+    ]
+    size = sum(len(body) for _, body in messages) / len(messages)
+    print(f"{len(messages)} kinds of message, {size:.0f} bytes each on average; messages a second")
+    print(f"{'':32}{'in':>12}{'out':>12}")
+    rates = []
+    for title, inward, outward in rows:
+        rates.append((per_second(inward, seconds), per_second(outward, seconds)))
+        print(f"{title:32}{rates[-1][0]:12,.0f}{rates[-1][1]:12,.0f}")
+    print(f"{'protobuf alone / all of it':32}{rates[0][0] / rates[2][0]:12.1f}{rates[0][1] / rates[2][1]:12.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""How much of the disk a container's sandbox takes, and whether that is more than it was given: Mesos' disk/du.
+
+Source: Mesos src/slave/containerizer/mesos/isolators/posix/disk.cpp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK = 512
+"""What st_blocks counts; stat(2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskRules:
+    """How often sandboxes are measured, and whether a container above its quota is ended or only shown."""
+
+    interval_s: float = 15.0
+    enforce: bool = False
+
+
+def used_bytes(folder: Path) -> int:
+    """Return what `du` says of a folder: the blocks of all in it, a file with several names once, links not followed.
+
+    What goes while it is looked at does not count.
+    """
+    total, seen, folders = folder.lstat().st_blocks * BLOCK, set[tuple[int, int]](), [str(folder)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as listing:
+                entries = list(listing)
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                folders.append(entry.path)
+            elif found.st_nlink > 1:
+                if (found.st_dev, found.st_ino) in seen:
+                    continue
+                seen.add((found.st_dev, found.st_ino))
+            total += found.st_blocks * BLOCK
+    return total
+
+
+async def watch_disk(folder: Path, limit_bytes: int, rules: DiskRules, note: Callable[[int], None]) -> int:
+    """Measure again and again, telling `note`; return what was used when it is more than the limit and that counts."""
+    while True:
+        used = await asyncio.to_thread(used_bytes, folder)
+        note(used)
+        if rules.enforce and used > limit_bytes:
+            return used
+        await asyncio.sleep(rules.interval_s)
+
+
+def size_text(number: int) -> str:
+    """Return bytes as Mesos prints them: in the largest unit that loses nothing."""
+    for unit, name in ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if number and number % unit == 0:
+            return f"{number // unit}{name}"
+    return f"{number}B"
+
+
+def over_quota(used: int, limit_bytes: int) -> str:
+    """Return what is said of a container that was ended for its disk."""
+    return f"Disk usage ({size_text(used)}) exceeds quota ({size_text(limit_bytes)})"

@@ -1,0 +1,180 @@
+"""The operator's endpoints for weights, quota and maintenance, and the v1 calls that do the same.
+
+Source: Mesos src/master/http.cpp, weights_handler.cpp, quota_handler.cpp; recorded answers of 1.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from mesos_gpu.errors import BadInput, Conflict
+from mesos_gpu.master import maintenance, roles
+from mesos_gpu.master.actions import Action
+from mesos_gpu.master.engine import Engine
+from mesos_gpu.master.model import Now
+from mesos_gpu.master.quota import status_of
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.http import error_response, json_response
+from mesos_gpu.process.requests import json_problem, method_not_allowed
+
+Change = Callable[[MasterState, Any, Now], list[Action]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+CHANGES: Mapping[str, Change] = {
+    "UPDATE_WEIGHTS": lambda state, body, now: roles.update_weights(state, body.get("weight_infos", ())),
+    "UPDATE_QUOTA": lambda state, body, now: roles.update_quota(state, body),
+    "SET_QUOTA": lambda state, body, now: roles.set_quota(state, body["quota_request"]),
+    "REMOVE_QUOTA": lambda state, body, now: roles.remove_quota(state, body["role"]),
+    "UPDATE_MAINTENANCE_SCHEDULE": lambda state, body, now: maintenance.update_schedule(state, body["schedule"]),
+    "START_MAINTENANCE": lambda state, body, now: maintenance.start(state, body.get("machines", ()), now),
+    "STOP_MAINTENANCE": lambda state, body, now: maintenance.stop(state, body.get("machines", ())),
+}
+"""What v1 calls do, with the body of the call."""
+
+
+def read(state: MasterState, kind: str) -> Document | None:
+    """Return the body of GET_WEIGHTS, GET_QUOTA, GET_MAINTENANCE_SCHEDULE or GET_MAINTENANCE_STATUS."""
+    if kind == "GET_WEIGHTS":
+        infos = roles.weight_infos(state)
+        return {"weight_infos": infos} if infos else None
+    if kind == "GET_QUOTA":
+        return {"status": status_of(state.policy.quotas)}
+    if kind == "GET_MAINTENANCE_SCHEDULE":
+        return {"schedule": state.policy.schedule}
+    return {"status": maintenance.status(state)}
+
+
+READS = frozenset({"GET_WEIGHTS", "GET_QUOTA", "GET_MAINTENANCE_SCHEDULE", "GET_MAINTENANCE_STATUS"})
+
+
+class ClusterApi:
+    """The unversioned endpoints."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.handlers: Mapping[str, Handler] = {
+            "weights": self._weights,
+            "quota": self._quota,
+            "maintenance/schedule": self._schedule,
+            "maintenance/status": self._status,
+            "machine/down": self._machine_down,
+            "machine/up": self._machine_up,
+        }
+        """By path."""
+
+    async def _weights(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            infos = [{"role": i["role"], "weight": i["weight"]} for i in roles.weight_infos(self._engine.state)]
+            return json_response(infos, request=request)
+        if request.method != "PUT":
+            return method_not_allowed(request, "GET", "PUT")
+        text = await request.text()
+        try:
+            infos = _list(text, "mesos.v1.WeightInfo")
+        except _NotJson as error:
+            return error_response(400, f"Failed to parse update weights request JSON ('{text}'): {error}")
+        except BadInput as error:
+            return error_response(400, f"Failed to convert weights JSON array to protobuf ('{text}'): {error}")
+        return self._change(lambda state, now: roles.update_weights(state, infos))
+
+    async def _quota(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return json_response(status_of(self._engine.state.policy.quotas), request=request)
+        if request.method == "DELETE":
+            return self._remove_quota(request.path)
+        if request.method != "POST":
+            return method_not_allowed(request, "GET", "POST", "DELETE")
+        text = await request.text()
+        try:
+            asked = _object(text, "mesos.v1.quota.QuotaRequest")
+        except _NotJson as error:
+            return error_response(400, f"Failed to parse set quota request JSON '{text}': {error}")
+        except BadInput as error:
+            return error_response(400, f"Failed to validate set quota request JSON '{text}': {error}")
+        return self._change(lambda state, now: roles.set_quota(state, asked))
+
+    def _remove_quota(self, path: str) -> web.Response:
+        role = path.partition("quota")[2].strip("/")
+        if not role:
+            found = len([part for part in path.split("/") if part])
+            words = f"Failed to parse remove quota request for path '{path}': expected 3 tokens, found {found} tokens"
+            return error_response(400, words)
+        return self._change(lambda state, now: roles.remove_quota(state, role, f" for path '{path}'"))
+
+    async def _schedule(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return json_response(self._engine.state.policy.schedule, request=request)
+        if request.method != "POST":
+            return method_not_allowed(request, "GET", "POST")
+        try:
+            schedule = _object(await request.text(), "mesos.v1.maintenance.Schedule")
+        except BadInput as error:
+            return error_response(400, str(error))
+        return self._change(lambda state, now: maintenance.update_schedule(state, schedule))
+
+    async def _status(self, request: web.Request) -> web.StreamResponse:
+        if request.method != "GET":
+            return method_not_allowed(request, "GET")
+        return json_response(maintenance.status(self._engine.state), request=request)
+
+    async def _machine_down(self, request: web.Request) -> web.StreamResponse:
+        return await self._machines(request, maintenance.start)
+
+    async def _machine_up(self, request: web.Request) -> web.StreamResponse:
+        return await self._machines(request, lambda state, machines, now: maintenance.stop(state, machines))
+
+    async def _machines(self, request: web.Request, change: Change) -> web.StreamResponse:
+        if request.method != "POST":
+            return method_not_allowed(request, "POST")
+        try:
+            machines = _list(await request.text(), "mesos.v1.MachineID")
+        except BadInput as error:
+            return error_response(400, str(error))
+        return self._change(lambda state, now: change(state, machines, now))
+
+    def _change(self, change: Callable[[MasterState, Now], list[Action]]) -> web.Response:
+        try:
+            self._engine.do(change)
+        except BadInput as error:
+            return error_response(400, str(error))
+        except Conflict as error:
+            return error_response(409, str(error))
+        return web.Response()
+
+
+class _NotJson(BadInput):
+    """A body that does not parse."""
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        raise _NotJson(json_problem(text.encode())) from None
+
+
+def _object(text: str, type_name: str) -> Document:
+    document = _json(text)
+    if not isinstance(document, dict):
+        raise _NotJson("Expecting a JSON object")
+    return _message(document, type_name)
+
+
+def _list(text: str, type_name: str) -> list[Document]:
+    documents = _json(text)
+    if not isinstance(documents, list):
+        raise _NotJson("Expecting a JSON array")
+    return [_message(document, type_name) for document in documents]
+
+
+def _message(document: Any, type_name: str) -> Document:
+    problem = messages.check(type_name, document)
+    if problem is not None:
+        raise BadInput(problem)
+    return messages.normalize(type_name, document)

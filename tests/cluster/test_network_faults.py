@@ -1,0 +1,219 @@
+"""Agent and master in two network namespaces, the link between them cut and healed at random while tasks come and go.
+
+The suite has ten seconds of it; MESOS_GPU_FAULT_SECONDS=60 makes it a minute. MESOS_GPU_FAULT_SEED plays one again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from mesos_gpu.mesos.resource import Document
+from tests.cluster.network import Cable
+from tests.master.build import framework_info
+from tests.master.live import Scheduler, live_master
+
+SECONDS = float(os.environ.get("MESOS_GPU_FAULT_SECONDS", "10"))
+SEED = int(os.environ.get("MESOS_GPU_FAULT_SEED", "0")) or random.randrange(1, 10**6)
+PATIENCE_S = 100.0
+FINAL = {"TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_LOST", "TASK_GONE", "TASK_DROPPED"}
+
+
+class Books:
+    """A scheduler that keeps 3 one-GPU tasks going, acknowledges all, and remembers what it was told."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.told: dict[str, list[str]] = {}
+        self.launched: list[str] = []
+        self.launching = True
+        self.news = asyncio.Event()
+
+    @property
+    def alive(self) -> set[str]:
+        return {task for task in self.launched if not FINAL & set(self.told.get(task, [])[-1:])}
+
+    def runs(self, tasks: list[str]) -> bool:
+        return any("TASK_RUNNING" in self.told.get(task, []) for task in tasks)
+
+    async def run(self) -> None:
+        while (event := await self.scheduler.events.get()) is not None:
+            if event["type"] == "OFFERS":
+                for offer in event["offers"]["offers"]:
+                    await self._answer(offer)
+            elif event["type"] == "UPDATE":
+                status = event["update"]["status"]
+                self.told.setdefault(status["task_id"]["value"], []).append(status["state"])
+                if status.get("uuid"):
+                    await self.scheduler.acknowledge(status)
+            self.news.set()
+
+    async def _answer(self, offer: Document) -> None:
+        gpus = sum(r["scalar"]["value"] for r in offer["resources"] if r["name"] == "gpus")
+        count = min(int(gpus), 3 - len(self.alive)) if self.launching else 0
+        tasks = [self._task(offer) for _ in range(count)]
+        if tasks:
+            self.launched += [task["task_id"]["value"] for task in tasks]
+            await self.scheduler.launch(offer, *tasks, refuse_s=0.2)
+        else:
+            body = {"offer_ids": [offer["id"]], "filters": {"refuse_seconds": 0.2}}
+            await self.scheduler.call("DECLINE", body)
+
+    def _task(self, offer: Document) -> Document:
+        name = f"t{len(self.launched)}-{uuid.uuid4().hex[:6]}"
+        needs = {"cpus": 0.1, "mem": 32.0, "gpus": 1.0}
+        role = offer["allocation_info"]["role"]
+        return {
+            "name": name,
+            "task_id": {"value": name},
+            "agent_id": offer["agent_id"],
+            "command": {"value": f"sleep {random.choice(['0.3', '2', '1000'])}"},
+            "resources": [
+                {"name": n, "type": "SCALAR", "scalar": {"value": v}, "allocation_info": {"role": role}}
+                for n, v in needs.items()
+            ],
+        }
+
+    async def kill_one(self) -> None:
+        if self.alive:
+            await self.scheduler.call("KILL", {"task_id": {"value": random.choice(sorted(self.alive))}})
+
+
+@asynccontextmanager
+async def agent_behind(cable: Cable, folder: Path, master_port: int) -> AsyncIterator[Path]:
+    """The agent program beyond the cable; afterwards its tasks are dead. Yields its log."""
+    log = folder / "agent.log"
+    command = cable.command(
+        sys.executable,
+        "-m",
+        "mesos_gpu.agent.service",
+        f"--master={cable.here}:{master_port}",
+        f"--ip={cable.there}",
+        "--insecure",
+        "--port=5051",
+        f"--work_dir={folder / 'work'}",
+        "--gpu_driver=simulated",
+        "--resources=cpus:4;mem:4096;disk:1024",
+        f"--cgroups_root=mesos-test-{uuid.uuid4().hex[:12]}",
+        "--registration_backoff_factor=200ms",
+    )
+    with log.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(*command, stdout=file, stderr=file)
+    try:
+        yield log
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGUSR1)
+            try:
+                await asyncio.wait_for(process.wait(), 30)
+            except (asyncio.TimeoutError, TimeoutError):
+                process.kill()
+                await process.wait()
+
+
+@pytest.mark.root
+@pytest.mark.timeout(SECONDS + 2 * PATIENCE_S)
+async def test_both_sides_agree_about_every_task_and_gpu_when_the_link_is_whole_again(tmp_path: Path) -> None:
+    random.seed(SEED)
+    flags = ["--insecure", "--agent_ping_timeout=1secs", "--max_agent_ping_timeouts=3"]
+    with Cable() as cable:
+        async with AsyncExitStack() as stack:
+            master = await stack.enter_async_context(live_master(tmp_path / "master", f"--ip={cable.here}", *flags))
+            log = await stack.enter_async_context(agent_behind(cable, tmp_path, master.endpoint.port))
+            stack.callback(cable.heal)
+            scheduler = Scheduler(master.url)
+            stack.push_async_callback(scheduler.close)
+            books = Books(scheduler)
+            await scheduler.subscribe(framework_info(capabilities="GPU_RESOURCES PARTITION_AWARE"))
+            running = asyncio.create_task(books.run())
+            stack.callback(running.cancel)
+            await _until(lambda: books.runs(books.launched), books, log)
+            await _shake(cable, books)
+            books.launching = False
+            await _agreed(cable, master.url, books, log)
+            await _still_works(books, log)
+
+
+async def _shake(cable: Cable, books: Books) -> None:
+    """Cut and heal for SECONDS, with kills in between; whole at the end."""
+    end = asyncio.get_running_loop().time() + SECONDS
+    while asyncio.get_running_loop().time() < end:
+        cable.cut()
+        await asyncio.sleep(random.choice([0.1, 0.5, 1.5, 4.5]))
+        cable.heal()
+        await asyncio.sleep(random.choice([0.1, 0.5, 1.5]))
+        await books.kill_one()
+
+
+async def _until(true: Any, books: Books, log: Path) -> None:
+    async def wait() -> None:
+        while not true():
+            books.news.clear()
+            await books.news.wait()
+
+    try:
+        await asyncio.wait_for(wait(), PATIENCE_S)
+    except (asyncio.TimeoutError, TimeoutError):
+        raise AssertionError(f"seed {SEED}: {books.told}\n{log.read_text()[-5000:]}") from None
+
+
+async def _agreed(cable: Cable, master: str, books: Books, log: Path) -> None:
+    """Wait until scheduler, master and agent say the same of every task, and of every GPU."""
+    seen: Any = None
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as http:
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while asyncio.get_running_loop().time() < deadline:
+            try:
+                here = await _json(http, f"{master}/state")
+                there = await _json(http, f"http://{cable.there}:5051/state")
+                gpus = await _json(http, f"http://{cable.there}:5051/gpus")
+            except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+                seen = error
+                continue
+            seen = _views(here, there, gpus, books)
+            if all(view == seen[0] for view in seen) and here["slaves"][0]["active"]:
+                return
+            await asyncio.sleep(0.1)  # nobody tells when two programs have come to agree
+    raise AssertionError(f"seed {SEED}: they do not agree: {seen}\n{books.told}\n{log.read_text()[-5000:]}")
+
+
+def _views(here: Any, there: Any, gpus: Any, books: Books) -> list[tuple[list[str], int]]:
+    """What runs and how many GPUs it holds: by the scheduler, the master and the agent."""
+    masters = [t["id"] for f in here["frameworks"] for t in f["tasks"] + f["unreachable_tasks"]]
+    executors = [e for f in there["frameworks"] for e in f["executors"]]
+    agents = [t["id"] for e in executors for t in (*e["tasks"], *e["queued_tasks"])]
+    used = [int(agent["used_resources"]["gpus"]) for agent in here["slaves"]]
+    held = sum("container_id" in gpu for gpu in gpus)
+    return [
+        (sorted(books.alive), len(books.alive)),
+        (sorted(masters), sum(used)),
+        (sorted(agents), held),
+    ]
+
+
+async def _still_works(books: Books, log: Path) -> None:
+    """After all that, all four GPUs can be had: nothing leaked."""
+    for task in sorted(books.alive):
+        await books.scheduler.call("KILL", {"task_id": {"value": task}})
+    await _until(lambda: not books.alive, books, log)
+    before = len(books.launched)
+    books.launching = True
+    await _until(
+        lambda: "TASK_RUNNING" in [s for t in books.launched[before:] for s in books.told.get(t, [])], books, log
+    )
+
+
+async def _json(http: aiohttp.ClientSession, url: str) -> Any:
+    async with http.get(url) as response:
+        return await response.json()

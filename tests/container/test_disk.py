@@ -1,0 +1,48 @@
+"""What a sandbox takes of the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.container.disk import DiskRules, over_quota, used_bytes, watch_disk
+
+
+def test_it_is_what_du_says(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file").write_bytes(b"x" * 300_000)
+    (tmp_path / "twice").hardlink_to(tmp_path / "a/b/file")
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 1 << 30)
+    (tmp_path / "out").symlink_to("/usr")
+    said = subprocess.run(["du", "-s", "-B1", str(tmp_path)], capture_output=True, check=True, text=True).stdout
+    assert used_bytes(tmp_path) == int(said.split()[0])
+
+
+def test_a_folder_that_is_gone_is_an_error_and_what_goes_meanwhile_is_not(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        used_bytes(tmp_path / "none")
+
+
+def test_sizes_are_printed_as_mesos_prints_them() -> None:
+    assert over_quota(10 << 20, 1 << 30) == "Disk usage (10MB) exceeds quota (1GB)"
+    assert over_quota(10_300 << 10, 0) == "Disk usage (10300KB) exceeds quota (0B)"
+
+
+async def test_it_is_measured_again_and_again_and_only_enforced_where_that_is_asked_for(tmp_path: Path) -> None:
+    seen: asyncio.Queue[int] = asyncio.Queue()
+    shown = asyncio.ensure_future(watch_disk(tmp_path, 1, DiskRules(0.001), seen.put_nowait))
+    first = [await seen.get() for _ in range(3)]
+    assert min(first) > 1
+    shown.cancel()
+    await asyncio.gather(shown, return_exceptions=True)
+    small = used_bytes(tmp_path)
+    ended = asyncio.ensure_future(watch_disk(tmp_path, small, DiskRules(0.001, enforce=True), seen.put_nowait))
+    await seen.get()
+    assert not ended.done()
+    (tmp_path / "more").write_bytes(b"x" * 100_000)
+    assert await asyncio.wait_for(ended, 30) > small

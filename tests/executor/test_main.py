@@ -1,0 +1,144 @@
+"""The default executor's program under an agent of words: calls, restarts of the agent, checks, and its own end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mesos_gpu.executor
+from tests.fakes.container_agent import ContainerAgent
+
+PROGRAM = Path(mesos_gpu.executor.__file__).with_name("__main__.py")
+PATIENCE_S = 20.0
+
+
+def task(task_id: str, **more: Any) -> dict[str, Any]:
+    return {"task_id": {"value": task_id}, "name": task_id, "command": {"value": "sleep 1"}, **more}
+
+
+class Pod:
+    """The program, and the agent it was started for."""
+
+    def __init__(self, agent: ContainerAgent, sandbox: Path) -> None:
+        self.agent, self.sandbox = agent, sandbox
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def start(self, **variables: str) -> None:
+        environment = {
+            "MESOS_AGENT_ENDPOINT": f"127.0.0.1:{self.agent.port}",
+            "MESOS_FRAMEWORK_ID": "F",
+            "MESOS_EXECUTOR_ID": "pod",
+            "MESOS_SANDBOX": str(self.sandbox),
+            "MESOS_CHECKPOINT": "1",
+            "MESOS_SUBSCRIPTION_BACKOFF_MAX": "100ms",
+            "LIBPROCESS_IP": "127.0.0.1",
+            **variables,
+        }
+        self.process = await asyncio.create_subprocess_exec(sys.executable, "-S", str(PROGRAM), env=environment)
+        await self.agent.until(lambda: bool(self.agent.subscriptions))
+
+    async def launch(self, *tasks: dict[str, Any]) -> dict[str, str]:
+        """Launch a group; return the container of each task, once it is told to run."""
+        self.agent.send("LAUNCH_GROUP", task_group={"tasks": list(tasks)})
+        names = [one["task_id"]["value"] for one in tasks]
+        await self.agent.until(lambda: all("TASK_RUNNING" in self.agent.states(name) for name in names))
+        running = {s["task_id"]["value"]: s for s in self.agent.updates if s["state"] == "TASK_RUNNING"}
+        return {name: running[name]["container_status"]["container_id"]["value"] for name in names}
+
+    async def exit_status(self) -> int:
+        assert self.process is not None
+        return await asyncio.wait_for(self.process.wait(), PATIENCE_S)
+
+
+@pytest.fixture
+async def pod(tmp_path: Path) -> AsyncIterator[Pod]:
+    pod = Pod(await ContainerAgent().start(), tmp_path)
+    yield pod
+    if pod.process is not None and pod.process.returncode is None:
+        pod.process.kill()
+        await pod.process.wait()
+    await pod.agent.stop()
+
+
+async def test_a_group_runs_one_task_is_killed_and_the_program_ends(pod: Pod) -> None:
+    await pod.start()
+    containers = await pod.launch(task("a"), task("b"))
+    launch = pod.agent.of("LAUNCH_NESTED_CONTAINER")[0]
+    assert launch["container_id"]["parent"] == {"value": "top"}
+    assert {v["name"]: v["value"] for v in launch["command"]["environment"]["variables"]} == {
+        "MESOS_CONTAINER_IP": "127.0.0.1"
+    }
+    link = pod.sandbox / "tasks" / "a"
+    assert link.readlink() == Path("..", "containers", containers["a"])
+    pod.agent.send("KILL", task_id={"value": "a"})
+    assert await pod.exit_status() == 0
+    for name in ("a", "b"):
+        assert pod.agent.states(name) == ["TASK_STARTING", "TASK_RUNNING", "TASK_KILLING", "TASK_KILLED"]
+    last = pod.agent.updates[-1]
+    assert last["message"] == "Command terminated with signal Terminated"
+    assert last["executor_id"] == {"value": "pod"}
+
+
+async def test_a_launch_that_the_agent_refuses_fails_in_its_words(pod: Pod) -> None:
+    await pod.start()
+    pod.agent.refuses = "no such image"
+    pod.agent.send("LAUNCH_GROUP", task_group={"tasks": [task("a")]})
+    assert await pod.exit_status() == 0
+    assert pod.agent.updates[-1]["message"] == "Failed to launch container: no such image"
+
+
+async def test_what_happened_without_an_agent_is_told_to_the_next(pod: Pod) -> None:
+    await pod.start()
+    containers = await pod.launch(task("a"), task("b"))
+    pod.agent.acknowledges = False
+    pod.agent.send("LAUNCH_GROUP", task_group={"tasks": [task("late")]})
+    await pod.agent.until(lambda: "TASK_RUNNING" in pod.agent.states("late"))
+    first, port = pod.agent, pod.agent.port
+    await first.stop()
+    pod.agent = await ContainerAgent(first.ends).start(port)
+    await pod.agent.until(lambda: len(pod.agent.of("WAIT_NESTED_CONTAINER")) == 3)
+    (subscription,) = pod.agent.subscriptions
+    held = subscription["subscribe"]
+    assert [one["task_id"]["value"] for one in held["unacknowledged_tasks"]] == ["late"]
+    assert pod.agent.states("late") == ["TASK_STARTING", "TASK_RUNNING"]
+    for container_id in containers.values():
+        pod.agent.end(container_id, exit_status=0)
+    pod.agent.send("KILL", task_id={"value": "late"}, kill_policy={"grace_period": {"nanoseconds": 0}})
+    assert await pod.exit_status() == 0
+    assert pod.agent.states("a") == ["TASK_FINISHED"]
+    assert [call["signal"] for call in pod.agent.of("KILL_NESTED_CONTAINER")] == [9]
+
+
+async def test_checks_are_run_beside_the_task_and_told(pod: Pod) -> None:
+    await pod.start()
+    times = {"delay_seconds": 0, "interval_seconds": 0.05, "grace_period_seconds": 0, "consecutive_failures": 2}
+    check = {"type": "COMMAND", "command": {"command": {"value": "true"}}, **times}
+    health = {"type": "TCP", "tcp": {"port": 1}, **times}
+    await pod.launch(task("a", check=check, health_check=health))
+    assert await pod.exit_status() == 0
+    (session, *_) = pod.agent.of("LAUNCH_NESTED_CONTAINER_SESSION")
+    assert session["container_id"]["parent"]["parent"] == {"value": "top"}
+    found = [status.get("check_status", {}).get("command", {}) for status in pod.agent.updates]
+    assert {"exit_code": 0} in found
+    last = pod.agent.updates[-1]
+    assert (last["state"], last["healthy"]) == ("TASK_KILLED", False)
+
+
+async def test_without_checkpointing_it_ends_with_its_agent(pod: Pod) -> None:
+    await pod.start(MESOS_CHECKPOINT="0")
+    await pod.launch(task("a"))
+    await pod.agent.stop()
+    assert await pod.exit_status() == 1
+
+
+async def test_started_by_hand_it_says_what_is_missing() -> None:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-S", str(PROGRAM), env={}, stderr=pipe)
+    _, said = await process.communicate()
+    assert process.returncode == 2
+    assert b"MESOS_AGENT_ENDPOINT" in said

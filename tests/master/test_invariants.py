@@ -1,0 +1,71 @@
+"""Books that do not add up are noticed, and a master that looks for it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.master.invariants import broken
+from mesos_gpu.master.model import Agent, Framework
+from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.resources import Resources
+from tests.master.build import add_agent, add_framework, launch, new_state, offers, task_info
+from tests.master.live import live_master, soon
+
+GPU = Resources.parse("gpus:1")
+
+
+def busy() -> tuple[MasterState, Agent, Framework]:
+    state = new_state()
+    agent, framework = add_agent(state), add_framework(state)
+    [offer] = offers(state)
+    launch(state, offer, task_info(agent), refuse_s=0)
+    state.filters.expire(1e9)
+    assert len(offers(state)) == 1
+    return state, agent, framework
+
+
+def test_books_in_order_are_not_complained_of() -> None:
+    assert broken(busy()[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda s, a, f: a.charge(f.id, GPU), "booked as used"),
+        (lambda s, a, f: a.offers.clear(), "booked as offered"),
+        (lambda s, a, f: setattr(a, "total", a.total - GPU), "do not add up to the total"),
+        (lambda s, a, f: setattr(a, "connected", False), "is not active"),
+        (lambda s, a, f: f.offers.clear(), "is not its framework's"),
+        (lambda s, a, f: f.tasks.clear(), "task t of agent"),
+        (
+            lambda s, a, f: (
+                a.tasks["x"].clear() if "x" in a.tasks else f.tasks["t"].document.update(state="TASK_FAILED")
+            ),
+            "still charged",
+        ),
+        (lambda s, a, f: setattr(f, "stream_id", None), "is away"),
+        (lambda s, a, f: setattr(a, "total", a.total + GPU), "the allocator believes"),
+    ],
+)
+def test_damage_is_noticed(damage: Callable[[MasterState, Agent, Framework], object], words: str) -> None:
+    state, agent, framework = busy()
+    damage(state, agent, framework)
+    problem = broken(state)
+    assert problem is not None
+    assert words in problem
+
+
+async def test_a_master_that_checks_itself_stops(tmp_path: Path) -> None:
+    async with live_master(tmp_path, "--check_invariants") as master:
+        engine = master.engine
+        agent = add_agent(engine.state)
+        engine.do(lambda state, now: [])
+        assert not engine.failed.done()
+        agent.used_total = GPU
+        engine.do(lambda state, now: [])
+        with pytest.raises(Unavailable, match="the books of this master do not add up"):
+            await soon(engine.failed)
