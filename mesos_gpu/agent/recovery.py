@@ -11,6 +11,7 @@ from typing import TypeVar
 from mesos_gpu.agent.checkpoints import HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
 from mesos_gpu.agent.replay import ExecutorRun, Run
 from mesos_gpu.agent.tasks import MAX_COMPLETED_EXECUTORS
+from mesos_gpu.errors import Conflict
 from mesos_gpu.mesos.resource import Document
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
     meta = checkpoints.meta
     link = meta / "slaves" / LATEST
     agent = read_json(link / "slave.info") if link.is_symlink() else None
+    if agent is None:
+        _not_anothers(link / "slave.info")
     holdings = _holdings(meta)
     if agent is None:
         return Recovered(resources=tuple(holdings["resources"]))
@@ -91,6 +94,19 @@ def _holdings(meta: Path) -> Document:
         return found
     # What versions before this one wrote.
     return {"resources": read_json(meta / "resources" / "resources.info") or (), "operations": ()}
+
+
+def _not_anothers(path: Path) -> None:
+    """Raise Conflict when the folder is a mesos-agent's: it wrote protobuf, and its tasks may still run."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if data and not data.startswith(b"{"):
+        raise Conflict(
+            f"{path} was written by another agent (mesos-agent?): drain that one and stop it, then start this one with "
+            "a --work_dir of its own"
+        )
 
 
 def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:

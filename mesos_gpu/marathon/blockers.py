@@ -41,8 +41,8 @@ def _blocked(state: State, spec: RunSpec) -> dict[str, Any] | None:
     if not waiting or not old or moving or not _no_gpus_anywhere(state, spec):
         return None
     held = sum(gpus_of(state, i) for i in old)
-    percent = (spec.instances - 1) / spec.instances
-    health = round(percent - 0.0005, 3) if percent else 0
+    # Rounded down, so that one may always be missing.
+    health = (spec.instances - 1) * 1000 // spec.instances / 1000
     message = (
         f"{len(waiting)} new instances of {spec.id} wait for {spec.gpus} GPUs each. No agent has them free, and "
         f"{len(old)} old instances, which are ended only once new ones run, hold {held}."

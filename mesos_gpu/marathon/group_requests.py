@@ -78,6 +78,7 @@ class Tree:
         self.apps: dict[str, RunSpec] = {spec.id: spec for spec in draft.apps()}
         self.groups: dict[str, Group] = draft.groups()
         self._draft, self._version = draft, version
+        self._given: list[RunSpec] = []
 
     def remove(self, group_id: str) -> None:
         """Take out a group with all that is in it; of the root, only what is in it."""
@@ -116,7 +117,7 @@ class Tree:
         for index, document in enumerate(documents):
             try:
                 spec = requests.redefined(
-                    self._draft, document, self._version, base=group_id, groups=self.groups, others=[*given.values()]
+                    self._draft, document, self._version, base=group_id, groups=self.groups, others=self._given
                 )
                 _child_only(spec.id, group_id)
             except InvalidApp as error:
@@ -124,6 +125,7 @@ class Tree:
                 problems += [_at(f"{path}/apps({index})", problem) for problem in error.problems]
                 continue
             given[spec.id] = spec
+            self._given.append(spec)
         if stage is not None:
             raise InvalidApp(problems, stage=stage)
         for app_id in [app_id for app_id in self.apps if parent_id(app_id) == group_id]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,7 @@ def settle(draft: Draft) -> None:
         for deployment in list(draft.deployments.values()):
             busy.update(deployment.apps)
             if not touched.isdisjoint(deployment.apps):
-                _advance(draft, deployment)
+                _advance(draft, deployment, touched)
         for app_id in sorted(touched - busy):
             spec = draft.app(app_id)
             if spec is None:
@@ -60,23 +60,34 @@ def start(draft: Draft, deployment: Deployment) -> None:
 
 def cancel(draft: Draft, deployment: Deployment) -> None:
     """End a deployment where it is; what it started stays."""
-    draft.deployments.drop(deployment.id)
-    draft.touched.update(deployment.apps)
+    _drop(draft, deployment)
     draft.actions.append(Publish("deployment_failed", {**_ended(deployment), "reason": "canceled"}))
 
 
-def _advance(draft: Draft, deployment: Deployment) -> None:
+def _advance(draft: Draft, deployment: Deployment, touched: Collection[str]) -> None:
     while not deployment.finished:
+        step, pending = draft.pending.get(deployment.id) or (-1, frozenset())
+        actions = deployment.steps[deployment.current].actions
+        if step == deployment.current:
+            # Nothing has happened to the others: what they wait for has not come, and what was done is done.
+            actions = tuple((work, app_id) for work, app_id in actions if app_id in touched)
         # Each action moves on, also when another of the step is not done.
-        done = [_work(draft, work, app_id) for work, app_id in deployment.steps[deployment.current].actions]
-        if not all(done):
+        done = {app_id: _work(draft, work, app_id) for work, app_id in actions}
+        pending = (pending - done.keys()) | {app_id for app_id, is_done in done.items() if not is_done}
+        draft.pending.put(deployment.id, (deployment.current, pending))
+        if pending:
             return
         draft.actions.append(Publish("deployment_step_success", deployment_event(deployment)))
         deployment = replace(deployment, current=deployment.current + 1)
         draft.deployments.put(deployment.id, deployment)
-    draft.deployments.drop(deployment.id)
-    draft.touched.update(deployment.apps)
+    _drop(draft, deployment)
     draft.actions.append(Publish("deployment_success", _ended(deployment)))
+
+
+def _drop(draft: Draft, deployment: Deployment) -> None:
+    draft.deployments.drop(deployment.id)
+    draft.pending.drop(deployment.id)
+    draft.touched.update(deployment.apps)
 
 
 def _work(draft: Draft, work: Work, app_id: str) -> bool:

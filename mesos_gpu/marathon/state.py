@@ -73,6 +73,8 @@ class State:
     tokens: LaunchTokens = field(default_factory=LaunchTokens)
     region: str | None = None
     """The region of the master; other regions are only for apps that name one."""
+    pending: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    """By deployment: its present step, and the apps of it that are not done."""
 
     def app(self, app_id: str) -> RunSpec | None:
         """Return the present version of an app."""
@@ -184,6 +186,7 @@ class Draft:
         self.readiness = Table(state.readiness)
         self.roles = state.roles
         self.region = state.region
+        self.pending = Table(state.pending)
         self.tokens = state.tokens.at(
             self.now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s
         )
@@ -317,6 +320,7 @@ class Draft:
             self.roles,
             self.tokens,
             self.region,
+            self.pending.result,
         )
         save = Save(
             {key: versions[0] if versions else None for key, versions in self.versions.changes.items()},

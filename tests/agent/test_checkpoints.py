@@ -9,7 +9,8 @@ import pytest
 from mesos_gpu.agent.checkpoints import Checkpoints, read_log
 from mesos_gpu.agent.recovery import Recovered, recover
 from mesos_gpu.agent.updates import TaskKey
-from mesos_gpu.errors import Unavailable
+from mesos_gpu.errors import Conflict, Unavailable
+from mesos_gpu.mesos.messages import encode
 from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, key, task
 
 BOOT = "boot-1"
@@ -114,3 +115,13 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match="work_dir"):
         Checkpoints(tmp_path / "file").open()
+
+
+def test_the_folder_of_a_mesos_agent_is_left_alone(tmp_path: Path) -> None:
+    """It wrote protobuf: to take the folder for an empty one would leave its tasks running beside ours."""
+    folder = tmp_path / "meta" / "slaves" / AGENT_ID
+    folder.mkdir(parents=True)
+    (folder / "slave.info").write_bytes(encode("mesos.SlaveInfo", {"hostname": "h", "port": 5051}))
+    (folder.parent / "latest").symlink_to(AGENT_ID)
+    with pytest.raises(Conflict, match="a --work_dir of its own"):
+        recover(Checkpoints(tmp_path), "boot")

@@ -46,6 +46,8 @@ async def test_a_tree_is_created_shown_and_removed(marathon: Marathon) -> None:
     assert [group["id"] for group in shown["groups"]] == ["/prod/db", "/prod/web"]
     assert shown["groups"][1]["dependencies"] == ["/prod/db"]
     assert [each["id"] for each in shown["groups"][1]["apps"]] == ["/prod/web/api", "/prod/web/front"]
+    apps = (await marathon.get("/v2/apps"))["apps"]
+    assert sorted(each["portDefinitions"][0]["port"] for each in apps) == [10000, 10001, 10002]
     assert [each["id"] for each in await marathon.get("/v2/groups/prod/apps")] == await ids(marathon)
     root = await marathon.get("/v2/groups")
     assert (root["id"], [group["id"] for group in root["groups"]]) == ("/", ["/prod"])

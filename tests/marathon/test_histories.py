@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -28,24 +29,32 @@ from mesos_gpu.marathon.events import (
     CancelDeployment,
     Disconnected,
     Event,
+    HealthChecked,
     KillTasks,
     Moment,
     Offered,
     PutApps,
+    PutGroup,
+    ReadinessChecked,
     RemoveApp,
+    RemoveGroup,
     RestartApp,
     Status,
     Subscribed,
     Tick,
 )
-from mesos_gpu.marathon.groups import Root
-from mesos_gpu.marathon.instances import Instance, instance_of
+from mesos_gpu.marathon.groups import Root, conflicts, depths
+from mesos_gpu.marathon.instances import Instance, app_of, instance_of
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import MAX_VERSIONS, Lasting, State, restored
+from mesos_gpu.marathon.tree import current_root
 from tests.marathon.builders import SETTINGS, T0, app, offer, status
 
-APPS = ("/a", "/b")
+APPS = ("/a", "/b", "/g/c")
+LIMITED = replace(SETTINGS, launch_tokens=4)
+HTTP = {"protocol": "HTTP", "gracePeriodSeconds": 0, "maxConsecutiveFailures": 1}
+READY = {"portName": "default"}
 GPUS = 6
 ENDS = ("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_LOST", "TASK_GONE")
 
@@ -102,7 +111,8 @@ class World:
         self.ever: set[str] = set()
         self.outbox: list[Status] = []
         self.connected = False
-        self.offered: set[str] = set()
+        self.offered: dict[str, str] = {}
+        """The agent of the offer that is out, by its id."""
         self.offers = 0
 
     @property
@@ -110,9 +120,12 @@ class World:
         return GPUS - sum(gpus for _, gpus in self.tasks.values())
 
     def make_offer(self) -> Offered:
+        """Offer one of two agents; the second one has no GPUs."""
         self.offers += 1
-        self.offered = {f"O{self.offers}"}
-        return Offered([offer(f"O{self.offers}", gpus=self.free, cpus=100)])
+        agent = "S1" if self.offers % 3 == 0 else "S0"
+        self.offered = {f"O{self.offers}": agent}
+        gpus = self.free if agent == "S0" else 0
+        return Offered([offer(f"O{self.offers}", agent=agent, host=f"h{agent}", gpus=gpus, cpus=100)])
 
     def report(self, task_id: str, state: str) -> None:
         """Change a task, and send its status until it is acknowledged."""
@@ -149,9 +162,10 @@ class World:
             assert task_id not in self.ever, "launched twice"
         if call.offer_id not in self.offered:
             return [_answer(task_id, "TASK_DROPPED") for task_id in call.task_ids]
-        self.offered = set()
+        agent = self.offered.pop(call.offer_id)
         for info in call.task_infos:
             gpus = sum(int(r["scalar"]["value"]) for r in info["resources"] if r["name"] == "gpus")
+            assert gpus == 0 or agent == "S0", "GPUs asked of an agent that has none"
             self.ever.add(info["task_id"]["value"])
             self.tasks[info["task_id"]["value"]] = ("TASK_STAGING", gpus)
         assert self.free >= 0, "more GPUs given than there are"
@@ -178,7 +192,7 @@ class Histories(RuleBasedStateMachine):
             self.count += 1
             moment = Moment(self.now_s, str(UUID(int=self.count)))
             try:
-                self.state, actions = handle(self.state, waiting.pop(0), moment, SETTINGS)
+                self.state, actions = handle(self.state, waiting.pop(0), moment, LIMITED)
             except MesosGpuError:
                 continue
             waiting += self.perform(actions, crash_after)
@@ -217,18 +231,49 @@ class Histories(RuleBasedStateMachine):
         instances=st.integers(0, 3),
         gpus=st.integers(0, 2),
         over=st.sampled_from([0, 1]),
+        checked=st.booleans(),
         force=st.booleans(),
         crash_after=st.none() | st.integers(0, 3),
     )
-    def put(self, app_id: str, instances: int, gpus: int, over: int, force: bool, crash_after: int | None) -> None:
+    def put(
+        self, app_id: str, instances: int, gpus: int, over: int, checked: bool, force: bool, crash_after: int | None
+    ) -> None:
         strategy = {"minimumHealthCapacity": 1 - over if gpus == 0 else 0, "maximumOverCapacity": over}
         labels = {"GPU_SCHEDULING_BEHAVIOR": "unrestricted"}
         document = app(app_id, instances=instances, gpus=gpus, upgradeStrategy=strategy, labels=labels)
+        if checked:
+            document |= {"healthChecks": [HTTP], "readinessChecks": [READY]}
         self.feed(PutApps([document], f"d{self.count}", force=force), crash_after=crash_after)
 
     @rule(app_id=st.sampled_from(APPS), crash_after=st.none() | st.integers(0, 3))
     def remove(self, app_id: str, crash_after: int | None) -> None:
         self.feed(RemoveApp(app_id, f"d{self.count}"), crash_after=crash_after)
+
+    @rule(
+        instances=st.integers(0, 2),
+        depends=st.sampled_from([[], ["/a"], ["/b", "/a"]]),
+        force=st.booleans(),
+        crash_after=st.none() | st.integers(0, 3),
+    )
+    def put_group(self, instances: int, depends: list[str], force: bool, crash_after: int | None) -> None:
+        apps = [app("c", instances=instances, labels={"GPU_SCHEDULING_BEHAVIOR": "unrestricted"})]
+        document = {"dependencies": depends, "apps": apps}
+        self.feed(PutGroup("/g", document, f"d{self.count}", force), crash_after=crash_after)
+
+    @rule(factor=st.sampled_from([0, 0.5, 2]), force=st.booleans())
+    def scale_group(self, factor: float, force: bool) -> None:
+        if sum(spec.instances for spec in self.state.apps()) * factor <= 8:
+            self.feed(PutGroup("/g", {"scaleBy": factor}, f"d{self.count}", force))
+
+    @rule(data=st.data(), force=st.booleans())
+    @precondition(lambda self: self.state.lasting.roots)
+    def group_goes_back(self, data: st.DataObject, force: bool) -> None:
+        version = data.draw(st.sampled_from([root.version for root in self.state.lasting.roots]))
+        self.feed(PutGroup("/", {"version": version}, f"d{self.count}", force))
+
+    @rule(crash_after=st.none() | st.integers(0, 3))
+    def remove_group(self, crash_after: int | None) -> None:
+        self.feed(RemoveGroup("/g", f"d{self.count}", force=True), crash_after=crash_after)
 
     @rule(app_id=st.sampled_from(APPS), force=st.booleans())
     def restart(self, app_id: str, force: bool) -> None:
@@ -257,13 +302,20 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.world.connected)
     def stale_offer(self) -> None:
         made = self.world.make_offer()
-        self.world.offered = set()
+        self.world.offered = {}
         self.feed(made)
 
     @rule(data=st.data(), state=st.sampled_from(["TASK_STARTING", "TASK_RUNNING", "TASK_UNREACHABLE", *ENDS]))
     @precondition(lambda self: self.world.tasks)
     def task_changes(self, data: st.DataObject, state: str) -> None:
         self.world.report(data.draw(st.sampled_from(sorted(self.world.tasks))), state)
+
+    @rule(data=st.data(), alive=st.booleans(), ready=st.booleans())
+    @precondition(lambda self: self.world.tasks)
+    def checks_come_in(self, data: st.DataObject, alive: bool, ready: bool) -> None:
+        task_id = data.draw(st.sampled_from(sorted(self.world.tasks)))
+        self.feed(HealthChecked(task_id, 0, alive=alive, cause="no"))
+        self.feed(ReadinessChecked(task_id, "readinessCheck", ready=ready))
 
     @rule(repeat=st.booleans(), crash_after=st.none() | st.integers(0, 2))
     @precondition(lambda self: self.world.connected and self.world.outbox)
@@ -311,12 +363,25 @@ class Histories(RuleBasedStateMachine):
             ours.count(key) == 1 for key in ours if not {t for t in self.world.tasks if instance_of(t) == key} - known
         )
 
+    @invariant()
+    def what_is_known_of_checks_is_about_tasks_there_are(self) -> None:
+        known = {i.task.id for i in self.state.lasting.instances.values() if i.task is not None}
+        assert {*self.state.health, *self.state.readiness} <= known
+
+    @invariant()
+    def the_tree_is_whole(self) -> None:
+        depths({spec.id: spec for spec in self.state.apps()}, current_root(self.state).groups)
+        assert not conflicts([spec.id for spec in self.state.apps()], current_root(self.state).groups)
+
     def let_all_run(self) -> None:
         for task_id, (state, _) in sorted(self.world.tasks.items()):
             if state != "TASK_RUNNING":
                 self.world.report(task_id, "TASK_RUNNING")
         while self.world.outbox:
             self.feed(self.world.outbox[0])
+        for task_id in sorted(self.world.tasks):
+            self.feed(HealthChecked(task_id, 0, alive=True))
+            self.feed(ReadinessChecked(task_id, "readinessCheck", ready=True))
 
     def teardown(self) -> None:
         """Let the world behave for a while: everything must come to what was asked."""
@@ -328,14 +393,14 @@ class Histories(RuleBasedStateMachine):
             self.let_all_run()
             if not (self.state.waiting or self.state.lasting.deployments or self.state.kills):
                 break
-            at_s = next_tick_s(self.state, SETTINGS, self.now_s)
+            at_s = next_tick_s(self.state, LIMITED, self.now_s)
             self.now_s = min(max(at_s or 0.0, self.now_s + 1), self.now_s + 300)
             self.feed(Tick())
         state, running = self.state, self.world.tasks
         wanted = {spec.id: spec for spec in state.apps()}
         fits = sum(spec.instances * spec.gpus for spec in wanted.values()) <= GPUS
         for app_id in APPS:
-            mine = [t for t in running if t.startswith(f"{app_id[1:]}.")]
+            mine = [t for t in running if app_of(t) == app_id]
             asked = wanted[app_id].instances if app_id in wanted else 0
             assert len(mine) == asked if fits else len(mine) <= asked
         if fits:

@@ -1,0 +1,224 @@
+"""Peers that do what none should, over real sockets: no crash, no task lost, and a line in the log that names them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mesos_gpu.agent.agent import Clock
+from mesos_gpu.agent.updates import RETRY_MIN_S
+from mesos_gpu.master.service import RunningMaster
+from mesos_gpu.mesos import libprocess
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.messages import devolve, encode
+from tests.agent.documents import AGENT_ID, framework, task
+from tests.cluster.live import ClusterAgent, cluster_agent
+from tests.fakes.master import ScriptedMaster
+from tests.master.build import framework_info
+from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
+
+PREFIX = "mesos.internal."
+RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[ScriptedMaster]:
+    master = await ScriptedMaster(AGENT_ID).start()
+    yield master
+    await master.stop()
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, scripted: ScriptedMaster) -> AsyncIterator[ClusterAgent]:
+    async with cluster_agent(tmp_path / "agent", f"127.0.0.1:{scripted.pid.port}") as running:
+        await soon(running.agent.registered.wait())
+        yield running
+
+
+async def send(to: tuple[str, int], data: bytes) -> bytes:
+    """Write bytes to a port, close our side, and return what comes back before the end."""
+    reader, writer = await asyncio.open_connection(*to)
+    try:
+        writer.write(data)
+        writer.write_eof()
+        return await soon(reader.read())
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def run_task(scripted: ScriptedMaster, task_id: str) -> None:
+    info = devolve("mesos.FrameworkInfo", framework("PARTITION_AWARE"))
+    scripted.run(info, devolve("mesos.TaskInfo", task(task_id)))
+
+
+async def test_half_messages_unknown_ones_and_wrong_types_harm_nobody(
+    agent: ClusterAgent, scripted: ScriptedMaster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    run_task(scripted, "t")
+    await scripted.reaches("t", "TASK_RUNNING")
+    us, master = agent.endpoint.pid("slave(1)"), scripted.pid
+    kill = encode(f"{PREFIX}KillTaskMessage", {"framework_id": {"value": "f"}, "task_id": {"value": "t"}})
+    whole = libprocess.encode(master, us, f"{PREFIX}KillTaskMessage", kill)
+    for cut in (1, 20, len(whole) - 9, len(whole) - 1):
+        assert b"202" not in await send(us.address, whole[:cut])  # half a message is none
+    for name, body in (
+        ("NoSuchMessage", b""),
+        ("KillTaskMessage", b"\xff\xfe not protobuf"),
+        ("KillTaskMessage", b""),  # required fields missing
+        ("RunTaskMessage", kill),  # another type's bytes
+        ("StatusUpdateAcknowledgementMessage", kill),
+        ("SlaveRegisteredMessage", b"\n\x00"),
+    ):
+        answer = await send(us.address, libprocess.encode(master, us, PREFIX + name, body))
+        assert b"202 Accepted" in answer, name
+    assert str(master) in caplog.text
+    assert f"{PREFIX}NoSuchMessage" in caplog.text
+    # It is as before: known to the master, and its task runs until it is told to end.
+    run_task(scripted, "u")
+    await scripted.reaches("u", "TASK_RUNNING")
+    assert set(scripted.states("t")) == {"TASK_STARTING", "TASK_RUNNING"}
+
+
+async def test_two_that_claim_to_lead_only_the_detected_one_is_obeyed(
+    agent: ClusterAgent, scripted: ScriptedMaster, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_task(scripted, "t")
+    await scripted.reaches("t", "TASK_RUNNING")
+    usurper = await ScriptedMaster(AGENT_ID).start()
+    try:
+        usurper.agent = scripted.agent
+        usurper.observe(1)
+        usurper.send("SlaveRegisteredMessage", {"slave_id": {"value": "another-S0"}})
+        usurper.send("ShutdownMessage", {"message": "go away"})
+        usurper.send("ShutdownFrameworkMessage", {"framework_id": {"value": framework()["id"]["value"]}})
+        run_task(usurper, "theirs")
+        usurper.ping()
+        await usurper.until(lambda: usurper.pongs == ["slave-observer(1)"])  # anyone may ping, as in Mesos
+        assert f"from {usurper.pid}, which is not our master" in caplog.text
+        assert agent.agent.agent_id == AGENT_ID
+        assert scripted.states("t") == ["TASK_STARTING", "TASK_RUNNING"]
+        assert usurper.messages("StatusUpdateMessage") == []
+    finally:
+        await usurper.stop()
+
+
+async def test_a_master_that_vanishes_after_the_launch_finds_the_task_when_it_is_back(tmp_path: Path) -> None:
+    """It takes an ACCEPT, sends the task, and is gone before it hears of it."""
+    async with live_master(tmp_path / "master") as first:
+        port = first.endpoint.port
+        agent = ClusterAgent(tmp_path / "agent", f"127.0.0.1:{port}")
+        agent.containers.launches_go_on.clear()
+        await agent.start()
+        scheduler = Scheduler(first.url)
+        await scheduler.subscribe(framework_info())
+        offer = await scheduler.offer()
+        document = {**task("t", gpus=1), "agent_id": offer["agent_id"]}
+        for resource in document["resources"]:
+            resource["allocation_info"] = offer["allocation_info"]
+        await scheduler.launch(offer, document)
+        await until(lambda: len(agent.agent.state.tasks()) == 1)
+        framework_id = scheduler.framework_id
+        await scheduler.close()
+    agent.containers.launches_go_on.set()
+    try:
+        async with live_master(tmp_path / "master", f"--port={port}") as second:
+            scheduler = Scheduler(second.url)
+            try:
+                await soon(agent.agent.registered.wait())
+                await scheduler.subscribe(framework_info(), framework_id)
+                states = []
+                while "TASK_RUNNING" not in states:
+                    status = await scheduler.status()
+                    states.append(status["state"])
+                    await scheduler.acknowledge(status)
+                (known,) = second.engine.state.agents.values()
+                assert [t.id for t in known.tasks.values()] == ["t"]
+            finally:
+                await scheduler.close()
+    finally:
+        await agent.stop()
+
+
+async def test_a_clock_that_jumps_makes_nothing_unreachable_and_loses_nothing(
+    agent: ClusterAgent, scripted: ScriptedMaster
+) -> None:
+    """The wall clock only stamps; what waits, waits by the monotonic one. That may jump too: over a machine's sleep."""
+    scripted.acknowledges = False
+    real = agent.agent.clock
+    jump = [0.0, 0.0]
+    agent.agent.clock = Clock(lambda: real.mono() + jump[0], lambda: real.wall() + jump[1], real.dice)
+    run_task(scripted, "t")
+    await scripted.reaches("t", "TASK_STARTING")
+    jump[1] = -10 * 365 * 86400.0
+    run_task(scripted, "u")
+    await scripted.reaches("u", "TASK_STARTING")
+    assert agent.agent.registered.is_set()
+    jump[0] = 3600.0  # asleep for an hour: every wait is over, and each goes off once
+    before = len(scripted.updates("t"))
+    agent.agent._ring()
+    await scripted.until(lambda: len(scripted.updates("t")) > before)
+    assert {u["uuid"] for u in scripted.updates("t")} == {scripted.updates("t")[0]["uuid"]}
+    await soon(agent.agent.registered.wait())
+    due_s = agent.agent.state.next_due_s
+    assert due_s is not None
+    assert due_s <= real.mono() + jump[0] + 2 * RETRY_MIN_S
+
+
+@pytest.mark.parametrize("kind", ["newer", "older"])
+async def test_agents_newer_and_older_than_we_know_are_taken(tmp_path: Path, kind: str) -> None:
+    """Newer: fields we have no name for, a capability too. Older: what 1.0 did not send is missing."""
+    recorded = next(m for m in RECORDED if m["message"] == f"{PREFIX}RegisterSlaveMessage")
+    body = base64.b64decode(recorded["body_base64"])
+    if kind == "newer":
+        body += b"\xd2\x3e\x03new" + b"\xfa\x01\x02\x08\x2a"  # fields 1002 and 31
+        body += b"\x22\x02\x08\x63"  # agent_capabilities { type: 99 }
+    else:
+        old = {"hostname": "old", "port": 5051, "resources": [_scalar("cpus", 4.0), _scalar("mem", 512.0)]}
+        body = encode(f"{PREFIX}RegisterSlaveMessage", {"slave": old, "version": "1.0.0"})
+    async with live_master(tmp_path) as master:
+        agent = ScriptedAgent(master.url)
+        await agent.start()
+        try:
+            agent.endpoint.send("slave(1)", agent.master, f"{PREFIX}RegisterSlaveMessage", body)
+            agent.id = (await agent.message("SlaveRegisteredMessage"))["slave_id"]["value"]
+            known = master.engine.state.agents[agent.id]
+            assert known.version == {"newer": "1.12.0", "older": "1.0.0"}[kind]
+            assert ("RESERVATION_REFINEMENT" in known.capabilities) is (kind == "newer")
+        finally:
+            await agent.stop()
+
+
+def _scalar(name: str, value: float) -> dict[str, Any]:
+    return {"name": name, "type": "SCALAR", "scalar": {"value": value}}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=300), name=st.sampled_from(sorted({m["message"] for m in RECORDED})))
+def test_whatever_bytes_a_message_has_the_master_goes_on(tmp_path: Path, data: bytes, name: str) -> None:
+    asyncio.run(_fuzz(tmp_path, data, name))
+
+
+async def _fuzz(folder: Path, data: bytes, name: str) -> None:
+    async with live_master(folder) as master:
+        pid = master.endpoint.pid("master")
+        liar = Pid("slave(1)", "127.0.0.1", 1)
+        assert b"202" in await send(pid.address, libprocess.encode(liar, pid, name, data))
+        await send(pid.address, data)
+        _alive(master)
+
+
+def _alive(master: RunningMaster) -> None:
+    assert not master.engine.failed.done()
+    assert not master.engine._stopped

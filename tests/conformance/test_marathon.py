@@ -1,0 +1,203 @@
+"""Marathon's acceptance cases, by number, over HTTP: what is refused where, GPUs, and deployments.
+
+Cases of the command line are in tests/marathon_cli; those of tasks, versions and events in tests/marathon/test_api.py;
+those of groups in tests/marathon/test_api_groups.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mesos_gpu.marathon.actions import Decline
+from mesos_gpu.marathon.app_settings import AppRules
+from mesos_gpu.marathon.matching import GpuBehaviour
+from tests.marathon.builders import ROLE, SETTINGS, app, offer, scalar
+from tests.marathon.conftest import Marathon, make_marathon, marathon
+
+__all__ = ["make_marathon", "marathon"]  # fixtures
+
+IMAGE = {"docker": {"image": "i"}}
+TWO = [{"mode": "container", "name": "a"}, {"mode": "container", "name": "b"}]
+MESOS_HTTP = {"protocol": "MESOS_HTTP"}
+
+
+def mesos(**changes: Any) -> dict[str, Any]:
+    return {"type": "MESOS", **IMAGE, **changes}
+
+
+REFUSED: list[tuple[int, dict[str, Any], str]] = [
+    (5, {"cmd": "sleep 9"}, "/id"),
+    *((6, app(name), "/id") for name in ("Foo", "a_b", "-a", "a-")),
+    (7, app("/x/versions"), "/id"),
+    (8, app("/"), "/id"),
+    (9, app(cpus="1"), "/cpus"),
+    (10, app(cpus=0), "/cpus"),
+    (11, app(args=["x"]), "/"),
+    (12, {"id": "a"}, "/"),
+    (13, {"id": "a", "container": {"type": "MESOS"}}, "/"),
+    (13, app(container={"type": "DOCKER"}), "/container/docker"),
+    (16, app(container={"docker": {"image": "i", "network": "NONE"}}), "/container/docker/network"),
+    (18, app(networks=[{"mode": "container"}], container=mesos()), "/networks(0)"),
+    (
+        19,
+        app(networks=TWO, container=mesos(portMappings=[{"containerPort": 1, "hostPort": 0}])),
+        "/container/portMappings(0)",
+    ),
+    (21, app(ports=[1, 1]), "/ports"),
+    (22, app(uris=["http://h/a"], fetch=[{"uri": "http://h/b"}]), "/uris"),
+    (24, app(acceptedResourceRoles=[]), "/acceptedResourceRoles"),
+    (24, app(acceptedResourceRoles=["other"]), "/acceptedResourceRoles"),
+    (25, app(constraints=[["hostname", "UNIQUE", "x"]]), "/constraints(0)"),
+    (25, app(constraints=[["rack", "MAX_PER", "x"]]), "/constraints(0)"),
+    (25, app(constraints=[["rack", "LIKE", "["]]), "/constraints(0)"),
+    (25, app(constraints=[["rack", "FOO"]]), "/constraints(0)"),
+    (26, app(healthChecks=[{"portIndex": 3}]), "/healthChecks(0)"),
+    (27, app(healthChecks=[MESOS_HTTP, {**MESOS_HTTP, "path": "/b"}]), "/healthChecks"),
+    (
+        28,
+        app(readinessChecks=[{"portName": "default", "timeoutSeconds": 30}]),
+        "/readinessChecks(0)/timeoutSeconds",
+    ),
+    (28, app(readinessChecks=[{"portName": "x"}]), "/readinessChecks(0)/portName"),
+    (28, app(readinessChecks=[{"portName": "default"}] * 2), "/readinessChecks"),
+    (
+        29,
+        app(upgradeStrategy={"minimumHealthCapacity": 1.2, "maximumOverCapacity": 0}),
+        "/upgradeStrategy/minimumHealthCapacity",
+    ),
+    (30, app(labels={"MARATHON_SINGLE_INSTANCE_APP": "true"}, instances=2), "/instances"),
+    (31, app(unreachableStrategy={"inactiveAfterSeconds": 10, "expungeAfterSeconds": 5}), "/unreachableStrategy"),
+    (32, app(resourceLimits={"mem": 16}), "/resourceLimits/mem"),
+    (38, app(gpus=1, container={"type": "DOCKER", **IMAGE}), "/"),
+    (38, app(gpus=1, container=IMAGE), "/"),
+    (40, app(gpus=0.5), "/gpus"),
+    (40, app(gpus=-1), "/gpus"),
+]  # fmt: skip
+
+ACCEPTED: list[tuple[int, dict[str, Any], dict[str, Any]]] = [
+    (7, app("/versions/x"), {"id": "/versions/x"}),
+    (13, {"id": "a", "container": mesos()}, {}),
+    (15, app(container={"docker": {"image": "i", "network": "host"}}), {"networks": [{"mode": "host"}]}),
+    (20, app(ports=[8080]), {"portDefinitions": [{"port": 8080, "protocol": "tcp", "labels": {}}]}),
+    (23, app(uris=["http://h/a.tgz"]), {"fetch": [
+        {"uri": "http://h/a.tgz", "extract": True, "executable": False, "cache": False}]}),
+    (23, app(uris=["http://h/a.txt"]), {"fetch": [
+        {"uri": "http://h/a.txt", "extract": False, "executable": False, "cache": False}]}),
+    (24, app(acceptedResourceRoles=["*"]), {"acceptedResourceRoles": ["*"]}),
+    (32, app(mem=64, resourceLimits={"mem": "unlimited"}), {"resourceLimits": {"mem": "unlimited"}}),
+    (33, app(cpu=2), {"cpus": 0.1}),
+    (35, app("/prod/web", dependencies=["../db"]), {"dependencies": ["/prod/db"]}),
+    (36, app(gpus=1), {"gpus": 1}),
+    (39, app(gpus=1, container=mesos()), {"gpus": 1}),
+    (40, app(gpus=1.0), {"gpus": 1}),
+]  # fmt: skip
+
+
+async def test_what_is_refused_and_where(marathon: Marathon) -> None:
+    for case, document, path in REFUSED:
+        answer = await marathon.call("POST", "/v2/apps", document)
+        assert answer.status == 422, (case, answer)
+        assert path in [detail["path"] for detail in answer.body["details"]], (case, answer)
+    assert (await marathon.get("/v2/apps"))["apps"] == []
+
+
+async def test_what_is_accepted_and_how_it_is_shown(marathon: Marathon) -> None:
+    for case, document, shown in ACCEPTED:
+        answer = await marathon.call("POST", "/v2/apps", document)
+        assert answer.status == 201, (case, answer)
+        assert {key: answer.body[key] for key in shown} == shown, case
+        assert not {"ports", "uris", "ipAddress", "cpu"} & answer.body.keys()
+        removed = await marathon.call("DELETE", "/v2/apps" + answer.headers["Location"])
+        assert removed.status == 200, case
+
+
+async def test_14_17_a_bridge_takes_any_host_port_and_docker_is_the_default_type(marathon: Marathon) -> None:
+    container = {"docker": {"image": "i", "network": "BRIDGE", "portMappings": [{"containerPort": 80}]}}
+    shown = (await marathon.call("POST", "/v2/apps", app(container=container))).body
+    assert shown["container"]["type"] == "DOCKER"
+    assert shown["networks"] == [{"mode": "container/bridge"}]
+    (mapping,) = shown["container"]["portMappings"]
+    assert (mapping["containerPort"], mapping["hostPort"], mapping["servicePort"]) == (80, 0, 10000)
+    assert "network" not in shown["container"]["docker"]
+    assert "portDefinitions" not in shown
+
+
+async def test_37_without_the_feature_gpus_are_refused(make_marathon: Callable[..., Any]) -> None:
+    rules = AppRules(mesos_role=ROLE, features=frozenset())
+    marathon = await make_marathon(settings=replace(SETTINGS, rules=rules))
+    answer = await marathon.call("POST", "/v2/apps", app(gpus=1))
+    assert (answer.status, answer.body["details"][0]["path"]) == (422, "/")
+    assert "gpu_resources is not enabled" in answer.body["details"][0]["errors"][0]
+
+
+@pytest.mark.parametrize(
+    ("case", "flag", "label", "starts"),
+    [
+        (42, GpuBehaviour.RESTRICTED, None, False),
+        (42, GpuBehaviour.RESTRICTED, "unrestricted", True),
+        (43, GpuBehaviour.UNRESTRICTED, "restricted", False),
+        (44, GpuBehaviour.UNRESTRICTED, "foo", True),
+        (44, GpuBehaviour.RESTRICTED, "foo", False),
+    ],
+)
+async def test_42_43_44_who_may_use_agents_with_gpus(
+    make_marathon: Callable[..., Any], case: int, flag: GpuBehaviour, label: str | None, starts: bool
+) -> None:
+    marathon = await make_marathon(settings=replace(SETTINGS, gpu_behaviour=flag))
+    labels = {} if label is None else {"GPU_SCHEDULING_BEHAVIOR": label}
+    await marathon.call("POST", "/v2/apps", app(labels=labels))
+    if starts:
+        assert len(await marathon.launched(gpus=2)) == 1
+        return
+    marathon.link.offer(offer(gpus=2))
+    await marathon.link.next(Decline)
+    (queued,) = (await marathon.get("/v2/queue?embed=lastUnusedOffers"))["queue"]
+    assert queued["lastUnusedOffers"][0]["reason"] == ["DeclinedScarceResources"]
+    rows = {row["reason"]: row["declined"] for row in queued["processedOffersSummary"]["rejectSummaryLaunchAttempt"]}
+    assert rows["DeclinedScarceResources"] == 1
+    assert sum(rows.values()) == 1
+
+
+async def test_46_gpus_of_two_roles_make_one_task(marathon: Marathon) -> None:
+    await marathon.call("POST", "/v2/apps", app(gpus=2))
+    extra = [scalar("gpus", 1), scalar("gpus", 1, role=ROLE)]
+    assert len(await marathon.launched(gpus=0, extra=extra)) == 1
+
+
+async def test_48_a_change_of_a_full_gpu_agent_waits_unless_it_may_end_the_old_task_first(marathon: Marathon) -> None:
+    (old,) = await marathon.running(gpus=1)
+    marathon.clock.now_s += 1
+    await marathon.call("PUT", "/v2/apps/a", {"labels": {"x": "1"}})
+    (deployment,) = await marathon.get("/v2/deployments?embed=blockers")
+    assert deployment["blockers"][0]["suggestion"]["upgradeStrategy"]["minimumHealthCapacity"] == 0
+    assert "blockers" not in (await marathon.get("/v2/deployments"))[0], "clients get what Marathon's would give"
+    marathon.clock.now_s += 1
+    strategy = {"minimumHealthCapacity": 0, "maximumOverCapacity": 0}
+    await marathon.call("PUT", "/v2/apps/a?force=true", {"upgradeStrategy": strategy})
+    await marathon.say(old, "TASK_KILLED")
+    (new,) = await marathon.launched(gpus=1)
+    await marathon.say(new)
+    assert await marathon.get("/v2/deployments") == []
+
+
+async def test_62_a_new_process_keeps_tasks_and_forgets_backoff(marathon: Marathon) -> None:
+    (task,) = await marathon.running(instances=1)
+    await marathon.say(task, "TASK_FAILED")
+    await marathon.restart()
+    (queued,) = (await marathon.get("/v2/queue"))["queue"]
+    assert queued["delay"]["timeLeftSeconds"] == 0
+    (again,) = await marathon.launched()
+    assert again == task.replace("._app.1", "._app.2")
+
+
+async def test_gpus_are_asked_for_by_model_and_memory(marathon: Marathon) -> None:
+    constraints = [["gpu_model", "LIKE", "NVIDIA-H200.*"], ["gpu_count", "IS", "8"]]
+    await marathon.call("POST", "/v2/apps", app(gpus=1, constraints=constraints))
+    told = {"gpu_count": "8", "gpu_model": "NVIDIA-A100"}
+    marathon.link.offer(offer(gpus=8, attributes=told))
+    await marathon.link.next(Decline)
+    assert len(await marathon.launched(gpus=8, attributes={**told, "gpu_model": "NVIDIA-H200-NVL"})) == 1
