@@ -51,12 +51,19 @@ class FullScan:
         self.turns = dict(turns or {})
         self.free = {supply.agent_id: supply.free for supply in supplies}
         self.total = quantities(r for supply in supplies for r in supply.total)
+        self.sums: dict[Path, dict[str, int]] = {}
+        for parts in self.held.values():
+            for (role, framework_id), resources in parts.items():
+                self._sum(self.path(role, framework_id), resources)
 
     def cycle(self, refused: Refused) -> list[Allocation]:
         given: dict[tuple[str, Key], Allocation] = {}
+        own = any(client.min_allocatable is not None for client in self.clients)
         active = [supply for supply in self.supplies if supply.active]
         for stage in (self._guarantee, self._share):
             for supply in active:
+                if not own and not allocatable(self.free[supply.agent_id], self.rules.min_allocatable):
+                    continue
                 for client in self.in_order():
                     offered = stage(supply, client)
                     if offered is None or not self._worth(offered, client):
@@ -70,21 +77,12 @@ class FullScan:
         return list(given.values())
 
     def in_order(self) -> list[Client]:
-        sums: dict[Path, dict[str, int]] = {}
-        for parts in self.held.values():
-            for (role, framework_id), resources in parts.items():
-                path = self.path(role, framework_id)
-                for end in range(1, len(path) + 1):
-                    node = sums.setdefault(path[:end], {})
-                    for name, amount in quantities(resources).items():
-                        node[name] = node.get(name, 0) + amount
-
         def rank(client: Client) -> list[tuple[float, int, str]]:
             path = self.path(client.role, client.framework_id)
             keys = []
             for end in range(1, len(path) + 1):
                 part = path[:end]
-                share = dominant_share(sums.get(part, {}), self.total, self.rules.excluded_names)
+                share = dominant_share(self.sums.get(part, {}), self.total, self.rules.excluded_names)
                 keys.append((share / self.weights.get("/".join(part), 1.0), self.turns.get(part, 0), part[-1]))
             return keys
 
@@ -140,8 +138,15 @@ class FullScan:
         parts = self.held.setdefault(agent_id, {})
         parts[client.key] = parts.get(client.key, Resources()) + offered
         path = self.path(client.role, client.framework_id)
+        self._sum(path, offered)
         for end in range(1, len(path) + 1):
             self.turns[path[:end]] = self.turns.get(path[:end], 0) + 1
+
+    def _sum(self, path: Path, resources: Resources) -> None:
+        for end in range(1, len(path) + 1):
+            node = self.sums.setdefault(path[:end], {})
+            for name, amount in quantities(resources).items():
+                node[name] = node.get(name, 0) + amount
 
     def _consumed(self, top: str) -> dict[str, int]:
         unreserved = (
