@@ -11,6 +11,7 @@ from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Framework, Phase, Task
 from mesos_gpu.mesos.messages import normalize, with_defaults
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
 
 COMMAND_EXECUTOR = "mesos-executor"
 
@@ -63,7 +64,9 @@ def get_operations(operations: Sequence[Document]) -> Document:
 def get_agent(info: Document, agent_id: str | None) -> Document:
     """Return the answer to GET_AGENT."""
     known = {} if agent_id is None else {"id": {"value": agent_id}}
-    return {"agent_info": with_defaults("mesos.v1.AgentInfo", normalize("mesos.v1.AgentInfo", {**info, **known}))}
+    resources = Resources.from_json(info.get("resources", [])).to_json(refined=True)
+    shown = normalize("mesos.v1.AgentInfo", {**info, **known, "resources": resources})
+    return {"agent_info": with_defaults("mesos.v1.AgentInfo", shown)}
 
 
 def flags_shown(flags: Mapping[str, str]) -> Document:
