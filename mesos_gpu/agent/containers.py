@@ -100,6 +100,9 @@ class Runner:
         self._unwanted: set[str] = set()
         self._changed = asyncio.Event()
         self._resizing: dict[str, asyncio.Lock] = {}
+        self._gpus: dict[str, int] = {}
+        """How many GPUs each container that may be resized was last to have."""
+        self._shrinking: set[str] = set()
 
     def launch(self, action: ev.Launch) -> None:
         """Make the sandbox and launch; then wait for the end."""
@@ -115,6 +118,10 @@ class Runner:
 
     def resize(self, action: ev.Resize) -> None:
         """Make a container larger or smaller; of one container, in the order asked for."""
+        # The master hears of the end of a task before its GPUs are given back; who comes for them waits from now on.
+        if action.gpus < self._gpus.get(action.container_id, 0):
+            self._shrinking.add(action.container_id)
+        self._gpus[action.container_id] = action.gpus
         self._start(self._resize(action))
 
     def forget(self, action: ev.Forget) -> None:
@@ -168,6 +175,7 @@ class Runner:
             labels=spec.labels,
             linux=spec.linux,
             disk_bytes=spec.disk_bytes,
+            secrets=spec.secrets,
         )
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.
@@ -183,6 +191,7 @@ class Runner:
             await self._containers.destroy(spec.container_id)
             self._post(ev.LaunchFailed(key, f"{type(error).__name__}: {error}"))
             return False
+        self._gpus.setdefault(spec.container_id, spec.gpus)
         self._post(ev.Launched(key, pid))
         return True
 
@@ -212,7 +221,7 @@ class Runner:
                 try:
                     return await self._containers.launch(config, progress)
                 except NotEnoughGpus:
-                    if not self._ending or config.container_id in self._unwanted:
+                    if not (self._ending or self._shrinking) or config.container_id in self._unwanted:
                         raise
                     await self._changed.wait()
         finally:
@@ -221,6 +230,8 @@ class Runner:
 
     def _released(self, container_id: str) -> None:
         self._ending.discard(container_id)
+        self._gpus.pop(container_id, None)
+        self._shrinking.discard(container_id)
         self._change()
 
     def _change(self) -> None:
@@ -266,6 +277,7 @@ class Runner:
             except MesosGpuError as error:
                 problem = str(error)
                 log.warning("resizing %s of %s: %s", container_id, action.key, error)
+        self._shrinking.discard(container_id)
         if container_id not in self._containers.containers():
             self._resizing.pop(container_id, None)
         self._change()  # what it gave back, another may wait for
@@ -277,7 +289,7 @@ class Runner:
                 await self._containers.resize(action.container_id, action.cpus_milli, action.mem_bytes, action.gpus)
                 return
             except NotEnoughGpus:
-                if not self._ending:
+                if not self._ending and not self._shrinking - {action.container_id}:
                     raise
                 await self._changed.wait()
 

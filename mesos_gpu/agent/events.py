@@ -9,7 +9,7 @@ from typing import TypeAlias
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.fetching import Item
 from mesos_gpu.agent.updates import Forward, TaskKey
-from mesos_gpu.container.config import ImageAsk, Volume
+from mesos_gpu.container.config import ImageAsk, Secret, Volume
 from mesos_gpu.container.linux import USUAL, LinuxSettings
 from mesos_gpu.mesos.checks import Course, News
 from mesos_gpu.mesos.resource import Document
@@ -339,6 +339,7 @@ class LaunchSpec:
     fetch: tuple[Item, ...] = ()
     linux: LinuxSettings = USUAL
     disk_bytes: int = 0
+    secrets: tuple[Secret, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from mesos_gpu.agent.events import Identity, LaunchSpec
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.paths import sandbox_path, volume_path
 from mesos_gpu.agent.settings import read_settings
-from mesos_gpu.agent.variables import read_variables
-from mesos_gpu.container.config import ImageAsk, Volume
+from mesos_gpu.agent.variables import read_secret, read_variables
+from mesos_gpu.container.config import ImageAsk, Secret, Volume
 from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.flags import format_duration
@@ -62,7 +62,7 @@ def launch_spec(
     identity: Identity, framework: Mapping[str, Any], task: Mapping[str, Any], container_id: str
 ) -> LaunchSpec:
     """Return what the container of a command task needs. The task has no `refusal`."""
-    command = task["command"]
+    command, volumes = task["command"], (task.get("container") or {}).get("volumes", ())
     resources = Resources.from_json(task.get("resources", []))
     sandbox = sandbox_path(
         identity.work_dir, identity.agent_id, framework["id"]["value"], task["task_id"]["value"], container_id
@@ -83,11 +83,12 @@ def launch_spec(
         gpus=resources.gpus,
         image=image,
         volumes=(
-            *map(_volume, (task.get("container") or {}).get("volumes", ())),
+            *(_volume(volume) for volume in volumes if not _is_secret(volume)),
             *persistent_volumes(identity.work_dir, task.get("resources", ())),
         ),
         fetch=read_uris(command),
         disk_bytes=disk_bytes(task),
+        secrets=tuple(_secret(volume) for volume in volumes if _is_secret(volume)),
         linux=read_settings(task, more_cpus_milli=OVERHEAD_CPUS_MILLI, more_mem_bytes=OVERHEAD_MEM_MIB * MIB),
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
     )
@@ -233,13 +234,32 @@ def _volume_refusal(volume: Mapping[str, Any]) -> str | None:
     if "image" in volume:
         return f"{where}: volumes of images are not supported yet"
     kind = source.get("type", "HOST_PATH" if "host_path" in source else "SANDBOX_PATH")
+    if kind == "SECRET":
+        return _secret_refusal(volume)
     if source and kind not in ("HOST_PATH", "SANDBOX_PATH"):
-        return f"{where}: volumes of type {kind} are not supported yet: only HOST_PATH and SANDBOX_PATH"
+        return f"{where}: volumes of type {kind} are not supported yet: only HOST_PATH, SANDBOX_PATH and SECRET"
     if (source.get("sandbox_path") or {}).get("type", "SELF") != "SELF":
         return f"{where}: a parent's sandbox is only there in task groups, which are not supported yet"
     if not volume.get("container_path") or not _source_path(volume):
         return f"{where}: both paths, of the host and of the container, are needed"
     return None
+
+
+def _secret_refusal(volume: Mapping[str, Any]) -> str | None:
+    try:
+        _secret(volume)
+    except BadInput as error:
+        return str(error)
+    return None if volume.get("container_path") else "The volume of a secret has no container_path"
+
+
+def _secret(volume: Mapping[str, Any]) -> Secret:
+    path = str(volume.get("container_path", ""))
+    return Secret(path, read_secret((volume.get("source") or {}).get("secret") or {}, f"the volume at {path}"))
+
+
+def _is_secret(volume: Mapping[str, Any]) -> bool:
+    return (volume.get("source") or {}).get("type") == "SECRET"
 
 
 def _source_path(volume: Mapping[str, Any]) -> str:

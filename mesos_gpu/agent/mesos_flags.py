@@ -149,7 +149,6 @@ ISOLATORS_IGNORED: Mapping[str, str] = {
     "cgroups/hugetlb": "huge pages are not limited",
     "filesystem/posix": "every task has a mount namespace of its own",
     "volume/image": "images are not mounted as volumes",
-    "volume/secret": "secrets that are references need a module",
 }
 """Isolators that tasks do not rely on being there: left out with a warning. One with a slash that is neither here nor
 among ISOLATORS is refused."""
@@ -171,6 +170,7 @@ ISOLATORS = frozenset(
         "posix/rlimits",
         "volume/host_path",
         "volume/sandbox_path",
+        "volume/secret",
     }
 )
 """Isolators that do here what they do in Mesos; the walls of containers stand whether they are named or not."""

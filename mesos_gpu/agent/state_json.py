@@ -12,6 +12,7 @@ from mesos_gpu.agent.tasks import Framework, Phase, Task
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.secrets import without_secrets
 
 _SHOWN_OF_CONTAINER = ("container_id", "network_infos")
 
@@ -180,7 +181,8 @@ def _task(task: Task) -> Document:
     labels = _labels(info)
     if labels is not None:
         shown["labels"] = labels
-    return {**shown, **{name: info[name] for name in ("discovery", "container", "health_check") if name in info}}
+    named = (name for name in ("discovery", "container", "health_check") if name in info)
+    return {**shown, **{name: without_secrets(info[name]) for name in named}}
 
 
 def _status(status: Mapping[str, object]) -> Document:

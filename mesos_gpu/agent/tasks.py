@@ -10,6 +10,7 @@ from enum import Enum, unique
 from mesos_gpu.agent.executors import Executor
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.secrets import without_secrets
 
 MAX_COMPLETED_EXECUTORS = 150
 """`--max_completed_executors_per_framework` of Mesos."""
@@ -141,7 +142,7 @@ class Task:
         if self.forwarded_state is not None:
             document["status_update_state"] = self.forwarded_state
             document["status_update_uuid"] = self.forwarded_uuid
-        document.update({name: self.info[name] for name in _COPIED if name in self.info})
+        document.update({name: without_secrets(self.info[name]) for name in _COPIED if name in self.info})
         user = (self.info.get("command") or {}).get("user")
         if user is not None:
             document["user"] = user

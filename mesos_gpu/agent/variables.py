@@ -1,4 +1,4 @@
-"""A command's environment variables: plain values, and secrets by value. Pure.
+"""A command's environment variables, and secrets by value. Pure.
 
 A secret that is a reference needs a module that knows secrets (Mesos' environment_secret isolator with a resolver), and
 there is none here.
@@ -24,10 +24,18 @@ def _value(variable: Mapping[str, Any]) -> str:
     secret = variable.get("secret")
     if variable.get("type") != "SECRET" and secret is None:
         return str(variable.get("value", ""))
-    name = variable["name"]
-    if secret is None or secret.get("type", "VALUE") != "VALUE" or "value" not in secret:
-        raise BadInput(f"The secret for the variable '{name}' is a reference, and this agent has no secret resolver")
+    what = f"the variable '{variable['name']}'"
     try:
-        return base64.b64decode(secret["value"]["data"], validate=True).decode()
-    except (KeyError, binascii.Error, UnicodeDecodeError):
-        raise BadInput(f"The secret for the variable '{name}' is not text") from None
+        return read_secret(secret or {}, what).decode()
+    except UnicodeDecodeError:
+        raise BadInput(f"The secret for {what} is not text") from None
+
+
+def read_secret(secret: Mapping[str, Any], what: str) -> bytes:
+    """Return the content of a Secret by value. Raises BadInput, naming `what` it is for."""
+    if secret.get("type", "VALUE") != "VALUE" or "value" not in secret:
+        raise BadInput(f"The secret for {what} is a reference, and this agent has no secret resolver")
+    try:
+        return base64.b64decode(secret["value"]["data"], validate=True)
+    except (KeyError, binascii.Error):
+        raise BadInput(f"The secret for {what} is not base64") from None

@@ -39,6 +39,14 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True)
+class Secret:
+    """A file with this content, shown in the container and nowhere else."""
+
+    destination: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ImageAsk:
     """The image that a container runs in.
 
@@ -83,6 +91,7 @@ class ContainerConfig:
     standalone: bool = False
     linux: LinuxSettings = USUAL
     disk_bytes: int = 0
+    secrets: tuple[Secret, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ def check_config(config: ContainerConfig) -> None:
     for variable in config.environment:
         if not variable or "=" in variable:
             raise BadInput(f"{name}: {variable!r} cannot be the name of an environment variable")
-    for volume in config.volumes:
+    for volume in (*config.volumes, *(Volume("/", secret.destination) for secret in config.secrets)):
         problem = _volume_problem(volume)
         if problem is not None:
             raise BadInput(f"{name}: a volume from {volume.source!r} to {volume.destination!r}: {problem}")

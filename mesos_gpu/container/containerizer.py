@@ -47,7 +47,7 @@ from mesos_gpu.container.nesting import (
 from mesos_gpu.container.processes import Process
 from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.release import Releaser
-from mesos_gpu.container.sandbox import open_output, own_sandbox, prepare_volumes
+from mesos_gpu.container.sandbox import open_output, own_sandbox, place_secrets, prepare_volumes
 from mesos_gpu.container.sessions import Child, first_pid, start_on_terminal, start_piped
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.container.switchboard import Attachment, Switchboard
@@ -317,6 +317,7 @@ class Containerizer:
             plan = without_gpus(plan)
         bundle = self._bundles / container_id
         bundle.mkdir(parents=True)
+        config = place_secrets(config, bundle)
         root = None
         if config.image is None or image is None:
             _check_mounts(config, plan)

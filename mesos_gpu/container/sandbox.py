@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 
-from mesos_gpu.container.config import ContainerConfig
+from mesos_gpu.container.config import ContainerConfig, Volume
 from mesos_gpu.container.users import HostUser
 from mesos_gpu.errors import BadInput, ContainerError
 
@@ -47,6 +48,23 @@ def own_sandbox(path: Path, user: HostUser) -> None:
             os.chown(path, user.uid, user.gid)
     except OSError as error:
         raise ContainerError(f"cannot give {path} to user {user.uid}: {error.strerror}") from error
+
+
+def place_secrets(config: ContainerConfig, bundle: Path) -> ContainerConfig:
+    """Write the container's secrets into its bundle, which only root sees; return it with volumes that show them.
+
+    They go with the bundle. Raises OSError.
+    """
+    folder = bundle / "secrets"
+    volumes = []
+    for number, secret in enumerate(config.secrets):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / str(number)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secret.content)
+        volumes.append(Volume(str(path), secret.destination, read_only=True, owned=True))
+    return replace(config, volumes=(*config.volumes, *volumes), secrets=())
 
 
 def prepare_volumes(config: ContainerConfig, user: HostUser) -> None:

@@ -18,6 +18,7 @@ from mesos_gpu.master.statuses import made_here
 from mesos_gpu.master.validation import Launch, executor_resources, task_problem
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.secrets import without_secrets
 
 # Fields of a TaskInfo that its Task keeps.
 _TASK_FIELDS = (
@@ -205,7 +206,7 @@ def _launch_group(state: MasterState, group: GroupLaunch) -> RunTaskGroup:
 
 def new_task(framework: Framework, info: Mapping[str, Any]) -> Task:
     """Return the Task of a TaskInfo that is about to be sent to its agent."""
-    document: Document = {field: info[field] for field in _TASK_FIELDS if field in info}
+    document: Document = {field: without_secrets(info[field]) for field in _TASK_FIELDS if field in info}
     document |= {"framework_id": {"value": framework.id}, "state": "TASK_STAGING", "resources": info["resources"]}
     command = info.get("command") or info.get("executor", {}).get("command", {})
     if "user" in command:

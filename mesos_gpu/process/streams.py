@@ -14,7 +14,7 @@ from mesos_gpu.mesos import recordio
 from mesos_gpu.process.front import Front
 
 MAX_WAITING = 16 * 1024 * 1024
-"""Bytes a subscriber may be behind before it is cut off; one record may be larger, when nothing waits before it."""
+"""Bytes a subscriber may be behind before it is cut off."""
 log = logging.getLogger(__name__)
 LINGER_S = 30.0
 """Seconds that a subscriber has to read what was sent before its stream was closed."""
@@ -56,10 +56,10 @@ class EventStream:
         """Send bytes as one chunk, as they are. A subscriber that is too far behind is cut off."""
         if self._ended:
             return
-        if self._waiting and self._waiting + len(data) > MAX_WAITING:
+        if self._waiting + _counted(data) > MAX_WAITING:
             self._cut_off()
         else:
-            self._waiting += len(data)
+            self._waiting += _counted(data)
             self._records.put_nowait(data)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class EventStream:
         lost.add_done_callback(lambda _: self.close())
         try:
             while not lost.done() and (record := await self._records.get()) is not None:
-                self._waiting -= len(record)
+                self._waiting -= _counted(record)
                 await self.response.write(record)
             if not lost.done():
                 await self.response.write_eof()
@@ -98,6 +98,14 @@ class EventStream:
             self._ended = True
             if self._lingering is not None:
                 self._lingering.cancel()
+
+
+def _counted(record: bytes) -> int:
+    """Return what a record counts towards MAX_WAITING.
+
+    A large one, as the state of a whole cluster is, counts as half: it may wait, with small ones after it.
+    """
+    return min(len(record), MAX_WAITING // 2)
 
 
 class OpenStreams(weakref.WeakSet["EventStream"]):

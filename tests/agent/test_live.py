@@ -109,6 +109,7 @@ async def test_a_task_may_only_run_for_so_long(agent: LiveAgent) -> None:
     agent.run("slow", "sleep 600", max_completion_time={"nanoseconds": 100_000_000})
     status = await agent.reaches("slow", "TASK_FAILED")
     assert status["reason"] == "REASON_MAX_COMPLETION_TIME_REACHED"
+    assert status["message"] == "Command terminated with signal Terminated"
 
 
 async def test_another_user_owns_its_sandbox(agent: LiveAgent) -> None:

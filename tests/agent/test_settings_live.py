@@ -16,7 +16,7 @@ LOOK = r"""
 ulimit -n; ulimit -Hn
 df -B1 --output=size /dev/shm | tail -1 | tr -d ' '
 grep CapEff /proc/self/status | cut -f2
-echo $SECRET $LANG
+echo $SECRET $(cat keys/secret) $(stat -c %a:%U keys/secret)
 """
 
 
@@ -27,13 +27,31 @@ async def test_a_task_has_what_it_asked_for_and_no_more(tmp_path: Path) -> None:
         container = {
             "type": "MESOS",
             "rlimit_info": {"rlimits": [{"type": "RLMT_NOFILE", "soft": 100, "hard": 200}]},
+            "volumes": [
+                {
+                    "mode": "RO",
+                    "container_path": "keys/secret",
+                    "source": {"type": "SECRET", "secret": {"type": "VALUE", "value": value}},
+                }
+            ],
             "linux_info": {"shm_size": 3, "effective_capabilities": {"capabilities": ["CHOWN", "KILL"]}},
         }
         command = {"value": LOOK, "user": "nobody", "environment": {"variables": [secret]}}
         agent.run("asks", "", command=command, container=container)
         await agent.reaches("asks", "TASK_FINISHED")
         kill_and_chown = f"{(1 << 0) | (1 << 5):016x}"
-        assert (await agent.said("asks")).split() == ["100", "200", str(3 << 20), kill_and_chown, "hush"]
+        assert (await agent.said("asks")).split() == [
+            "100",
+            "200",
+            str(3 << 20),
+            kill_and_chown,
+            "hush",
+            "hush",
+            "400:nobody",
+        ]
+        state = await agent.get("/state")
+        assert value["data"] not in str(state)
+        assert "hush" not in str(state)
 
         # 96 MiB, more than the 32 + 32 it is sure of, within its limit; then past that.
         resources = [scalar("cpus", 0.1), scalar("mem", 32.0)]

@@ -32,6 +32,8 @@ class FakeContainerizer:
         self.fail_with: MesosGpuError | None = None
         self.launches_go_on = asyncio.Event()
         self.launches_go_on.set()
+        self.resizes_go_on = asyncio.Event()
+        self.resizes_go_on.set()
         self.obeys = True
         self.executed: list[Execution] = []
         self.exit_codes: list[int] = []
@@ -67,6 +69,7 @@ class FakeContainerizer:
         return self.ended[container_id]
 
     async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+        await self.resizes_go_on.wait()
         config = self.running.get(container_id)
         if config is None:
             raise NotFound(container_id)

@@ -13,6 +13,7 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.recordio import RecordDecoder
+from mesos_gpu.process import streams
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
 
@@ -165,6 +166,22 @@ async def test_a_stream_sends_whole_records_and_notices_that_the_client_left() -
         assert answer.headers["Mesos-Stream-Id"] == "s1"
         answer.close()
         assert await app["ended"].get() is stream
+    await endpoint.stop()
+
+
+async def test_a_record_larger_than_may_wait_is_sent_and_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MAX_WAITING", 1000)
+    app = _app()
+    endpoint = Endpoint("127.0.0.1", 0)
+    await endpoint.start(app)
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{endpoint.port}/events") as answer:
+        stream = await app["opened"].get()
+        stream.send({"state": "x" * 100_000})
+        stream.send({"n": 1})
+        decoder, records = RecordDecoder(), list[bytes]()
+        while len(records) < 2:
+            records += decoder.feed(await answer.content.readany())
+        assert [len(record) > 1000 for record in records] == [True, False]
     await endpoint.stop()
 
 
