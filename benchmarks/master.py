@@ -27,7 +27,7 @@ from pathlib import Path
 from benchmarks.full_scan import FullScan
 from mesos_gpu.master import launching, offering, subscriptions, updates
 from mesos_gpu.master.actions import SendEvent
-from mesos_gpu.master.allocator import Allocation, Client
+from mesos_gpu.master.eligibility import Allocation, Client
 from mesos_gpu.master.market import clients_of, holdings_of, supply_of
 from mesos_gpu.master.model import Agent, Framework, Offer
 from mesos_gpu.master.reports import Report, admit
