@@ -12,8 +12,10 @@ from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.events import Owner
 from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.sandbox import make_sandbox
-from mesos_gpu.container.config import ContainerConfig, Termination
+from mesos_gpu.container.checkpoints import Record
+from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination
 from mesos_gpu.container.execution import Execution
+from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
 
 log = logging.getLogger(__name__)
@@ -76,6 +78,18 @@ class Containers(Protocol):
 
     async def usage(self, container_id: str) -> dict[str, Any]:
         """Return its ResourceStatistics."""
+
+    async def enter(self, config: SessionConfig) -> Attachment:
+        """Run a command inside a running container; return what it says. Raises MesosGpuError."""
+
+    async def send_signal(self, container_id: str, number: int) -> None:
+        """Send a signal. Raises NotFound for one that does not run, BadInput for what is no signal."""
+
+    def record(self, container_id: str) -> Record:
+        """Return what is on record of one that runs. Raises NotFound."""
+
+    def switchboard(self, container_id: str) -> Switchboard | None:
+        """Return what input and output of one that runs go through, None for files. Raises NotFound."""
 
     async def close(self) -> None:
         """Stop watching; containers run on."""
