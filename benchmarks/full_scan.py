@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mesos_gpu.master.allocator import (
+from mesos_gpu.master.eligibility import (
     Allocation,
     Client,
     Key,

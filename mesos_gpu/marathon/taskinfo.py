@@ -163,7 +163,14 @@ def _container(
             document["docker"]["port_mappings"] = _mappings(app, ports, effective)
     elif docker:
         # `cached: false` makes the agent ask the registry again.
-        image = {"type": "DOCKER", "docker": {"name": docker["image"]}, "cached": not docker["forcePullImage"]}
+        image: Document = {
+            "type": "DOCKER",
+            "docker": {"name": docker["image"]},
+            "cached": not docker["forcePullImage"],
+        }
+        if "pullConfig" in docker:
+            source = app["secrets"][docker["pullConfig"]["secret"]]["source"]
+            image["docker"]["config"] = {"type": "REFERENCE", "reference": {"name": source}}
         document["mesos"] = {"image": image}
     if networked:
         document["network_infos"] = _network_infos(app, ports, effective)

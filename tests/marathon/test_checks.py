@@ -189,3 +189,11 @@ def test_an_executor_of_its_own_needs_room_beside_the_task() -> None:
     assert isinstance(decided(0.3, **own), Match)
     assert decided(0.4, **own) == Refusal((Reason.INSUFFICIENT_CPUS,))
     assert isinstance(decided(0.4, executorResources={"cpus": 0.2}), Match), "the command executor takes nothing"
+
+
+def test_credentials_of_an_image_travel_as_a_reference() -> None:
+    made = spec(container={"type": "MESOS", "docker": {"image": "i"}})
+    container = {"type": "MESOS", "docker": {**made.document["container"]["docker"], "pullConfig": {"secret": "s"}}}
+    info = launched(RunSpec({**made.document, "container": container, "secrets": {"s": {"source": "/reg"}}}))
+    config = info["container"]["mesos"]["image"]["docker"]["config"]
+    assert config == {"type": "REFERENCE", "reference": {"name": "/reg"}}
