@@ -47,7 +47,7 @@ from mesos_gpu.container.nesting import (
 from mesos_gpu.container.processes import Process
 from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.release import Releaser
-from mesos_gpu.container.sandbox import open_output, own_sandbox, place_secrets, prepare_volumes
+from mesos_gpu.container.sandbox import open_output, own_all, place_secrets, prepare_volumes
 from mesos_gpu.container.sessions import Child, first_pid, start_on_terminal, start_piped
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.container.switchboard import Attachment, Switchboard
@@ -323,7 +323,7 @@ class Containerizer:
             _check_mounts(config, plan)
         else:
             root, user = await self._provision(container_id, config.image, image, user)
-            own_sandbox(config.sandbox, user)
+            await asyncio.to_thread(own_all, config.sandbox, user)  # with what was fetched into it
         prepare_volumes(config, user)
         document = compose(config, plan, user, self._host, root)
         enter: tuple[Path, ...] = ()
