@@ -289,9 +289,7 @@ class Containerizer:
             _check_mounts(config, plan)
         else:
             root, user = await self._provision(container_id, config.image, image, user)
-            await asyncio.to_thread(
-                own_all, config.sandbox, user
-            )  # what was fetched into it is the image's user's, too
+            await asyncio.to_thread(own_all, config.sandbox, user)  # with what was fetched into it
         prepare_volumes(config, user)
         document = compose(config, plan, user, self._host, root)
         enter: tuple[Path, ...] = ()

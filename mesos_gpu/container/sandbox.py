@@ -53,9 +53,8 @@ def own_sandbox(path: Path, user: HostUser) -> None:
 def own_all(folder: Path, user: HostUser) -> None:
     """Give a folder and all in it to a user; links are given, not followed. Raises ContainerError."""
     try:
-        for _, folders, files, descriptor in os.fwalk(
-            folder
-        ):  # it enters no link that takes a folder's place meanwhile
+        # fwalk enters no link that takes a folder's place meanwhile.
+        for _, folders, files, descriptor in os.fwalk(folder):
             for name in (*folders, *files):
                 os.chown(name, user.uid, user.gid, dir_fd=descriptor, follow_symlinks=False)
         os.chown(folder, user.uid, user.gid)

@@ -25,6 +25,7 @@ POD: dict[str, Any] = {
     "resources": [scalar("cpus", 0.1), scalar("mem", 64.0), scalar("disk", 8.0)],
 }
 IMAGE = {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": "small"}}}}
+PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it goes on as soon as all are back
 GPUS = "ls /dev | grep -c '^nvidia[0-9]'"
 
 
@@ -83,7 +84,7 @@ async def test_a_group_shares_gpus_and_network_and_dies_together_over_a_restart_
     assert len(container["gpus"]) == 1
 
     await agent.signal(signal.SIGKILL)
-    await agent.start("--image_providers=docker", f"--docker_registry={agent.folder / 'archives'}")
+    await agent.start("--image_providers=docker", f"--docker_registry={agent.folder / 'archives'}", PATIENT)
     agent.kill("a")
     for name in ("a", "b"):
         status = await agent.reaches(name, "TASK_KILLED")
