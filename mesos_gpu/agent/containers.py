@@ -12,8 +12,10 @@ from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.events import Owner
 from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.sandbox import make_sandbox
-from mesos_gpu.container.config import ContainerConfig, Termination
+from mesos_gpu.container.checkpoints import Record
+from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination
 from mesos_gpu.container.execution import Execution
+from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
 
 log = logging.getLogger(__name__)
@@ -77,6 +79,18 @@ class Containers(Protocol):
     async def usage(self, container_id: str) -> dict[str, Any]:
         """Return its ResourceStatistics."""
 
+    async def enter(self, config: SessionConfig) -> Attachment:
+        """Run a command inside a running container; return what it says. Raises MesosGpuError."""
+
+    async def send_signal(self, container_id: str, number: int) -> None:
+        """Send a signal. Raises NotFound for one that does not run, BadInput for what is no signal."""
+
+    def record(self, container_id: str) -> Record:
+        """Return what is on record of one that runs. Raises NotFound."""
+
+    def switchboard(self, container_id: str) -> Switchboard | None:
+        """Return what input and output of one that runs go through, None for files. Raises NotFound."""
+
     async def close(self) -> None:
         """Stop watching; containers run on."""
 
@@ -100,6 +114,9 @@ class Runner:
         self._unwanted: set[str] = set()
         self._changed = asyncio.Event()
         self._resizing: dict[str, asyncio.Lock] = {}
+        self._gpus: dict[str, int] = {}
+        """How many GPUs each container that may be resized was last to have."""
+        self._shrinking: set[str] = set()
 
     def launch(self, action: ev.Launch) -> None:
         """Make the sandbox and launch; then wait for the end."""
@@ -115,6 +132,10 @@ class Runner:
 
     def resize(self, action: ev.Resize) -> None:
         """Make a container larger or smaller; of one container, in the order asked for."""
+        # The master hears of the end of a task before its GPUs are given back; who comes for them waits from now on.
+        if action.gpus < self._gpus.get(action.container_id, 0):
+            self._shrinking.add(action.container_id)
+        self._gpus[action.container_id] = action.gpus
         self._start(self._resize(action))
 
     def forget(self, action: ev.Forget) -> None:
@@ -184,6 +205,7 @@ class Runner:
             await self._containers.destroy(spec.container_id)
             self._post(ev.LaunchFailed(key, f"{type(error).__name__}: {error}"))
             return False
+        self._gpus.setdefault(spec.container_id, spec.gpus)
         self._post(ev.Launched(key, pid))
         return True
 
@@ -213,7 +235,7 @@ class Runner:
                 try:
                     return await self._containers.launch(config, progress)
                 except NotEnoughGpus:
-                    if not self._ending or config.container_id in self._unwanted:
+                    if not (self._ending or self._shrinking) or config.container_id in self._unwanted:
                         raise
                     await self._changed.wait()
         finally:
@@ -222,6 +244,8 @@ class Runner:
 
     def _released(self, container_id: str) -> None:
         self._ending.discard(container_id)
+        self._gpus.pop(container_id, None)
+        self._shrinking.discard(container_id)
         self._change()
 
     def _change(self) -> None:
@@ -267,6 +291,7 @@ class Runner:
             except MesosGpuError as error:
                 problem = str(error)
                 log.warning("resizing %s of %s: %s", container_id, action.key, error)
+        self._shrinking.discard(container_id)
         if container_id not in self._containers.containers():
             self._resizing.pop(container_id, None)
         self._change()  # what it gave back, another may wait for
@@ -278,7 +303,7 @@ class Runner:
                 await self._containers.resize(action.container_id, action.cpus_milli, action.mem_bytes, action.gpus)
                 return
             except NotEnoughGpus:
-                if not self._ending:
+                if not self._ending and not self._shrinking - {action.container_id}:
                     raise
                 await self._changed.wait()
 

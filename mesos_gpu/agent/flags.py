@@ -38,6 +38,7 @@ FLAGS: Sequence[Flag] = (
     Flag("advertise_ip", "text", None, "Address that others reach this agent at, when it is not --ip."),
     Flag("advertise_port", "integer", None, "Port that others reach this agent at, when it is not --port."),
     Flag("port", "integer", 5051, "Port to listen on; 0 takes a free one."),
+    Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("hostname", "text", None, "Name under which the agent is shown, and its URLs are made; default: its address."),
     Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
     Flag("work_dir", "path", None, "Folder for sandboxes and checkpoints; the agent is known by what lies here."),

@@ -94,6 +94,10 @@ class ImageApi:
         pruned = await images.prune(asked.max_bytes, asked.max_age_s)
         return json_response({"images": list(pruned.images), "bytes": pruned.bytes}, request=request)
 
+    async def prune_all(self) -> None:
+        """Remove all images that nothing uses. Raises BadInput on an agent without images."""
+        await self._needed().prune(0, None)
+
     def _needed(self) -> AgentImages:
         if self._images is None:
             raise BadInput("This agent runs no images: it was started without --image_providers=docker")

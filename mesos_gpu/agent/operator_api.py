@@ -1,18 +1,22 @@
-"""The agent's HTTP endpoints for operators, as Mesos': every one at `/x` and at `/slave(1)/x`."""
+"""The agent's HTTP endpoints for operators, as Mesos': every one at `/x` and at `/slave(1)/x`.
+
+As in libprocess, trailing segments of a path are dropped until an endpoint fits.
+"""
 
 from __future__ import annotations
 
 import logging
-import mimetypes
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from aiohttp import web
 
+from mesos_gpu.agent import views_v1
 from mesos_gpu.agent.agent import Agent
+from mesos_gpu.agent.container_api import ContainerApi
+from mesos_gpu.agent.containers_shown import ContainersShown
 from mesos_gpu.agent.executor_api import ExecutorApi
-from mesos_gpu.agent.executors import Executor, Stage
+from mesos_gpu.agent.executors import Executor
 from mesos_gpu.agent.gpu_api import GpuApi
 from mesos_gpu.agent.image_api import ImageApi
 from mesos_gpu.agent.images import AgentImages
@@ -21,17 +25,20 @@ from mesos_gpu.agent.metrics import agent_metrics
 from mesos_gpu.agent.paths import latest_path, virtual_latest_path
 from mesos_gpu.agent.state_json import (
     attributes_shown,
-    executor_line,
     frameworks_shown,
     resources_shown,
     total_resources,
     used_resources,
 )
-from mesos_gpu.agent.tasks import Phase, Task
+from mesos_gpu.agent.tasks import Task
+from mesos_gpu.agent.v1_api import Sources, V1Api
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.process.files import SandboxFiles, as_text
+from mesos_gpu.process.files import SandboxFiles
+from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import error_response, json_response, make_app
+from mesos_gpu.process.logging_level import LoggingLevel
+from mesos_gpu.process.requests import method_not_allowed
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +54,31 @@ BUILD: Mapping[str, object] = {
 
 
 class OperatorApi:
-    """Reads an agent's state; changes nothing. `flags` are shown as they were given, as text."""
+    """All HTTP of an agent. `flags` are shown as they were given, as text.
 
-    def __init__(self, agent: Agent, flags: Mapping[str, str], images: AgentImages | None = None) -> None:
-        self._agent, self._flags = agent, flags
-        self._files = SandboxFiles(self._sandbox_of)
+    With `json_suffixes`, `/state.json` is `/state`, as it was before Mesos 1.0.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        flags: Mapping[str, str],
+        images: AgentImages | None = None,
+        *,
+        json_suffixes: bool = False,
+    ) -> None:
+        self._agent, self._flags, self._json_suffixes = agent, flags, json_suffixes
+        self._files = FilesApi(SandboxFiles(self._sandbox_of), lambda: dict(reversed(list(self._sandboxes()))))
         self._gpus = GpuApi(agent)
         self._images = ImageApi(images)
+        self._level = LoggingLevel()
+        self._shown = ContainersShown(agent, self._gpus)
+        self._v1 = V1Api(
+            Sources(self._views(), self._shown.v1, self._images.prune_all),
+            ContainerApi(agent.containers, lambda: agent.state.identity),
+            self._files,
+            self._level,
+        )
         self._executors = ExecutorApi(
             agent.state,
             agent.streams,
@@ -66,28 +91,58 @@ class OperatorApi:
         """Return the application with every route."""
         app = make_app()
         app.middlewares.append(_mesos_errors)
-        routes: Mapping[str, Handler] = {
-            "/state": self._state,
-            "/flags": self._show_flags,
-            "/health": self._health,
-            "/containers": self._containers,
-            "/monitor/statistics": self._statistics,
-        }
-        everywhere: Mapping[str, Handler] = {
-            "/version": self._version,
-            "/metrics/snapshot": self._metrics,
-            "/files/browse": self._browse,
-            "/files/read": self._read,
-            "/files/download": self._download,
-        }
-        for path, handler in {**routes, **everywhere}.items():
-            app.router.add_get(path, handler)
-            app.router.add_get(f"/{PROCESS_ID}{path}", handler)
         for prefix in ("", f"/{PROCESS_ID}"):
             app.router.add_route("*", f"{prefix}/api/v1/executor", self._executors.handle)
         self._gpus.add_to(app)
         self._images.add_to(app)
+        self._gets: Mapping[str, Handler] = {
+            "state": self._state,
+            "flags": self._show_flags,
+            "health": self._health,
+            "containers": self._shown.containers,
+            "monitor/statistics": self._shown.statistics,
+            "version": self._version,
+            "metrics/snapshot": self._metrics,
+            **self._files.handlers(),
+            "logging/toggle": self._level.toggle,
+        }
+        app.router.add_route("*", "/{path:.*}", self._route)
         return app
+
+    async def _route(self, request: web.Request) -> web.StreamResponse:
+        path = request.match_info["path"]
+        parts = path.split("/")
+        if parts[0] == PROCESS_ID:
+            parts = parts[1:]
+        while parts:
+            name = "/".join(parts)
+            if self._json_suffixes:
+                name = name.removesuffix(".json")
+            if name == "api/v1":
+                return await self._v1.handle(request)
+            handler = self._gets.get(name)
+            if handler is not None:
+                if request.method not in ("GET", "HEAD"):
+                    return method_not_allowed(request, "GET")
+                return await handler(request)
+            parts = parts[:-1]
+        raise web.HTTPNotFound
+
+    def _views(self) -> Mapping[str, Callable[[], Document]]:
+        agent = self._agent
+        return {
+            "GET_HEALTH": lambda: {"healthy": True},
+            "GET_FLAGS": lambda: views_v1.flags_shown(self._flags),
+            "GET_VERSION": lambda: {"version_info": dict(BUILD)},
+            "GET_METRICS": lambda: views_v1.metrics_shown(self._numbers()),
+            "GET_STATE": lambda: views_v1.get_state(agent.state),
+            "GET_TASKS": lambda: views_v1.get_tasks(agent.state),
+            "GET_EXECUTORS": lambda: views_v1.get_executors(agent.state),
+            "GET_FRAMEWORKS": lambda: views_v1.get_frameworks(agent.state),
+            "GET_OPERATIONS": lambda: views_v1.get_operations(agent.holdings.operations.operations()),
+            "GET_AGENT": lambda: views_v1.get_agent(agent.info, agent.agent_id),
+            "GET_RESOURCE_PROVIDERS": dict,
+        }
 
     # --- state --------------------------------------------------------------------------------------------------
 
@@ -126,6 +181,9 @@ class OperatorApi:
         return json_response(BUILD, request=request)
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        return json_response(self._numbers(), request=request)
+
+    def _numbers(self) -> dict[str, float]:
         agent = self._agent
         total = total_resources(agent.info, agent.holdings.kept)
         numbers = agent_metrics(
@@ -136,100 +194,30 @@ class OperatorApi:
             uptime_s=agent.clock.wall() - agent.started_wall_s,
         )
         fetched = {} if agent.fetcher is None else agent.fetcher.metrics()
-        return json_response(dict(sorted({**numbers, **fetched, **_system()}.items())), request=request)
-
-    # --- containers ---------------------------------------------------------------------------------------------
-
-    async def _containers(self, request: web.Request) -> web.Response:
-        shown = []
-        for task in self._running():
-            status: Document = {"container_id": {"value": task.container_id}}
-            if task.pid is not None:
-                status["executor_pid"] = task.pid
-            statistics = await self._usage(task)
-            if statistics is not None:
-                line = {"container_id": task.container_id, **executor_line(task)}
-                gpus = await self._gpus.usage_of(str(task.container_id))
-                shown.append({**line, "statistics": statistics, "status": status, "gpus": gpus})
-        return json_response(shown, request=request)
-
-    async def _statistics(self, request: web.Request) -> web.Response:
-        shown = []
-        for task in self._running():
-            statistics = await self._usage(task)
-            if statistics is not None:
-                gpus = await self._gpus.usage_of(str(task.container_id))
-                shown.append({**executor_line(task), "statistics": statistics, "gpus": gpus})
-        return json_response(shown, request=request)
-
-    def _running(self) -> list[Task | Executor]:
-        """Return whatever has a container that runs: command tasks, and executors."""
-        state, phases = self._agent.state, (Phase.RUNNING, Phase.ENDING)
-        tasks = [task for task in state.tasks() if task.phase in phases and not task.hosted]
-        gone = (Stage.LAUNCHING, Stage.TERMINATED)
-        return [*tasks, *(executor for executor in state.executors() if executor.stage not in gone)]
-
-    async def _usage(self, task: Task | Executor) -> Document | None:
-        try:
-            return dict(await self._agent.containers.usage(str(task.container_id)))
-        except NotFound:
-            return None  # it ended while we looked
+        return dict(sorted({**numbers, **fetched, **_system()}.items()))
 
     # --- files --------------------------------------------------------------------------------------------------
 
-    async def _browse(self, request: web.Request) -> web.Response:
-        entries = self._files.browse(_query(request, "path"))
-        return json_response([entry.to_json() for entry in entries], request=request)
-
-    async def _read(self, request: web.Request) -> web.Response:
-        offset, length = _number(request, "offset"), _number(request, "length")
-        start, data, _ = self._files.read(_query(request, "path"), -1 if offset is None else offset, length)
-        return json_response({"data": as_text(data), "offset": start}, request=request)
-
-    async def _download(self, request: web.Request) -> web.StreamResponse:
-        path = _query(request, "path")
-        file = os.fdopen(self._files.open(path), "rb")
-        name = PurePosixPath(path).name
-        content_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        printable = "".join(c if c.isprintable() and c not in '";\\' and ord(c) < 127 else "_" for c in name)
-        return web.Response(
-            body=file,
-            headers={"Content-Type": content_type, "Content-Disposition": f"attachment; filename={printable}"},
-        )
-
     def _sandbox_of(self, path: str) -> tuple[str, str] | None:
         """Return the virtual root and the real folder of the sandbox that a virtual path lies in."""
+        for root, sandbox in self._sandboxes():
+            if path == root or path.startswith(f"{root}/"):
+                return root, sandbox
+        return None
+
+    def _sandboxes(self) -> Iterator[tuple[str, str]]:
+        """Yield every virtual root with its real folder; where two have one, the first counts."""
         state = self._agent.state
         identity = state.identity
         for framework in (*state.frameworks.values(), *state.completed.values()):
-            # The newest run last, so that `latest` is its.
+            # The newest run first, so that `latest` is its.
             live: list[Task | Executor] = [*framework.tasks.values(), *framework.executors.values()]
             for task in (*live, *reversed(framework.completed)):
-                if not task.sandbox:
-                    continue
-                name = task.key.executor if isinstance(task, Executor) else task.executor_id
-                latest = latest_path(identity.work_dir, identity.agent_id, framework.id, name)
-                for root in (task.sandbox, latest, virtual_latest_path(framework.id, name)):
-                    if path == root or path.startswith(f"{root}/"):
-                        return root, task.sandbox
-        return None
-
-
-def _query(request: web.Request, name: str) -> str:
-    value = request.query.get(name)
-    if not value:
-        raise BadInput(f"Expecting '{name}=value' in query.\n")
-    return value
-
-
-def _number(request: web.Request, name: str) -> int | None:
-    text = request.query.get(name)
-    if text is None or text == "":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise BadInput(f"Failed to parse {name}: '{text}' is not a number.\n") from None
+                if task.sandbox:
+                    name = task.key.executor if isinstance(task, Executor) else task.executor_id
+                    latest = latest_path(identity.work_dir, identity.agent_id, framework.id, name)
+                    for root in (task.sandbox, latest, virtual_latest_path(framework.id, name)):
+                        yield root, task.sandbox
 
 
 def _system() -> dict[str, float]:

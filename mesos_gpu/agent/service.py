@@ -156,7 +156,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             recovery_s=flags["recovery_timeout"],
         )
         shown = flags_as_text(flags)
-        await endpoint.start(OperatorApi(agent, shown, images).make_app())
+        await endpoint.start(OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"]).make_app())
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)

@@ -260,7 +260,11 @@ class ExecutorState:
         told = any(capability.get("type") == "TASK_KILLING_STATE" for capability in capabilities)
         if told and one.launched and why is Why.KILLED:
             actions += self._say(one, "TASK_KILLING")
-        return actions + (self._signal(one) if one.launched else [])
+        if one.launched:
+            return actions + self._signal(one)
+        # A pull may take hours; one that is under way is given up for a SIGKILL.
+        image = ((one.task.get("container") or {}).get("mesos") or {}).get("image")
+        return actions + ([] if image is None else [ev.SignalContainer(one.container_id, SIGKILL)])
 
     def _signal(self, one: Container) -> list[Action]:
         assert one.kill_at_s is not None

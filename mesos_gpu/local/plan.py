@@ -119,6 +119,7 @@ def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
             f"--cgroups_root=mesos-{box_id(options.work_dir)}-{n + 1}",
             "--registration_backoff_factor=10ms",
             "--image_providers=docker",
+            "--json_suffixes",
             f"--docker_registry={options.docker_registry}",
         ]
         if options.docker_config is not None:

@@ -63,7 +63,7 @@ def _use(draft: Draft, offer: Offer) -> bool:
             )
             entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
             if isinstance(found, Match):
-                left -= found.resources
+                left -= found.resources + found.executor
                 infos.append(_provision(draft, queue[app_id].pop(0), spec, offer, found))
                 draft.queue.put(app_id, entry.used(draft.now_s))
                 refused.pop(app_id, None)
@@ -141,13 +141,16 @@ def ask_for_offers(draft: Draft) -> None:
         draft.backoffs.drop(app_id)
     if not draft.subscribed:
         return
-    waiting = {i.next_task_id: spec for i in draft.waiting() if (spec := draft.app(i.app_id)) is not None}
     interval_s, burst = draft.settings.min_revive_interval_s, draft.settings.revive_burst
-    due = {
-        task_id
-        for task_id, spec in waiting.items()
-        if _revive_from_s(draft.backoffs.get(spec.id), spec, interval_s) <= draft.now_s
-    }
+    waiting: dict[str, str] = {}
+    reasons: dict[str, bool] = {}
+    for instance in draft.waiting():
+        app_id = instance.app_id
+        if app_id not in reasons and (spec := draft.app(app_id)) is not None:
+            reasons[app_id] = _revive_from_s(draft.backoffs.get(app_id), spec, interval_s) <= draft.now_s
+        if app_id in reasons:
+            waiting[instance.next_task_id] = app_id
+    due = {task_id for task_id, app_id in waiting.items() if reasons[app_id]}
     if not waiting:
         draft.asked_for, draft.revive_due = frozenset(), False
         if not draft.suppressed and not draft.backoffs.result:

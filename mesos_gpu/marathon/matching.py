@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from mesos_gpu.marathon.constraints import all_fulfilled
@@ -53,6 +53,8 @@ class Match:
 
     resources: Resources
     ports: tuple[int | None, ...]
+    executor: Resources = field(default_factory=Resources)
+    """What its own executor takes, beside the task."""
 
     @property
     def host_ports(self) -> tuple[int, ...]:
@@ -89,12 +91,17 @@ def match(
     taken = Resources()
     if offer.role != spec.document["role"] or (left and not usable):
         reasons.add(Reason.UNFULFILLED_ROLE)
+    executor = Resources()
     for name, reason in _SCALARS:
         part = usable.find(name, milli(spec.document[name]), roles)
-        if part is None:
+        beside = (
+            (usable - part).find(name, milli(spec.executor_resources.get(name, 0)), roles) if part is not None else None
+        )
+        if part is None or beside is None:
             reasons.add(reason)
         else:
             taken += part
+            executor += beside
     constraints = spec.document["constraints"]
     far = offer.region not in (None, home_region) and not any(c[0] in ("@region", "@zone") for c in constraints)
     if far or not all_fulfilled(constraints, offer, placed, spec.instances):
@@ -108,7 +115,7 @@ def match(
         reasons.add(Reason.DECLINED_SCARCE_RESOURCES)
     if reasons or ports is None:
         return Refusal(tuple(sorted(reasons, key=_FUNNEL.index)))
-    return Match(taken + ports[1], ports[0])
+    return Match(taken + ports[1], ports[0], executor)
 
 
 def accepted_roles(spec: RunSpec) -> tuple[str, ...]:

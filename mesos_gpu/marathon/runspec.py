@@ -44,6 +44,13 @@ class RunSpec:
         return int(self.document["gpus"])
 
     @property
+    def executor_resources(self) -> Mapping[str, float]:
+        """Return what an executor of the app's own takes beside each task; nothing for the command executor."""
+        own = self.document.get("executor", "") not in ("", "//cmd")
+        asked: Mapping[str, float] = self.document.get("executorResources", {}) if own else {}
+        return asked
+
+    @property
     def definition(self) -> dict[str, Any]:
         """Return the canonical definition alone, as it could be sent again."""
         return {key: value for key, value in self.document.items() if key not in SERVER_KEYS}

@@ -12,6 +12,7 @@ from mesos_gpu.marathon.matching import Match
 from mesos_gpu.marathon.offers import Offer
 from mesos_gpu.marathon.ports import wishes
 from mesos_gpu.marathon.runspec import RunSpec, task_name
+from mesos_gpu.mesos.resources import Resources
 
 Document = dict[str, Any]
 
@@ -66,7 +67,7 @@ def task_info(
         if container is not None:
             info["container"] = container
     else:
-        info["executor"] = _executor(app, task_id, command, container)
+        info["executor"] = _executor(app, task_id, command, container, found.executor)
     return info
 
 
@@ -78,7 +79,9 @@ def _effective_ports(app: Mapping[str, Any], ports: Sequence[int | None], pick: 
     )
 
 
-def _executor(app: Mapping[str, Any], task_id: str, command: Document, container: Document | None) -> Document:
+def _executor(
+    app: Mapping[str, Any], task_id: str, command: Document, container: Document | None, resources: Resources
+) -> Document:
     """Return the ExecutorInfo of an app that names a program of its own; the app's command goes to it as words."""
     path = shlex.quote(app["executor"])
     words = app["cmd"] if app.get("cmd") is not None else shlex.join(app.get("args", []))
@@ -90,12 +93,8 @@ def _executor(app: Mapping[str, Any], task_id: str, command: Document, container
         "source": app["id"],
         "command": {**{k: v for k, v in command.items() if k != "arguments"}, "shell": True, "value": line},
     }
-    asked = app.get("executorResources")
-    if asked is not None:
-        executor["resources"] = [
-            {"name": name, "type": "SCALAR", "scalar": {"value": float(asked[name])}, "role": "*"}
-            for name in ("cpus", "mem", "disk")
-        ]
+    if resources:
+        executor["resources"] = resources.to_json()
     return executor if container is None else {**executor, "container": container}
 
 
@@ -164,7 +163,14 @@ def _container(
             document["docker"]["port_mappings"] = _mappings(app, ports, effective)
     elif docker:
         # `cached: false` makes the agent ask the registry again.
-        image = {"type": "DOCKER", "docker": {"name": docker["image"]}, "cached": not docker["forcePullImage"]}
+        image: Document = {
+            "type": "DOCKER",
+            "docker": {"name": docker["image"]},
+            "cached": not docker["forcePullImage"],
+        }
+        if "pullConfig" in docker:
+            source = app["secrets"][docker["pullConfig"]["secret"]]["source"]
+            image["docker"]["config"] = {"type": "REFERENCE", "reference": {"name": source}}
         document["mesos"] = {"image": image}
     if networked:
         document["network_infos"] = _network_infos(app, ports, effective)

@@ -34,13 +34,12 @@ from mesos_gpu.master.actions import (
 )
 from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, Event
-from mesos_gpu.master.model import Agent
 from mesos_gpu.master.observers import Observer, Pace, RemovalLimit
 from mesos_gpu.master.reports import Report
+from mesos_gpu.master.wire_forms import reconciliation, resource_version, resources_for, task_for
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, devolve, encode, evolve, with_defaults
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -127,7 +126,7 @@ class AgentLink:
             case AgentReregistered(agent_id, reconciliations):
                 document = {"slave_id": _id(agent_id), **self._connection()}
                 if reconciliations:
-                    document["reconciliations"] = [_reconciliation(r) for r in reconciliations]
+                    document["reconciliations"] = [reconciliation(r) for r in reconciliations]
                 self._tell(agent_id, "SlaveReregisteredMessage", document)
             case RunTask():
                 self._run_task(action)
@@ -168,21 +167,21 @@ class AgentLink:
         document: Document = {
             "framework": devolve("mesos.FrameworkInfo", action.framework_info),
             "pid": NO_PID,
-            "task": devolve("mesos.TaskInfo", _for_agent(agent, action.task)),
+            "task": devolve("mesos.TaskInfo", task_for(agent, action.task)),
             "launch_executor": action.launch_executor,
         }
-        self._tell(action.agent_id, "RunTaskMessage", document | _resource_version(agent))
+        self._tell(action.agent_id, "RunTaskMessage", document | resource_version(agent))
 
     def _run_group(self, action: RunTaskGroup) -> None:
         agent = self._engine.state.agents[action.agent_id]
-        tasks = [devolve("mesos.TaskInfo", _for_agent(agent, task)) for task in action.tasks]
+        tasks = [devolve("mesos.TaskInfo", task_for(agent, task)) for task in action.tasks]
         document: Document = {
             "framework": devolve("mesos.FrameworkInfo", action.framework_info),
-            "executor": devolve("mesos.ExecutorInfo", _resources_for(agent, action.executor)),
+            "executor": devolve("mesos.ExecutorInfo", resources_for(agent, action.executor)),
             "task_group": {"tasks": tasks},
             "launch_executor": action.launch_executor,
         }
-        self._tell(action.agent_id, "RunTaskGroupMessage", document | _resource_version(agent))
+        self._tell(action.agent_id, "RunTaskGroupMessage", document | resource_version(agent))
 
     def _connection(self) -> Document:
         return {"connection": {"total_ping_timeout_seconds": self._pace.total_s}}
@@ -307,32 +306,6 @@ def _report(document: Document, pid: str) -> Report:
         executors=[evolve("mesos.ExecutorInfo", info) for info in document.get("executor_infos", ())],
         frameworks=[evolve("mesos.FrameworkInfo", info) for info in document.get("frameworks", ())],
     )
-
-
-def _for_agent(agent: Agent, task: Document) -> Document:
-    """Return a TaskInfo with resources in the format that the agent knows."""
-    older = _resources_for(agent, task)
-    return {**older, "executor": _resources_for(agent, task["executor"])} if "executor" in task else older
-
-
-def _resources_for(agent: Agent, info: Document) -> Document:
-    if "RESERVATION_REFINEMENT" in agent.capabilities:
-        return info
-    return {**info, "resources": Resources.from_json(info.get("resources", [])).to_json()}
-
-
-def _resource_version(agent: Agent) -> Document:
-    if agent.resource_version_uuid is None:
-        return {}
-    return {"resource_version_uuids": [{"uuid": {"value": agent.resource_version_uuid}}]}
-
-
-def _reconciliation(reconciliation: Document) -> Document:
-    return {
-        "framework_id": reconciliation["framework_id"],
-        "framework": devolve("mesos.FrameworkInfo", reconciliation["framework"]),
-        "statuses": [devolve("mesos.TaskStatus", status) for status in reconciliation["statuses"]],
-    }
 
 
 def _id(value: str) -> Document:

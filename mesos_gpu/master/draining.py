@@ -15,6 +15,7 @@ from mesos_gpu.master.agents import end_task, tell_agent_lost
 from mesos_gpu.master.model import Agent, Drain, Now
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record
+from mesos_gpu.master.wishes import MAX_GONE
 from mesos_gpu.mesos.resource import Document
 
 CAPABILITY = "AGENT_DRAINING"
@@ -75,6 +76,8 @@ def mark_gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
         return []
     _check_known(state, agent_id)
     state.gone[agent_id] = now.wall_s
+    while len(state.gone) > MAX_GONE:
+        del state.gone[next(iter(state.gone))]
     state.deactivated.pop(agent_id, None)
     known = state.recovered.pop(agent_id, None) or state.unreachable.pop(agent_id, None)
     agent = state.agents.get(agent_id)

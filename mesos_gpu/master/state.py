@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mesos_gpu.master import wishes
 from mesos_gpu.master.actions import Action, SaveRegistry, SendEvent
-from mesos_gpu.master.allocator import Rules
+from mesos_gpu.master.eligibility import Rules
 from mesos_gpu.master.filters import Filters
 from mesos_gpu.master.market import Market
 from mesos_gpu.master.model import (
@@ -139,16 +140,11 @@ class MasterState:
 
         `rest` is what else it holds: here, what operators wanted of agents.
         """
-        wishes = rest or {}
-        self.policy = Policy.from_registry(wishes)
+        self.policy = Policy.from_registry(rest or {})
         self.market.allocator.set_quotas(self.policy.quotas)
         for role, weight in self.policy.weights.items():
             self.market.allocator.tree.set_weight(role, weight)
-        self.gone = dict(wishes.get("gone", {}))
-        self.deactivated = {
-            agent_id: None if drain is None else Drain(drain["config"], drain["since_s"], drain["done"])
-            for agent_id, drain in wishes.get("deactivated", {}).items()
-        }
+        self.deactivated, self.gone = wishes.from_registry(rest or {})
         self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
         self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
 
@@ -178,22 +174,10 @@ class MasterState:
                     {"info": a.info, "pid": a.pid, **({} if a.since_s is None else {"unreachable_since_s": a.since_s})}
                     for a in known.values()
                 ],
-                **self._wishes(),
+                **wishes.to_registry(self.deactivated, self.gone),
                 **self.policy.to_registry(),
             }
         )
-
-    def _wishes(self) -> Document:
-        """Return what operators want of agents, for the registry; `recover` reads it."""
-        for agent_id in list(self.gone)[:-MAX_UNREACHABLE_AGENTS]:
-            del self.gone[agent_id]
-        drains = {
-            agent_id: None
-            if drain is None
-            else {"config": drain.config, "since_s": drain.started_s, "done": drain.done}
-            for agent_id, drain in self.deactivated.items()
-        }
-        return {**({"deactivated": drains} if drains else {}), **({"gone": dict(self.gone)} if self.gone else {})}
 
     # Events to schedulers.
 

@@ -16,8 +16,12 @@ MAX_HEAD = 64 * 1024
 """Bytes in the largest request head we accept."""
 MAX_BODY = 64 * 1024 * 1024
 """Bytes in the largest message we accept."""
+MAX_CHUNK_LINE = 1024
+"""Bytes in the largest line that says how long a chunk is."""
 
 _PID = re.compile(r"^(?P<id>[^@]*)@(?P<ip>[^:@]+):(?P<port>\d{1,5})$")
+_LENGTH = re.compile(r"^[0-9]{1,12}$")
+_SIZE = re.compile(rb"^[0-9a-fA-F]{1,8}$")
 _AGENT_PREFIX = "libprocess/"
 ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
@@ -81,10 +85,16 @@ def is_message_head(head: bytes) -> bool:
 
 
 class MessageDecoder:
-    """Bytes of one connection in, messages out; any splitting, pipelined requests, chunked or of a given length."""
+    """Bytes of one connection in, messages out; any splitting, pipelined requests, chunked or of a given length.
+
+    It holds at most one incomplete message: MAX_HEAD and MAX_BODY bytes, and a chunk's line.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._head: bytes | None = None
+        self._body = bytearray()
+        self._length: int | None = None
         self.error: ProtocolError | None = None
         """Why nothing more can be read: not libprocess, or too big. What came before it was returned."""
 
@@ -94,57 +104,68 @@ class MessageDecoder:
         if self.error is None:
             self._buffer += data
             try:
-                self._take(messages)
+                while self._read_head() and self._read_body():
+                    assert self._head is not None
+                    messages.append(_message(self._head, bytes(self._body)))
+                    self._head = None
             except ProtocolError as error:
                 self.error = error
+                self._buffer.clear()
         return messages
 
-    def _take(self, messages: list[Message]) -> None:
-        """Append what is complete to `messages`. Raises ProtocolError."""
-        while True:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
-                if len(self._buffer) > MAX_HEAD:
-                    raise ProtocolError(f"no end of a request head in the first {MAX_HEAD} bytes")
-                return
-            head = bytes(self._buffer[: end + 2])
-            found = self._body(_headers(head), end + 4)
-            if found is None:
-                return
-            body, stop = found
-            messages.append(_message(head, body))
-            del self._buffer[:stop]
+    def _read_head(self) -> bool:
+        """Take the head off the buffer unless that is done; tell whether it is. Raises ProtocolError."""
+        if self._head is not None:
+            return True
+        end = self._buffer.find(b"\r\n\r\n")
+        if end > MAX_HEAD or (end < 0 and len(self._buffer) > MAX_HEAD):
+            raise ProtocolError(f"no end of a request head in the first {MAX_HEAD} bytes")
+        if end < 0:
+            return False
+        self._head = bytes(self._buffer[: end + 2])
+        del self._buffer[: end + 4]
+        self._body = bytearray()
+        headers = _headers(self._head)
+        self._length = None
+        if headers.get("transfer-encoding", "").lower() != "chunked":
+            text = headers.get("content-length", "0")
+            if not _LENGTH.match(text) or int(text) > MAX_BODY:
+                raise ProtocolError(f"Content-Length {text!r} is not a number up to {MAX_BODY}")
+            self._length = int(text)
+        return True
 
-    def _body(self, headers: dict[str, str], start: int) -> tuple[bytes, int] | None:
-        """Return the body and where it stops, or None while it is incomplete."""
-        if headers.get("transfer-encoding", "").lower() == "chunked":
-            return self._chunks(start)
-        text = headers.get("content-length", "0").strip()
-        if not text.isdigit() or int(text) > MAX_BODY:
-            raise ProtocolError(f"Content-Length {text!r} is not a number up to {MAX_BODY}")
-        stop = start + int(text)
-        return None if len(self._buffer) < stop else (bytes(self._buffer[start:stop]), stop)
+    def _read_body(self) -> bool:
+        """Take what is there of the body off the buffer; tell whether it is whole. Raises ProtocolError."""
+        if self._length is None:
+            return self._read_chunks()
+        if len(self._buffer) < self._length:
+            return False
+        self._body += self._buffer[: self._length]
+        del self._buffer[: self._length]
+        return True
 
-    def _chunks(self, start: int) -> tuple[bytes, int] | None:
-        body = bytearray()
+    def _read_chunks(self) -> bool:
         while True:
-            end = self._buffer.find(b"\r\n", start)
+            end = self._buffer.find(b"\r\n", 0, MAX_CHUNK_LINE)
             if end < 0:
-                return None
-            digits = bytes(self._buffer[start:end]).split(b";")[0].strip()
-            try:
-                size = int(digits, 16)
-            except ValueError:
-                raise ProtocolError(f"{digits!r} is not a chunk size") from None
-            if size < 0 or len(body) + size > MAX_BODY:
+                if len(self._buffer) >= MAX_CHUNK_LINE:
+                    raise ProtocolError(f"no chunk size in {MAX_CHUNK_LINE} bytes")
+                return False
+            digits = bytes(self._buffer[:end]).split(b";")[0].strip()
+            if not _SIZE.match(digits):
+                raise ProtocolError(f"{digits!r} is not a chunk size")
+            size = int(digits, 16)
+            if len(self._body) + size > MAX_BODY:
                 raise ProtocolError(f"a message over the limit of {MAX_BODY} bytes")
-            stop = end + 2 + size + 2
-            if len(self._buffer) < stop:
-                return None
+            stop = end + 2 + size
+            if len(self._buffer) < stop + 2:
+                return False
+            if self._buffer[stop : stop + 2] != b"\r\n":
+                raise ProtocolError("a chunk is longer than it said")
+            self._body += self._buffer[end + 2 : stop]
+            del self._buffer[: stop + 2]
             if size == 0:
-                return bytes(body), stop
-            body += self._buffer[end + 2 : stop - 2]
-            start = stop
+                return True
 
 
 def _headers(head: bytes) -> dict[str, str]:

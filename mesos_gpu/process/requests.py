@@ -6,6 +6,7 @@ Statuses and words are those of the recorded answers; Content-Type parameters, w
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import msgspec
 from aiohttp import web
@@ -71,11 +72,15 @@ async def read_call(request: web.Request, type_name: str) -> Document:
 
 def accepted_type(request: web.Request) -> str | None:
     """Return the type to answer with, JSON where both will do; None when neither is accepted."""
-    header = request.headers.get("Accept")
+    return accepts(request.headers.get("Accept"), (JSON, PROTOBUF))
+
+
+def accepts(header: str | None, kinds: Sequence[str]) -> str | None:
+    """Return the first of `kinds` that an Accept header allows, all without one; None when it allows none."""
     if header is None:
-        return JSON
+        return kinds[0]
     ranges = [_media_range(part) for part in header.split(",") if part.strip()]
-    for kind in (JSON, PROTOBUF):
+    for kind in kinds:
         if any(name in (kind, "*/*", "application/*") and quality > 0 for name, quality in ranges):
             return kind
     return None

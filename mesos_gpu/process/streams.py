@@ -84,13 +84,13 @@ class EventStream:
 
     async def closed(self) -> None:
         """Write what is sent until the stream is closed from either side."""
-        lost = _lost(self._request)
-        lost.add_done_callback(lambda _: self.close())
+        gone = lost(self._request)
+        gone.add_done_callback(lambda _: self.close())
         try:
-            while not lost.done() and (record := await self._records.get()) is not None:
+            while not gone.done() and (record := await self._records.get()) is not None:
                 self._waiting -= _counted(record)
                 await self.response.write(record)
-            if not lost.done():
+            if not gone.done():
                 await self.response.write_eof()
         except ConnectionError:
             pass  # the peer left while we wrote; that is an end like any other
@@ -127,12 +127,12 @@ def track_streams(app: web.Application) -> None:
     app[_STREAMS] = OpenStreams()
 
 
-def _lost(request: web.Request) -> asyncio.Future[None]:
+def lost(request: web.Request) -> asyncio.Future[None]:
     """Return what is done when the peer of `request` is gone; for ever pending where no Front listens."""
     protocol = request.transport.get_protocol() if request.transport is not None else None
     if isinstance(protocol, Front):
         return protocol.lost
-    lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    pending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     if protocol is None:
-        lost.set_result(None)
-    return lost
+        pending.set_result(None)
+    return pending

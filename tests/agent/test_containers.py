@@ -9,6 +9,7 @@ import pytest
 
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.containers import Runner
+from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.container.config import Termination
 from tests.fakes.containerizer import FakeContainerizer
@@ -65,6 +66,31 @@ async def test_a_launch_fails_at_once_when_no_gpu_is_about_to_be_free(stage: Sta
     failed = await stage.next()
     assert isinstance(failed, ev.LaunchFailed)
     assert "Requested 1 gpus but only 0 available" in str(failed)
+    await stage.runner.stop()
+
+
+async def test_a_launch_waits_for_the_gpu_that_an_executor_gives_back(stage: Stage) -> None:
+    stage.launch("executor")
+    assert isinstance(await stage.next(), ev.Launched)
+    stage.containers.resizes_go_on.clear()
+    stage.runner.resize(ev.Resize(ExecutorKey("framework", "executor"), "executor", 100, 1, 0, round=1))
+    stage.launch("new")
+    while not stage.runner._waiting:  # noqa: ASYNC110 - nobody tells of it
+        await asyncio.sleep(0)
+    stage.containers.resizes_go_on.set()
+    assert {type(await stage.next()) for _ in range(2)} == {ev.Resized, ev.Launched}
+    await stage.runner.stop()
+
+
+async def test_a_container_that_cannot_grow_is_told_in_words(stage: Stage) -> None:
+    stage.launch("executor")
+    assert isinstance(await stage.next(), ev.Launched)
+    stage.runner.resize(ev.Resize(ExecutorKey("framework", "executor"), "executor", 100, 1, 3, round=1))
+    resized = await stage.next()
+    assert isinstance(resized, ev.Resized)
+    assert resized.problem == "Requested 2 gpus but only 0 available"
+    stage.runner.resize(ev.Resize(ExecutorKey("framework", "gone"), "gone", 100, 1, 3, round=1))
+    assert await stage.next() == ev.Resized(ExecutorKey("framework", "gone"), "gone", 1, "the container has ended")
     await stage.runner.stop()
 
 

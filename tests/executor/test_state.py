@@ -132,6 +132,14 @@ def test_a_task_killed_while_it_is_launched_is_signalled_as_soon_as_it_runs(play
     assert said(play.do(ev.Ended("c0", {"exit_status": 0}))) == [("a", "TASK_KILLED")]
 
 
+def test_a_kill_while_the_image_is_pulled_gives_the_pull_up(play: Playing) -> None:
+    image = {"mesos": {"image": {"docker": {"name": "large"}}}}
+    play.do(ev.Launch((task("a", container=image),)))
+    assert signals(play.do(ev.Kill("a"))) == [("c0", 9)]
+    actions = play.do(ev.LaunchFailed("c0", "it was ended while its image was pulled"))
+    assert said(actions) == [("a", "TASK_KILLED")]
+
+
 def test_a_launch_that_fails_is_the_agents_words_and_the_end_of_the_group(play: Playing) -> None:
     play.do(ev.Launch((task("a"), task("b"))))
     play.do(ev.Launched("c1"))

@@ -7,8 +7,10 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from mesos_gpu.container.config import ContainerConfig, Termination, check_config
+from mesos_gpu.container.checkpoints import Record
+from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination, check_config
 from mesos_gpu.container.execution import Execution
+from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import Conflict, MesosGpuError, NotEnoughGpus, NotFound
 
 
@@ -32,6 +34,8 @@ class FakeContainerizer:
         self.fail_with: MesosGpuError | None = None
         self.launches_go_on = asyncio.Event()
         self.launches_go_on.set()
+        self.resizes_go_on = asyncio.Event()
+        self.resizes_go_on.set()
         self.obeys = True
         self.executed: list[Execution] = []
         self.exit_codes: list[int] = []
@@ -67,6 +71,7 @@ class FakeContainerizer:
         return self.ended[container_id]
 
     async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+        await self.resizes_go_on.wait()
         config = self.running.get(container_id)
         if config is None:
             raise NotFound(container_id)
@@ -105,6 +110,25 @@ class FakeContainerizer:
         if container_id not in self.running:
             raise NotFound(container_id)
         return {"timestamp": 1.0, "mem_limit_bytes": 64 << 20}
+
+    async def enter(self, config: SessionConfig) -> Attachment:
+        raise NotFound(config.container_id)
+
+    async def send_signal(self, container_id: str, number: int) -> None:
+        if container_id not in self.running:
+            raise NotFound(container_id)
+        self.end(container_id, Termination(signal=number))
+
+    def record(self, container_id: str) -> Record:
+        if container_id not in self.running:
+            raise NotFound(container_id)
+        config = self.running[container_id]
+        sandbox = "" if config is None else str(config.sandbox)
+        return Record(container_id=container_id, step="running", boot_id="", sandbox=sandbox, pid=4711)
+
+    def switchboard(self, container_id: str) -> Switchboard | None:
+        self.record(container_id)
+        return None
 
     async def close(self) -> None:
         pass

@@ -8,7 +8,7 @@ import pytest
 
 from mesos_gpu.marathon.checks import Probe, general_check, health_check, health_probes, readiness_probe
 from mesos_gpu.marathon.instances import Task
-from mesos_gpu.marathon.matching import GpuBehaviour, Match, match
+from mesos_gpu.marathon.matching import GpuBehaviour, Match, Reason, Refusal, match
 from mesos_gpu.marathon.offers import Offer
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.taskinfo import task_info
@@ -165,6 +165,7 @@ def test_a_program_as_executor_gets_the_command_as_words() -> None:
     assert executor["command"]["value"] == "chmod ug+rx '/opt/my exec' && exec '/opt/my exec' sleep 1000"
     assert executor["command"]["uris"][0]["value"] == "http://h/x"
     assert {r["name"]: r["scalar"]["value"] for r in executor["resources"]} == {"cpus": 0.5, "mem": 32.0, "disk": 10.0}
+    assert all(r["allocation_info"] for r in executor["resources"]), "taken out of the offer"
     assert launched(spec(executor="//cmd"))["command"]["value"] == "sleep 1000"
 
 
@@ -175,3 +176,24 @@ def test_a_secret_variable_is_left_out_as_without_a_plugin() -> None:
     names = [variable["name"] for variable in info["command"]["environment"]["variables"]]
     assert "KEY" in names
     assert "PASSWORD" not in names
+
+
+def test_an_executor_of_its_own_needs_room_beside_the_task() -> None:
+    given = Offer.from_json(offer(cpus=0.5))
+    own = {"executor": "/x", "executorResources": {"cpus": 0.2}}
+
+    def decided(cpus: float, **changes: Any) -> Match | Refusal:
+        made = spec(cpus=cpus, **changes)
+        return match(made, given, given.resources, [], behaviour=GpuBehaviour.UNRESTRICTED, now_s=T0)
+
+    assert isinstance(decided(0.3, **own), Match)
+    assert decided(0.4, **own) == Refusal((Reason.INSUFFICIENT_CPUS,))
+    assert isinstance(decided(0.4, executorResources={"cpus": 0.2}), Match), "the command executor takes nothing"
+
+
+def test_credentials_of_an_image_travel_as_a_reference() -> None:
+    made = spec(container={"type": "MESOS", "docker": {"image": "i"}})
+    container = {"type": "MESOS", "docker": {**made.document["container"]["docker"], "pullConfig": {"secret": "s"}}}
+    info = launched(RunSpec({**made.document, "container": container, "secrets": {"s": {"source": "/reg"}}}))
+    config = info["container"]["mesos"]["image"]["docker"]["config"]
+    assert config == {"type": "REFERENCE", "reference": {"name": "/reg"}}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master import offering, subscriptions
+from mesos_gpu.master import offering, subscriptions, views
 from mesos_gpu.master.actions import Action, AwaitFailover, CloseStream, SendEvent, ShutdownFramework, UpdateFramework
 from mesos_gpu.master.model import Framework
 from mesos_gpu.master.state import MAX_COMPLETED_FRAMEWORKS, MasterState, Settings
@@ -202,6 +202,25 @@ def test_a_framework_may_change_its_roles_while_subscribed(state: MasterState) -
         problem, actions = subscriptions.update_framework(state, framework, {"framework_info": {**info, **wrong}})
         assert problem is not None
         assert not actions
+
+
+def test_a_framework_may_change_its_roles_with_a_new_subscription_and_its_tasks_keep_theirs(
+    state: MasterState,
+) -> None:
+    agent = add_agent(state)
+    framework = add_framework(state, capabilities="MULTI_ROLE GPU_RESOURCES", roles=["a"])
+    [offer] = offers(state)
+    launch(state, offer, task_info(agent))
+    offers(state)
+    actions = subscribe(state, "second", {**framework.info, "roles": ["b"]}, suppressed_roles=[])
+    assert not events(actions, "RESCIND"), "the new stream never saw those offers"
+    assert any(isinstance(action, UpdateFramework) for action in actions)
+    assert {offer.role for offer in offers(state)} == {"b"}
+    assert {resource.allocation_role for resource in framework.tasks["t"].resources} == {"a"}
+    assert {resource.allocation_role for resource in agent.used_total} == {"a"}
+    shown = {role["name"]: role["frameworks"] for role in views.roles_view(state)["roles"]}
+    assert shown == {"a": [framework.id], "b": [framework.id]}, "it still holds something in its old role"
+    check_books(state)
 
 
 MODEL = {"selector": {"attribute_name": "model"}, "predicate": {"exists": {}}}

@@ -69,6 +69,11 @@ def test_a_percent_encoded_process_id_is_decoded() -> None:
         b"POST /x/y HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:99999\r\n\r\n",
         b"POST /x/y HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:5\r\nContent-Length: -3\r\n\r\n",
         b"POST /x/y HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:5\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /x/y HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:5\r\nContent-Length: \xb2\r\n\r\n",
+        b"POST /x/y HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:5\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
+        b"POST /x/y HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:5\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
+        b"POST /x/y HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:5\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\n",
+        b"POST /x/y HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:5\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 2000,
         b"x" * (libprocess.MAX_HEAD + 1),
     ],
 )
@@ -91,3 +96,12 @@ def test_what_is_not_libprocess_is_an_error_and_nothing_follows_it(data: bytes) 
 )
 def test_messages_are_told_from_http_by_their_head(head: bytes, message: bool) -> None:
     assert libprocess.is_message_head(head) is message
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40), max_size=8), cuts)
+def test_a_body_in_many_chunks_is_one_body(chunks: list[bytes], where: list[int]) -> None:
+    head = b"POST /master/m HTTP/1.1\r\nLibprocess-From: a@1.2.3.4:5\r\nTransfer-Encoding: chunked\r\n\r\n"
+    data = head + b"".join(b"%X;ext=1\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+    decoder = MessageDecoder()
+    messages = [message for piece in pieces(data * 2, where) for message in decoder.feed(piece)]
+    assert [message.body for message in messages] == [b"".join(chunks)] * 2

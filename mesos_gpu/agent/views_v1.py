@@ -1,0 +1,116 @@
+"""What the agent's v1 API answers to GET_* calls, as values; keys as recorded of Mesos 1.12 (src/slave/http.cpp)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mesos_gpu.agent import launch
+from mesos_gpu.agent.executors import Executor
+from mesos_gpu.agent.state import AgentState
+from mesos_gpu.agent.tasks import Framework, Phase, Task
+from mesos_gpu.mesos.messages import normalize, with_defaults
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+
+COMMAND_EXECUTOR = "mesos-executor"
+
+
+def get_tasks(state: AgentState) -> Document:
+    """Return the answer to GET_TASKS."""
+    shown: dict[str, list[Document]] = {
+        name: [] for name in ("pending_tasks", "queued_tasks", "launched_tasks", "terminated_tasks", "completed_tasks")
+    }
+    for framework in state.frameworks.values():
+        for task in framework.tasks.values():
+            shown[_standing(task)].append(_task(task))
+    for framework in (*state.frameworks.values(), *state.completed.values()):
+        for run in (*framework.executors.values(), *framework.completed):
+            over = run.completed if isinstance(run, Executor) else [run]
+            shown["completed_tasks"] += [_task(task) for task in over]
+    return dict(shown)
+
+
+def get_executors(state: AgentState) -> Document:
+    """Return the answer to GET_EXECUTORS."""
+    executors = [_executor(run) for framework in state.frameworks.values() for run in _runs(framework)]
+    frameworks = (*state.frameworks.values(), *state.completed.values())
+    completed = [_executor(run) for framework in frameworks for run in framework.completed]
+    return {"executors": executors, "completed_executors": completed}
+
+
+def get_frameworks(state: AgentState) -> Document:
+    """Return the answer to GET_FRAMEWORKS."""
+    return {
+        "frameworks": _frameworks(state.frameworks.values()),
+        "completed_frameworks": _frameworks(state.completed.values()),
+    }
+
+
+def get_state(state: AgentState) -> Document:
+    """Return the answer to GET_STATE."""
+    return {
+        "get_tasks": get_tasks(state),
+        "get_executors": get_executors(state),
+        "get_frameworks": get_frameworks(state),
+    }
+
+
+def get_operations(operations: Sequence[Document]) -> Document:
+    """Return the answer to GET_OPERATIONS."""
+    return {"operations": list(operations)} if operations else {}
+
+
+def get_agent(info: Document, agent_id: str | None) -> Document:
+    """Return the answer to GET_AGENT."""
+    known = {} if agent_id is None else {"id": {"value": agent_id}}
+    resources = Resources.from_json(info.get("resources", [])).to_json(refined=True)
+    shown = normalize("mesos.v1.AgentInfo", {**info, **known, "resources": resources})
+    return {"agent_info": with_defaults("mesos.v1.AgentInfo", shown)}
+
+
+def flags_shown(flags: Mapping[str, str]) -> Document:
+    """Return the answer to GET_FLAGS."""
+    return {"flags": [{"name": name, "value": value} for name, value in flags.items()]}
+
+
+def metrics_shown(numbers: Mapping[str, float]) -> Document:
+    """Return the answer to GET_METRICS."""
+    return {"metrics": [{"name": name, "value": float(value)} for name, value in numbers.items()]}
+
+
+def _standing(task: Task) -> str:
+    if task.phase is Phase.OVER:
+        return "terminated_tasks"
+    return "queued_tasks" if task.state == "TASK_STAGING" else "launched_tasks"
+
+
+def _runs(framework: Framework) -> list[Task | Executor]:
+    """Return what has a container of its own; a task that was refused before it had one has no executor here."""
+    tasks = [task for task in framework.tasks.values() if task.container_id is not None and not task.hosted]
+    return [*tasks, *framework.executors.values()]
+
+
+def _task(task: Task) -> Document:
+    return with_defaults("mesos.v1.Task", task.to_message())
+
+
+def _frameworks(frameworks: Iterable[Framework]) -> list[Document]:
+    return [{"framework_info": with_defaults("mesos.v1.FrameworkInfo", framework.info)} for framework in frameworks]
+
+
+def _executor(task: Task | Executor) -> Document:
+    """Return an executor: a framework's own, or what Mesos' agent makes up for a task with a command."""
+    if isinstance(task, Executor):
+        return {"executor_info": with_defaults("mesos.v1.ExecutorInfo", normalize("mesos.v1.ExecutorInfo", task.info))}
+    info: dict[str, Any] = {
+        "executor_id": {"value": task.executor_id},
+        "framework_id": {"value": task.key.framework},
+        "command": {"shell": False, "value": COMMAND_EXECUTOR, "arguments": [COMMAND_EXECUTOR]},
+        "resources": launch.executor_resources(task.info),
+        "name": launch.executor_name(task.info),
+        "source": task.executor_id,
+    }
+    if "labels" in task.info:
+        info["labels"] = task.info["labels"]
+    return {"executor_info": with_defaults("mesos.v1.ExecutorInfo", info)}
