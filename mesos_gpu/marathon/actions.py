@@ -31,11 +31,15 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Accept an offer and start these tasks on it; what is left of it is refused for a while."""
+    """Accept an offer and start these tasks on it; what is left of it is refused for a while.
+
+    `operations` come before that: reserving and freeing, as Mesos' Offer.Operation. There may be no tasks.
+    """
 
     offer_id: str
     task_infos: Sequence[Mapping[str, Any]]
     refuse_s: float
+    operations: Sequence[Mapping[str, Any]] = ()
 
     @property
     def task_ids(self) -> tuple[str, ...]:

@@ -316,7 +316,9 @@ class PymesosLink:
 def _send(driver: _Driver, call: Call) -> None:
     match call:
         case Launch(offer_id=offer_id, task_infos=task_infos, refuse_s=refuse_s):
-            driver.launchTasks([{"value": offer_id}], list(task_infos), {"refuse_seconds": refuse_s})
+            launch = [{"type": "LAUNCH", "launch": {"task_infos": list(task_infos)}}] if task_infos else []
+            operations = [*call.operations, *launch]
+            driver.acceptOffers([{"value": offer_id}], operations, {"refuse_seconds": refuse_s})
         case Decline(offer_ids=offer_ids, refuse_s=refuse_s):
             driver.declineOffer([{"value": offer_id} for offer_id in offer_ids], {"refuse_seconds": refuse_s})
         case Revive():
