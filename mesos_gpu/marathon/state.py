@@ -6,9 +6,9 @@ writes down each change; so what is on disk cannot fall behind what is decided.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Mapping, Sequence, ValuesView
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any
 from uuid import UUID, uuid5
 
 from mesos_gpu.marathon.actions import Action, Publish, Save
@@ -23,11 +23,10 @@ from mesos_gpu.marathon.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.settings import Settings
+from mesos_gpu.marathon.table import Table
 
 MAX_VERSIONS = 50
 """Versions kept of one app (--zk_max_versions)."""
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,54 +117,6 @@ def restored(lasting: Lasting) -> State:
     waiting = {i.id: i.app_id for i in lasting.instances.values() if i.phase is Phase.SCHEDULED}
     releasing = frozenset(i.id for i in lasting.instances.values() if i.released)
     return State(lasting, {app: frozenset(ids) for app, ids in members.items()}, waiting, releasing=releasing)
-
-
-class Table(Generic[V]):
-    """A mapping that is copied at the first change and remembers what changed."""
-
-    def __init__(self, base: Mapping[str, V]) -> None:
-        self._base = base
-        self._copy: dict[str, V] | None = None
-        self.changes: dict[str, V | None] = {}
-
-    def __contains__(self, key: str) -> bool:
-        return key in self.result
-
-    def __getitem__(self, key: str) -> V:
-        return self.result[key]
-
-    @property
-    def result(self) -> Mapping[str, V]:
-        """Return the mapping with all changes."""
-        return self._base if self._copy is None else self._copy
-
-    def get(self, key: str) -> V | None:
-        """Return the value of `key`, None when there is none."""
-        return self.result.get(key)
-
-    def values(self) -> ValuesView[V]:
-        """Return a view of the values; not to be walked over while changing the table."""
-        return self.result.values()
-
-    def items(self) -> ItemsView[str, V]:
-        """Return a view of the items; not to be walked over while changing the table."""
-        return self.result.items()
-
-    def put(self, key: str, value: V) -> None:
-        """Set `key`."""
-        self._own()[key] = value
-        self.changes[key] = value
-
-    def drop(self, key: str) -> None:
-        """Remove `key`; nothing happens when it is not there."""
-        if key in self.result:
-            del self._own()[key]
-            self.changes[key] = None
-
-    def _own(self) -> dict[str, V]:
-        if self._copy is None:
-            self._copy = dict(self._base)
-        return self._copy
 
 
 class Draft:

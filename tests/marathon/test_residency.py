@@ -29,7 +29,6 @@ from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import ROLE, SETTINGS, Run, offer, only, status
 from tests.marathon.residents import VOLUME, Agent, resident
 
-
 SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
 
 
