@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import requests
 
+from marathon_cli.access import Access
 from marathon_cli.http import HttpClient
 from mesos_gpu.errors import Conflict, NotFound, Problem, ProtocolError, Refused, Unavailable
 
@@ -52,9 +53,9 @@ class InvalidForServer(Refused):
 class Marathon:
     """One Marathon. `named_by` says where its URL came from, for messages."""
 
-    def __init__(self, url: str, *, named_by: str) -> None:
+    def __init__(self, url: str, *, named_by: str, access: Access | None = None) -> None:
         advice = f"Named by {named_by}; `mesos-gpu up` starts a box with a Marathon on this machine"
-        self._http = HttpClient(url, what="Marathon", advice=advice)
+        self._http = HttpClient(url, what="Marathon", advice=advice, access=access)
 
     @property
     def url(self) -> str:
@@ -153,8 +154,17 @@ class Marathon:
             ]
             raise InvalidForServer("\n".join(lines), body=answer.text, problems=problems)
         if status == 401:
-            advice = "give user and password in the URL, as in http://user:password@host:8080"
-            raise Refused(f"{self.url} wants to know who you are: {said or advice}", status=status, body=answer.text)
+            known = self._http.access.authorization is not None
+            advice = (
+                "it does not accept this name and password, or token"
+                if known
+                else ("give --auth NAME:PASSWORD or --token, or keep them with `mesos-gpu config set`")
+            )
+            raise Refused(
+                f"{self.url} wants to know who you are: {said + '; ' if said else ''}{advice}",
+                status=status,
+                body=answer.text,
+            )
         words = said or answer.text.strip()[:200] or answer.reason
         if isinstance(body, dict) and isinstance(body.get("details"), str):
             words += f" ({body['details']})"
