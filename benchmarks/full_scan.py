@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mesos_gpu.master.allocator import (
+from mesos_gpu.master.eligibility import (
     Allocation,
     Client,
     Key,
@@ -23,7 +23,9 @@ from mesos_gpu.master.allocator import (
     dominant_share,
     quantities,
 )
+from mesos_gpu.master.market import clients_of, holdings_of, supply_of
 from mesos_gpu.master.quota import Quota, countable, missing, shrink, top_level
+from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resources import Resources
 
 Path = tuple[str, ...]
@@ -169,3 +171,20 @@ class FullScan:
                 required[name] = required.get(name, 0) + amount
         free = quantities(r for s in self.supplies if s.active for r in self.free[s.agent_id] if countable(r))
         return {name: max(0, free.get(name, 0) - amount) for name, amount in required.items()}
+
+
+def decided(state: MasterState) -> list[Allocation]:
+    """Return what a master is to offer now, by looking at everything."""
+
+    def refused(client: Client, agent_id: str, candidate: Resources) -> bool:
+        return state.filters.blocks(client.framework_id, client.role, agent_id, candidate)
+
+    return FullScan(
+        [supply_of(agent) for agent in state.agents.values()],
+        [client for framework in state.frameworks.values() for client in clients_of(framework)],
+        {agent.id: holdings_of(agent) for agent in state.agents.values()},
+        state.settings.rules,
+        quotas=state.policy.quotas,
+        weights=state.policy.weights,
+        turns=state.market.allocator.tree.turns(),
+    ).cycle(refused)

@@ -20,13 +20,13 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.full_scan import FullScan
+from benchmarks.full_scan import decided
 from mesos_gpu.master import launching, offering, subscriptions, updates
-from mesos_gpu.master.allocator import Allocation, Client
-from mesos_gpu.master.market import clients_of, holdings_of, supply_of
+from mesos_gpu.master.actions import SendEvent
 from mesos_gpu.master.model import Agent, Framework, Offer
 from mesos_gpu.master.reports import Report, admit
 from mesos_gpu.master.state import MasterState, Settings
@@ -58,8 +58,15 @@ class Cluster:
             info = framework_info(f"f{number}", role=f"role{number % ROLES}/team{number % 3}")
             subscriptions.subscribe(self.state, f"stream-{number}", {"framework_info": info}, NOW)
 
-    def allocate(self) -> None:
-        offering.offer_resources(self.state, NOW)
+    def allocate(self) -> list[Offer]:
+        """Return the offers that were made."""
+        actions = offering.offer_resources(self.state, NOW)
+        return [
+            self.state.frameworks[document["framework_id"]["value"]].offers[document["id"]["value"]]
+            for action in actions
+            if isinstance(action, SendEvent) and action.event["type"] == "OFFERS"
+            for document in action.event["offers"]["offers"]
+        ]
 
     def accept(self, offer: Offer, tasks: int) -> list[Document]:
         """Launch tasks of one GPU each, and an eighth of all else."""
@@ -108,21 +115,6 @@ class Cluster:
                 framework_id, task_id = next(iter(agent.tasks))
                 self.end(agent, self.state.frameworks[framework_id], task_id)
 
-    def scratch(self) -> list[Allocation]:
-        """Decide by looking at everything."""
-        state = self.state
-
-        def refused(client: Client, agent_id: str, candidate: Resources) -> bool:
-            return state.filters.blocks(client.framework_id, client.role, agent_id, candidate)
-
-        return FullScan(
-            [supply_of(agent) for agent in state.agents.values()],
-            [client for framework in state.frameworks.values() for client in clients_of(framework)],
-            {agent.id: holdings_of(agent) for agent in state.agents.values()},
-            RULES,
-            turns=state.market.allocator.tree.turns(),
-        ).cycle(refused)
-
 
 def timed(call: Callable[[], object]) -> tuple[float, object]:
     began = time.perf_counter()
@@ -137,7 +129,7 @@ def cycles(cluster: Cluster, count: int, rounds: int, scratch_rounds: int) -> tu
         cluster.change(count, turn)
         expected = None
         if turn < scratch_rounds:
-            duration, expected = timed(cluster.scratch)
+            duration, expected = timed(lambda: decided(cluster.state))
             theirs.append(duration)
         ours.append(timed(cluster.allocate)[0])
         offers = [o for f in cluster.state.frameworks.values() for o in f.offers.values()]
@@ -158,11 +150,11 @@ def throughput(cluster: Cluster, seconds: float) -> float:
     for framework in cluster.state.frameworks.values():
         for task in list(framework.tasks.values()):
             cluster.end(cluster.state.agents[task.agent_id], framework, task.id)
+    out = deque(cluster.allocate())
     done, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        cluster.allocate()
-        out = [offer for framework in cluster.state.frameworks.values() for offer in framework.offers.values()]
-        for offer in out[:200]:
+    while out and time.perf_counter() - began < seconds:
+        for _ in range(min(50, len(out))):
+            offer = out.popleft()
             agent, framework = cluster.state.agents[offer.agent_id], cluster.state.frameworks[offer.framework_id]
             for info in cluster.accept(offer, 8):
                 task_id = info["task_id"]["value"]
@@ -172,7 +164,8 @@ def throughput(cluster: Cluster, seconds: float) -> float:
                 updates.acknowledge(cluster.state, framework, body)
                 cluster.end(agent, framework, task_id)
                 done += 1
-            cluster.state.filters.revive(framework.id, framework.roles)
+        cluster.state.filters.expire(2 * LONG_S)
+        out.extend(cluster.allocate())
     return done / (time.perf_counter() - began)
 
 

@@ -1,9 +1,9 @@
-"""What every command is given: which Marathon it talks to, and how it finds it."""
+"""What every command is given: which Marathon it talks to, how it finds it, and in which form it answers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from marathon_cli.box import default_work_dir, find_marathon
+from marathon_cli.output import DEFAULT, FORMS, Output, Table, show
+from mesos_gpu.errors import BadInput
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
+
+    _ParamType = click.ParamType[Output]
+else:
+    _ParamType = click.ParamType  # generic only in later versions of click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,6 +30,29 @@ class Console:
 
     marathon_url: str | None = None
     work_dir: Path | None = None
+    output: Output | None = None
+    """What -o or -q asked for; None where neither was given."""
+    default_output: Output = DEFAULT
+    debug: bool = False
+    goes_on: str = ""
+    """What a server goes on doing when this program is interrupted; said then."""
+
+    @property
+    def form(self) -> str:
+        """The name of the form that the answer has: table, wide, json, yaml, name or jsonpath."""
+        return (self.output or self.default_output).form
+
+    def show(self, value: Any, *, table: Callable[[], Table], names: Sequence[str]) -> None:
+        """Print a value in the form that was asked for; `names` are the ids in it."""
+        show(value, self.output or self.default_output, table=table, names=names)
+
+    def tell(self, sentence: str, value: Any, *, names: Sequence[str]) -> None:
+        """Print what was done: a sentence, where no other form was asked for."""
+        output = self.output or self.default_output
+        if output.form in ("table", "wide"):
+            click.echo(sentence)
+        else:
+            show(value, output, table=lambda: Table(()), names=names)
 
     def box_dir(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the work_dir of the box that is meant."""
@@ -55,7 +84,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         setattr(context.ensure_object(Console), parameter.name, value)
 
 
-def work_dir_option(command: Command) -> Command:
+def work_dir_option(command: Command, *, hidden: bool = False) -> Command:
     """Let a command take --work_dir."""
     return click.option(
         "--work_dir",
@@ -64,12 +93,27 @@ def work_dir_option(command: Command) -> Command:
         type=click.Path(file_okay=False, path_type=Path),
         expose_value=False,
         callback=_keep,
+        hidden=hidden,
         help="Folder of the box; default: MESOS_GPU_WORK_DIR, else mesos-gpu in the user's state folder.",
     )(command)
 
 
-def target_options(command: Command) -> Command:
-    """Let a command take --marathon-url and --work_dir."""
+def debug_option(command: Command, *, hidden: bool = True) -> Command:
+    """Let a command take --debug."""
+    return click.option(
+        "--debug",
+        is_flag=True,
+        default=None,
+        expose_value=False,
+        callback=_keep,
+        hidden=hidden,
+        help="Show where in the program an error came from.",
+    )(command)
+
+
+def target_options(command: Command, *, hidden: bool = True) -> Command:
+    """Let a command take --marathon-url, --work_dir and --debug, which only the help of the program itself explains."""
+    command = debug_option(command, hidden=hidden)
     return click.option(
         "--marathon-url",
         "--marathon_url",
@@ -77,8 +121,54 @@ def target_options(command: Command) -> Command:
         metavar="URL",
         expose_value=False,
         callback=_keep,
+        hidden=hidden,
         help="Marathon to talk to; default: MARATHON_URL, else the box that runs here.",
-    )(work_dir_option(command))
+    )(work_dir_option(command, hidden=hidden))
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+class _OutputType(_ParamType):
+    """A form of output; what is wrong with one is bad usage."""
+
+    name = "form"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Output:
+        try:
+            return value if isinstance(value, Output) else Output.of(value)
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        return [click.shell_completion.CompletionItem(form) for form in FORMS if form.startswith(incomplete)]
+
+
+def output_options(*, default: str = "table") -> Callable[[Command], Command]:
+    """Let a command take -o FORM, --json and -q; without any its answer has the form `default`."""
+
+    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        console = context.ensure_object(Console)
+        console.default_output = Output(default)
+        if parameter.name == "output":
+            console.output = value or console.output
+        elif value:
+            console.output = Output("json" if parameter.name == "json" else "name")
+
+    def decorate(command: Command) -> Command:
+        usual: dict[str, Any] = {"expose_value": False, "callback": keep}
+        for option in (
+            click.option("--quiet", "-q", is_flag=True, help="Print ids only, as -o name.", **usual),
+            click.option("--json", is_flag=True, help="As -o json.", **usual),
+            click.option(
+                "--output",
+                "-o",
+                type=_OutputType(),
+                metavar="FORM",
+                help=f"{', '.join(FORMS)}TEMPLATE; default: {default}.",
+                **usual,
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return decorate

@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.console import Console, json_option, pass_console, target_options
-from marathon_cli.output import say, show_json, show_table
+from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.output import Column, Table, say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, Problem, Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
     from mesos_gpu.marathon.app import AppRules
 
-_CMD_WIDTH = 40
+_COLUMNS = (
+    Column("ID"),
+    Column("GPUS", number=True),
+    Column("CPUS", number=True),
+    Column("MEM", number=True),
+    Column("TASKS", number=True),
+    Column("HEALTH"),
+    Column("DEPLOYMENT"),
+    Column("CONTAINER", rank=1),
+    Column("ROLE", rank=1),
+    Column("CMD", rank=2, cut=True),
+)
 timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -28,12 +39,7 @@ timeout_option = click.option(
 )
 
 
-@click.group()
-def app() -> None:
-    """Apps: what runs, in how many copies, on how many GPUs."""
-
-
-@app.command()
+@click.command()
 @click.argument("file", required=False)
 @click.option("--wait", is_flag=True, help="Return when the app runs.")
 @timeout_option
@@ -42,9 +48,9 @@ def app() -> None:
 @target_options
 @pass_console
 def add(console: Console, file: str | None, wait: bool, timeout: float, no_validate: bool, force: bool) -> None:
-    """Add the app that FILE (JSON; - is standard input) defines.
+    """Add the app that FILE defines.
 
-    The file is checked first; unknown keys, which a server would overlook, are refused.
+    FILE is JSON; - is standard input. It is checked first; unknown keys, which a server would overlook, are refused.
     """
     from marathon_cli import check
     from marathon_cli.client import InvalidForServer, Locked
@@ -81,33 +87,35 @@ def add(console: Console, file: str | None, wait: bool, timeout: float, no_valid
         _wait(marathon, app_id, deployment_id, timeout)
 
 
-@app.command(name="list")
-@json_option
+@click.command(name="list")
+@output_options()
 @target_options
 @pass_console
-def list_apps(console: Console, as_json: bool) -> None:
+def list_apps(console: Console) -> None:
     """List the apps."""
     marathon = console.marathon()
     apps = marathon.apps()
-    if as_json:
-        show_json(apps)
-        return
-    actions = _actions(marathon)
-    columns = ("ID", "GPUS", "CPUS", "MEM", "TASKS", "HEALTH", "DEPLOYMENT", "CONTAINER", "ROLE", "CMD")
-    show_table(columns, [_row(item, actions) for item in apps], numbers=("GPUS", "CPUS", "MEM", "TASKS"))
+
+    def table() -> Table:
+        actions = _actions(marathon)
+        return Table(_COLUMNS, [_row(item, actions) for item in apps])
+
+    console.show(apps, table=table, names=[str(item.get("id")) for item in apps])
 
 
-@app.command()
+@click.command()
 @click.argument("app_id", metavar="APP")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (it always is).")
+@output_options(default="json")
 @target_options
 @pass_console
-def show(console: Console, app_id: str, as_json: bool) -> None:
-    """Print everything that Marathon knows of APP, as JSON."""
-    show_json(console.marathon().app(_id(app_id)))
+def show(console: Console, app_id: str) -> None:
+    """Print everything that Marathon knows of APP."""
+    marathon = console.marathon()
+    app = marathon.app(_id(app_id))
+    console.show(app, table=lambda: Table(_COLUMNS, [_row(app, _actions(marathon))]), names=[str(app.get("id"))])
 
 
-@app.command()
+@click.command()
 @click.argument("app_id", metavar="APP")
 @click.option("--wait", is_flag=True, help="Return when the app's tasks have ended.")
 @timeout_option
@@ -206,7 +214,6 @@ def _actions(marathon: Marathon) -> dict[str, str]:
 def _row(item: Mapping[str, Any], actions: Mapping[str, str]) -> list[object]:
     running, healthy, sick = item.get("tasksRunning", 0), item.get("tasksHealthy", 0), item.get("tasksUnhealthy", 0)
     cmd = item.get("cmd") or (f"[{', '.join(item['args'])}]" if item.get("args") else "---")
-    cmd = " ".join(str(cmd).split())
     default = "waiting" if item.get("deployments") else "---"
     return [
         item.get("id"),
@@ -218,5 +225,5 @@ def _row(item: Mapping[str, Any], actions: Mapping[str, str]) -> list[object]:
         actions.get(str(item.get("id")), default),
         (item.get("container") or {}).get("type", "MESOS"),
         item.get("role", "---"),
-        cmd if len(cmd) <= _CMD_WIDTH else cmd[: _CMD_WIDTH - 3] + "...",
+        " ".join(str(cmd).split()),
     ]

@@ -9,27 +9,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from marathon_cli.console import Console, json_option, pass_console, target_options
-from marathon_cli.output import say, show_json, show_table
+from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.output import Column, Table, say
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
 
 _PAUSE_S = 0.5
+_COLUMNS = (
+    Column("APP", rank=2),
+    Column("GPUS", number=True),
+    Column("STATE"),
+    Column("HOST", rank=1),
+    Column("STARTED", rank=3),
+    Column("ID"),
+)
 
 
-@click.group()
-def task() -> None:
-    """Tasks: the running copies of apps."""
-
-
-@task.command(name="list")
+@click.command(name="list")
 @click.argument("app_id", metavar="[APP]", required=False)
-@json_option
+@output_options()
 @target_options
 @pass_console
-def list_tasks(console: Console, app_id: str | None, as_json: bool) -> None:
+def list_tasks(console: Console, app_id: str | None) -> None:
     """List the tasks of all apps, or of APP."""
     from mesos_gpu.marathon.app_ids import canonical_id
 
@@ -38,9 +41,6 @@ def list_tasks(console: Console, app_id: str | None, as_json: bool) -> None:
     # Marathon's tasks say nothing of resources; their apps do.
     gpus = {str(item.get("id")): item.get("gpus", 0) for item in marathon.apps()} if tasks else {}
     tasks = [{**item, "gpus": gpus.get(str(item.get("appId")), 0)} for item in tasks]
-    if as_json:
-        show_json(tasks)
-        return
     rows = [
         [
             item.get("appId"),
@@ -52,10 +52,10 @@ def list_tasks(console: Console, app_id: str | None, as_json: bool) -> None:
         ]
         for item in tasks
     ]
-    show_table(("APP", "GPUS", "STATE", "HOST", "STARTED", "ID"), rows, numbers=("GPUS",))
+    console.show(tasks, table=lambda: Table(_COLUMNS, rows), names=[str(item.get("id")) for item in tasks])
 
 
-@task.command()
+@click.command()
 @click.argument("name", metavar="APP_OR_TASK")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the task ends; Ctrl-C stops.")
 @click.option("--stderr", "stderr_file", is_flag=True, help="Show stderr, not stdout.")

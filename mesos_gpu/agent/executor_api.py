@@ -16,6 +16,7 @@ from aiohttp import web
 
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.executors import ExecutorKey, Stage
+from mesos_gpu.agent.nested import container_name
 from mesos_gpu.agent.roster import Roster
 from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.resource import Document
@@ -173,15 +174,8 @@ class ExecutorApi:
         container_id = container.get("container_id") or {}
         if "parent" not in container_id:
             return status
-        pid = self._pid_of(dotted(container_id))
+        pid = self._pid_of(container_name(container_id))
         return status if pid is None else {**status, "container_status": {**container, "executor_pid": pid}}
-
-
-def dotted(container_id: Mapping[str, Any]) -> str:
-    """Return the name of a container that may be nested: its parents' ids first, with dots between."""
-    parent = container_id.get("parent")
-    own = str(container_id["value"])
-    return own if parent is None else f"{dotted(parent)}.{own}"
 
 
 def call_problem(call: Mapping[str, Any]) -> str | None:

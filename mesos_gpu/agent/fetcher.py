@@ -20,7 +20,7 @@ from typing import Any
 from mesos_gpu.agent import archives, downloads
 from mesos_gpu.agent.fetch_cache import FetchCache
 from mesos_gpu.agent.fetching import Item, local_path
-from mesos_gpu.container.sandbox import open_output
+from mesos_gpu.container.sandbox import open_output, own_all
 from mesos_gpu.container.users import HostUser, find_user
 from mesos_gpu.errors import ContainerError, MesosGpuError
 
@@ -176,16 +176,6 @@ class _Report:
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-
-def own_all(folder: Path, owner: HostUser) -> None:
-    """Give a folder and all in it to a user; links are given, not followed."""
-    if owner.uid == os.geteuid():
-        return
-    for below, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            os.chown(Path(below) / name, owner.uid, owner.gid, follow_symlinks=False)
-    os.chown(folder, owner.uid, owner.gid)
 
 
 async def _all(works: Sequence[Coroutine[Any, Any, Path]]) -> list[Path]:

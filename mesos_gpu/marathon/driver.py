@@ -40,6 +40,7 @@ from mesos_gpu.marathon.actions import (
     UpdateRoles,
 )
 from mesos_gpu.marathon.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
+from mesos_gpu.marathon.master_info import address, region
 from mesos_gpu.marathon.mesos_link import Inbox
 
 _sigint_before = signal.getsignal(signal.SIGINT)
@@ -84,12 +85,10 @@ class _Scheduler(pymesos.Scheduler):  # type: ignore[misc]
         self._inbox = inbox
 
     def registered(self, driver: _Driver, framework_id: Mapping[str, Any], master_info: Mapping[str, Any]) -> None:
-        self._inbox(Subscribed(framework_id["value"], _address(master_info), again=False, region=_region(master_info)))
+        self._inbox(Subscribed(framework_id["value"], address(master_info), again=False, region=region(master_info)))
 
     def reregistered(self, driver: _Driver, master_info: Mapping[str, Any]) -> None:
-        self._inbox(
-            Subscribed(str(driver.framework_id), _address(master_info), again=True, region=_region(master_info))
-        )
+        self._inbox(Subscribed(str(driver.framework_id), address(master_info), again=True, region=region(master_info)))
 
     def disconnected(self, driver: _Driver) -> None:
         self._inbox(Disconnected())
@@ -336,16 +335,6 @@ def _send(driver: _Driver, call: Call) -> None:
             raise TypeError("Resubscribe is not a message")
         case _:
             assert_never(call)
-
-
-def _address(master_info: Mapping[str, Any]) -> str:
-    return f"{master_info['hostname']}:{master_info['port']}"
-
-
-def _region(master_info: Mapping[str, Any]) -> str | None:
-    fault = (master_info.get("domain") or {}).get("fault_domain") or {}
-    region: str | None = (fault.get("region") or {}).get("name")
-    return region
 
 
 def _nowhere(_: object) -> None:

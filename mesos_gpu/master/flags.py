@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadResources
-from mesos_gpu.master.allocator import Rules, quantities
+from mesos_gpu.master.eligibility import Rules, quantities
 from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.master.state import Settings
 from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration

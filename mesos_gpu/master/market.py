@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mesos_gpu.master.allocator import Allocator, Client, Key, Rules, Supply
+from mesos_gpu.master.allocator import Allocator
 from mesos_gpu.master.constraints import constraints_of
+from mesos_gpu.master.eligibility import Client, Key, Rules, Supply
 from mesos_gpu.master.model import NOTHING, Agent, Framework
 from mesos_gpu.master.quota import scalar_problem
 from mesos_gpu.master.sorter import Quantities

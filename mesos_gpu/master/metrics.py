@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mesos_gpu.master.allocator import dominant_share, quantities
+from mesos_gpu.master.eligibility import dominant_share, quantities
 from mesos_gpu.master.framework_metrics import of_framework
 from mesos_gpu.master.model import Now, add
 from mesos_gpu.master.offering import holdings

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from mesos_gpu.master import maintenance
 from mesos_gpu.master.actions import Action
-from mesos_gpu.master.allocator import Allocation
+from mesos_gpu.master.eligibility import Allocation
 from mesos_gpu.master.market import holdings_of
 from mesos_gpu.master.model import NOTHING, Now, Offer
 from mesos_gpu.master.state import MasterState

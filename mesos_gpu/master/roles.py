@@ -7,7 +7,7 @@ from typing import Any
 
 from mesos_gpu.errors import BadInput, Conflict
 from mesos_gpu.master.actions import Action
-from mesos_gpu.master.allocator import quantities
+from mesos_gpu.master.eligibility import quantities
 from mesos_gpu.master.ids import role_problem
 from mesos_gpu.master.quota import (
     Quota,

@@ -13,7 +13,7 @@ from typing import Any
 
 from mesos_gpu.master import wishes
 from mesos_gpu.master.actions import Action, SaveRegistry, SendEvent
-from mesos_gpu.master.allocator import Rules
+from mesos_gpu.master.eligibility import Rules
 from mesos_gpu.master.filters import Filters
 from mesos_gpu.master.market import Market
 from mesos_gpu.master.model import (

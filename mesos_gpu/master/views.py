@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from mesos_gpu.master.allocator import quantities
+from mesos_gpu.master.eligibility import quantities
 from mesos_gpu.master.items import (
     agent_full,
     agent_view,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mesos_gpu.master.allocator import quantities
+from mesos_gpu.master.eligibility import quantities
 from mesos_gpu.master.items import usage
 from mesos_gpu.master.model import Agent, Framework, Task, add
 from mesos_gpu.master.offering import holdings

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.root
 
 PROGRAM = Path(__file__).with_name("pymesos_executor.py")
 NOT_CHECKPOINTING = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES, checkpoint=False))
+PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it goes on as soon as all are back
 IDS = {"framework_id": {"value": FRAMEWORK_ID}, "executor_id": {"value": "echo"}}
 
 
@@ -67,7 +68,7 @@ async def test_one_executor_runs_many_tasks_grows_with_them_and_outlives_the_age
     assert base64.b64decode(answer["data"]) == b"you said hello"
 
     await agent.signal(signal.SIGKILL)
-    await agent.start()
+    await agent.start(PATIENT)
     await agent.until_said("echo", "reregistered")
     reported = agent.master.messages("ReregisterSlaveMessage")[-1]
     assert [info["executor_id"]["value"] for info in reported["executor_infos"]] == ["echo"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container.config import ContainerConfig, Volume
-from mesos_gpu.container.sandbox import open_output, prepare_volumes
+from mesos_gpu.container.sandbox import open_output, own_all, prepare_volumes
 from mesos_gpu.container.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, ContainerError
 
@@ -56,6 +56,18 @@ def test_output_belongs_to_the_user(tmp_path: Path) -> None:
     nobody = find_user("nobody")
     os.close(open_output(tmp_path / "stdout", nobody))
     assert (tmp_path / "stdout").stat().st_uid == nobody.uid
+
+
+@pytest.mark.root
+def test_a_sandbox_is_given_away_whole_and_its_links_lead_nowhere(tmp_path: Path) -> None:
+    sandbox = tmp_path / "sandbox"
+    (sandbox / "fetched").mkdir(parents=True)
+    (sandbox / "fetched/file").touch()
+    (tmp_path / "elsewhere").touch()
+    (sandbox / "link").symlink_to("../elsewhere")
+    own_all(sandbox, find_user("nobody"))
+    assert {path.lstat().st_uid for path in (sandbox, *sandbox.rglob("*"))} == {find_user("nobody").uid}
+    assert (tmp_path / "elsewhere").stat().st_uid == os.geteuid()
 
 
 def test_without_a_name_the_user_is_the_agents_own() -> None:

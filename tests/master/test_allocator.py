@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.master.allocator import (
+from mesos_gpu.master.allocator import Allocator
+from mesos_gpu.master.eligibility import (
     Allocation,
-    Allocator,
     Client,
     Rules,
     Supply,

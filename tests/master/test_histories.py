@@ -11,8 +11,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from benchmarks.full_scan import decided
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master import agents, draining, launching, offering, operations, readmission, subscriptions, updates
+from mesos_gpu.master import (
+    agents,
+    draining,
+    launching,
+    maintenance,
+    offering,
+    operations,
+    readmission,
+    roles,
+    subscriptions,
+    updates,
+)
 from mesos_gpu.master.actions import (
     Action,
     ApplyOperation,
@@ -135,7 +147,37 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def allocate(self) -> None:
+        expected = {(a.agent_id, *a.client.key): a.resources for a in decided(self.state)}
+        before = {offer_id for agent in self.state.agents.values() for offer_id in agent.offers}
         self.does(offering.offer_resources(self.state, self.now))
+        made = [o for agent in self.state.agents.values() for o in agent.offers.values() if o.id not in before]
+        assert {(o.agent_id, o.role, o.framework_id): o.resources.unallocated() for o in made} == expected
+
+    @rule(limit=st.integers(0, 3), guarantee=st.integers(0, 3), role=st.sampled_from(["*", "ml"]))
+    def change_quota(self, limit: int, guarantee: int, role: str) -> None:
+        config = {
+            "role": role,
+            "guarantees": {"gpus": {"value": min(limit, guarantee)}},
+            "limits": {"gpus": {"value": limit}} if limit else {},
+        }
+        self.does(roles.update_quota(self.state, {"force": True, "quota_configs": [config]}))
+
+    @rule(role=st.sampled_from(["*", "ml"]), weight=st.sampled_from([0.5, 1.0, 4.0]))
+    def change_weight(self, role: str, weight: float) -> None:
+        self.does(roles.update_weights(self.state, [{"role": role, "weight": weight}]))
+
+    @rule(scheduled=st.booleans())
+    def schedule_maintenance(self, scheduled: bool) -> None:
+        machine = {"hostname": "127.0.0.1", "ip": "127.0.0.1"}
+        window = {"machine_ids": [machine], "unavailability": {"start": {"nanoseconds": 1}}}
+        self.does(maintenance.update_schedule(self.state, {"windows": [window]} if scheduled else {}))
+
+    @rule(name=names)
+    def answer_inverse_offers(self, name: str) -> None:
+        framework = self.framework(name)
+        if framework is not None:
+            asked = {"inverse_offer_ids": [{"value": offer_id} for offer_id in framework.inverse_offers]}
+            self.does(maintenance.answer(self.state, framework, "ACCEPT", asked, self.now))
 
     @rule()
     def wait(self) -> None:
@@ -339,6 +381,8 @@ class Histories(RuleBasedStateMachine):
                     assert known.total == with_kept(Resources.parse(self.sizes[port]), self.kept[port])
                     assert set(known.operations) <= {one.uuid for one in self.untold[port]}
             for framework in self.state.frameworks.values():
+                for offer_id, agent_id in framework.inverse_offers.items():
+                    assert self.state.drainages[agent_id].outstanding[framework.id] == offer_id
                 capable = "GPU_RESOURCES" in framework.capabilities
                 for offer in framework.offers.values():
                     assert capable or not self.state.agents[offer.agent_id].total.gpus
@@ -386,6 +430,10 @@ def test_long_histories_keep_the_books_too(seed: int) -> None:
         (8, lambda: history.come_back(port(), seldom() and seldom())),
         (3, lambda: history.break_link(port(), True)),
         (2, lambda: history.fall_silent(port(), True)),
+        (2, lambda: history.change_quota(dice.randint(0, 3), dice.randint(0, 3), dice.choice(["*", "ml"]))),
+        (1, lambda: history.change_weight(dice.choice(["*", "ml"]), dice.choice([0.5, 4.0]))),
+        (2, lambda: history.schedule_maintenance(seldom())),
+        (2, lambda: history.answer_inverse_offers(name())),
         (2, lambda: history.register(port(), dice.choice(SIZES))),
         (2, lambda: history.subscribe(name(), True, True)),
         (1, lambda: history.hang_up(name(), seldom(), True)),

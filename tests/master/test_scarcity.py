@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.allocator import Rules
+from mesos_gpu.master.eligibility import Rules
 from mesos_gpu.master.flags import min_allocatable
 from mesos_gpu.master.model import Agent
 from mesos_gpu.master.quota import Quota

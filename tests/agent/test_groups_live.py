@@ -1,0 +1,122 @@
+"""Task groups under the agent program: Mesos' default executor in a real container, its tasks nested in it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.mesos.messages import devolve
+from tests.agent.documents import FRAMEWORK_ID, scalar, task
+from tests.agent.live import FRAMEWORK, LiveAgent, live_agent
+from tests.images.build import busybox_image, save_archive
+
+pytestmark = pytest.mark.root
+
+RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "nested-containers.json").read_text())
+POD: dict[str, Any] = {
+    "type": "DEFAULT",
+    "executor_id": {"value": "pod"},
+    "framework_id": {"value": FRAMEWORK_ID},
+    "resources": [scalar("cpus", 0.1), scalar("mem", 64.0), scalar("disk", 8.0)],
+}
+IMAGE = {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": "small"}}}}
+PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it goes on as soon as all are back
+GPUS = "ls /dev | grep -c '^nvidia[0-9]'"
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
+    archives = tmp_path / "archives"
+    archives.mkdir()
+    save_archive(archives / "small.tar", busybox_image(), "small:latest")
+    async with live_agent(tmp_path, "--image_providers=docker", f"--docker_registry={archives}") as live:
+        yield live
+
+
+def launch(agent: LiveAgent, *tasks: dict[str, Any], new: bool = True) -> None:
+    group = {"tasks": [devolve("mesos.TaskInfo", one) for one in tasks]}
+    executor = devolve("mesos.ExecutorInfo", POD)
+    document = {"framework": FRAMEWORK, "executor": executor, "task_group": group, "launch_executor": new}
+    agent.master.send("RunTaskGroupMessage", document)
+
+
+async def said(agent: LiveAgent, task_id: str) -> str:
+    """Return what a task of the pod wrote, where Mesos' pages look for it."""
+    (executor,) = await executors(agent)
+    path = f"{executor['directory']}/tasks/{task_id}/stdout"
+    return str((await agent.get("/files/read", path=path, offset="0"))["data"])
+
+
+async def executors(agent: LiveAgent) -> list[dict[str, Any]]:
+    state = await agent.get("/state")
+    frameworks = [*state["frameworks"], *state["completed_frameworks"]]
+    return [e for f in frameworks for e in (*f["executors"], *f["completed_executors"]) if e["id"] == "pod"]
+
+
+async def test_a_group_shares_gpus_and_network_and_dies_together_over_a_restart_of_the_agent(agent: LiveAgent) -> None:
+    a = task("a", f"{GPUS}; exec httpd -f -p 127.0.0.1:0 || exec sleep 600", gpus=1, container=IMAGE)
+    b = task("b", f"{GPUS}; readlink /proc/self/ns/net; exec sleep 600")
+    launch(agent, a, b)
+    statuses = [await agent.reaches(name, "TASK_RUNNING") for name in ("a", "b")]
+    containers = [status["container_status"]["container_id"] for status in statuses]
+    assert containers[0]["parent"] == containers[1]["parent"]
+    assert all(status["container_status"]["executor_pid"] > 0 for status in statuses)
+    for name in ("a", "b"):  # as Mesos' default executor: what one task brings, all of the pod can open
+        await agent.until_async(lambda name=name: said(agent, name), "1\n")
+    assert Path("/proc/self/ns/net").readlink().name in await said(agent, "b")
+
+    (ours,) = await executors(agent)
+    real = RECORDED[0]["response"]["body"]["frameworks"][0]["executors"][0]
+    assert set(ours) == set(real)
+    assert (ours["type"], ours["name"], ours["source"]) == (real["type"], real["name"], real["source"])
+    shown, real_task = ours["tasks"][1], real["tasks"][1]
+    assert set(shown) == set(real_task)
+    assert [set(status) for status in shown["statuses"]] == [set(status) for status in real_task["statuses"]]
+    assert set(shown["statuses"][1]["container_status"]) == set(real_task["statuses"][1]["container_status"])
+    (container,) = await agent.get("/containers")
+    (real_container,) = RECORDED[1]["response"]["body"]
+    assert set(real_container) <= set(container)
+    assert len(container["gpus"]) == 1
+
+    await agent.signal(signal.SIGKILL)
+    await agent.start("--image_providers=docker", f"--docker_registry={agent.folder / 'archives'}", PATIENT)
+    agent.kill("a")
+    for name in ("a", "b"):
+        status = await agent.reaches(name, "TASK_KILLED")
+        assert status["message"] == "Command terminated with signal Terminated"
+        assert agent.master.states(name)[-2:] == ["TASK_KILLING", "TASK_KILLED"]
+    assert (await agent.master.got("ExitedExecutorMessage"))["status"] == 0
+    agent.run("all", "true", gpus=4)
+    await agent.reaches("all", "TASK_FINISHED")
+
+
+async def test_one_executor_runs_several_groups_and_each_ends_for_itself(agent: LiveAgent) -> None:
+    launch(agent, task("a", "exec sleep 600"))
+    await agent.reaches("a", "TASK_RUNNING")
+    launch(agent, task("b", f"{GPUS}; exit 3", gpus=2), task("c", "exec sleep 600"), new=False)
+    assert (await agent.reaches("b", "TASK_FAILED"))["message"] == "Command exited with status 3"
+    await agent.reaches("c", "TASK_KILLED")
+    assert await said(agent, "b") == "2\n"
+    assert agent.master.states("a")[-1] == "TASK_RUNNING"
+    launch(agent, task("d", "true", max_completion_time={"nanoseconds": 60_000_000_000}), new=False)
+    await agent.reaches("d", "TASK_FINISHED")
+    launch(agent, task("e", "", command={"value": "./none", "shell": False}), new=False)
+    await agent.ends("e")
+    agent.kill("a")
+    await agent.reaches("a", "TASK_KILLED")
+    assert (await agent.master.got("ExitedExecutorMessage"))["status"] == 0
+
+
+async def test_checks_look_into_the_tasks_own_container(agent: LiveAgent) -> None:
+    times = {"delay_seconds": 0, "interval_seconds": 0.1, "grace_period_seconds": 0, "consecutive_failures": 1}
+    health = {"type": "COMMAND", "command": {"value": "test ! -e ill"}, **times}
+    launch(agent, task("a", "exec sleep 600", container=IMAGE, health_check=health))
+    await agent.master.until(lambda: any(u["status"].get("healthy") for u in agent.master.updates("a")))
+    (executor,) = await executors(agent)
+    Path(executor["directory"], "tasks", "a", "ill").touch()
+    assert (await agent.reaches("a", "TASK_KILLED"))["healthy"] is False
