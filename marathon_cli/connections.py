@@ -13,7 +13,6 @@ from marathon_cli.box import default_work_dir, find_marathon
 from marathon_cli.output import say
 from marathon_cli.profiles import ProfileStore
 from marathon_cli.settings import Settings
-from mesos_gpu.errors import BadInput
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
@@ -89,11 +88,3 @@ def warn_insecure() -> None:
     if not _warned:
         _warned.append(True)
         say("warning: certificates are not checked (insecure): anybody between here and the server can read along")
-
-
-def split_login(text: str) -> tuple[str, str | None]:
-    """Read NAME or NAME:PASSWORD. Raises BadInput."""
-    name, colon, password = text.partition(":")
-    if not name:
-        raise BadInput("--auth needs the name of a user: NAME or NAME:PASSWORD")
-    return name, password if colon else None

@@ -31,6 +31,8 @@ ROWS: Sequence[Row] = (
     Row("task", "", "Tasks: the running copies of apps.", RUN),
     Row("task list", "task:list_tasks", "List the tasks of all apps, or of APP."),
     Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox."),
+    Row("task exec", "task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs."),
+    Row("task attach", "task_exec:attach", "Attach this terminal to TASK's own."),
     Row("image", "", "Images: what the agents keep of what containers run in.", OPERATE),
     Row("image list", "image:list_images", "List the images of all agents."),
     Row("image pull", "image:pull", "Have every agent pull IMAGE, so that the first container in it starts at once."),

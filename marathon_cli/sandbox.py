@@ -18,6 +18,8 @@ from mesos_gpu.mesos.tasks import is_terminal
 
 CHUNK = 64 * 1024
 """The most that one read gives: Mesos caps it at 16 pages."""
+MOST_TASKS = 1_000_000
+"""More than a master has; it gives 100 when not told."""
 
 
 def _anonymous(_url: str) -> Access:
@@ -84,6 +86,20 @@ class Mesos:
     def agents(self) -> list[tuple[str, HttpClient]]:
         """Return the name and client of each agent."""
         return [(str(slave.get("hostname")), self._agent(slave)) for slave in self._slaves()]
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """Return the tasks that the master knows, of every framework, also those that have ended lately."""
+        found = _get(self._master, "/tasks", {"limit": str(MOST_TASKS)}).get("tasks")
+        if not isinstance(found, list):
+            raise ProtocolError(f"{self._master.url} does not answer as a Mesos master does: no list of tasks")
+        return [task for task in found if isinstance(task, dict)]
+
+    def agent(self, agent_id: str) -> HttpClient:
+        """Return the client of an agent. Raises NotFound when the master does not have it (any more)."""
+        for slave in self._slaves():
+            if slave.get("id") == agent_id:
+                return self._agent(slave)
+        raise NotFound(f"the agent {agent_id} is not there any more")
 
     def close(self) -> None:
         """Close the connections."""
@@ -194,8 +210,8 @@ def _state(executor: Mapping[str, Any], task_id: str) -> str | None:
     )
 
 
-def _get(client: HttpClient, path: str) -> dict[str, Any]:
-    answer = client.ask("GET", path)
+def _get(client: HttpClient, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+    answer = client.ask("GET", path, query=query)
     if not answer.ok:
         raise _not_ok(client, path, answer.status_code)
     found = client.read(answer)
