@@ -13,7 +13,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     ("marathon-url", "URL",
-     "Marathon to talk to (several between commas); default: MARATHON_URL, the profile in use, the box that runs here."),
+     "Marathon to talk to (several between commas); default: MARATHON_URL, the profile, the box that runs here."),
     ("mesos-url", "URL", "Mesos master to talk to; default: MESOS_URL, else the one that Marathon names."),
     ("token", "TOKEN", "Send `Authorization: token=TOKEN`, as to DC/OS; @FILE reads it from a file."),
     ("ca", "FILE", "Trust the certificate authorities in FILE (PEM)."),

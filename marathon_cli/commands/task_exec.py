@@ -72,7 +72,7 @@ def exec_(
     except NotFound as error:
         raise NotFound(f"task {found.id} runs no more: {error}") from None
     if end.detached:
-        say(f"detached; {words[0]} was ended, as its agent does when nobody is connected")
+        say(f"\ndetached; {words[0]} was ended, as its agent does when nobody is connected")
         return DETACHED
     if end.status is None:
         say(f"how {words[0]} ended is not known: the agent does not tell (did the task end?)")
@@ -112,7 +112,7 @@ def attach(console: Console, no_stdin: bool, detach_keys: str, task: str) -> int
             ) from None
         raise
     if end.detached:
-        say(f"detached from {found.id}; it goes on")
+        say(f"\ndetached from {found.id}; it goes on")
     return DETACHED
 
 
