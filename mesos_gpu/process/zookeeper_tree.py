@@ -236,7 +236,7 @@ class ZkTree:
         return Unavailable(f"{self} was taken over by another, which leads now")
 
     def _unavailable(self, verb: str, error: Exception) -> Unavailable:
-        return Unavailable(f"cannot {verb} {self}: {error or type(error).__name__}")
+        return Unavailable(f"cannot {verb} {self}: {str(error) or type(error).__name__}")
 
 
 def _parts(changes: Iterable[Change]) -> Iterable[list[Change]]:

@@ -160,11 +160,11 @@ def test_a_change_whose_answer_was_lost_is_made_once(
 
 def test_a_server_that_is_away_is_waited_for_and_given_up(tmp_path_factory: pytest.TempPathFactory) -> None:
     async def work(server: RealZooKeeper) -> None:
-        session = ZkSession(parse_zk_url("zk", server.url("m")), 10.0)
+        session = ZkSession(parse_zk_url("zk", server.url("m")), 40.0)
         connected = asyncio.Event()
         session.start(lambda: session.call_in_loop(connected.set), lambda: None)
         await asyncio.wait_for(connected.wait(), 20)
-        mine = tree(session, patience_s=20)
+        mine = tree(session, patience_s=60)
         await asyncio.to_thread(mine.claim)
         server.stop()
         writing = asyncio.ensure_future(asyncio.to_thread(mine.write, [("a", b"1")]))
@@ -178,5 +178,5 @@ def test_a_server_that_is_away_is_waited_for_and_given_up(tmp_path_factory: pyte
             await asyncio.to_thread(hasty.write, [("a", b"2")])
         await session.close()
 
-    with RealZooKeeper(tmp_path_factory.mktemp("away")) as server:
+    with RealZooKeeper(tmp_path_factory.mktemp("away"), tick_ms=2000) as server:
         asyncio.run(work(server))
