@@ -5,8 +5,8 @@ Source: Marathon's REST API v2 and its error shapes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 import requests
@@ -14,6 +14,9 @@ import requests
 from marathon_cli.access import Access
 from marathon_cli.http import HttpClient
 from mesos_gpu.errors import Conflict, NotFound, Problem, ProtocolError, Refused, Unavailable
+
+if TYPE_CHECKING:
+    from marathon_cli.sandbox import Mesos
 
 Document = dict[str, Any]
 
@@ -53,9 +56,17 @@ class InvalidForServer(Refused):
 class Marathon:
     """One Marathon. `named_by` says where its URL came from, for messages."""
 
-    def __init__(self, url: str, *, named_by: str, access: Access | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        named_by: str,
+        access: Access | None = None,
+        find_mesos: Callable[[Marathon], Mesos] | None = None,
+    ) -> None:
         advice = f"Named by {named_by}; `mesos-gpu up` starts a box with a Marathon on this machine"
         self._http = HttpClient(url, what="Marathon", advice=advice, access=access)
+        self._find_mesos = find_mesos
 
     @property
     def url(self) -> str:
@@ -108,6 +119,12 @@ class Marathon:
     def queue(self) -> list[Document]:
         """Return what waits to be launched, with the reasons why offers did not serve."""
         return self._list(self._object("GET", "/v2/queue"), "queue")
+
+    def mesos(self) -> Mesos:
+        """Return a client of the master that this Marathon is with, and of its agents. Raises Unavailable."""
+        from marathon_cli.sandbox import Mesos
+
+        return Mesos(self.info()) if self._find_mesos is None else self._find_mesos(self)
 
     def close(self) -> None:
         """Close the connections."""

@@ -53,10 +53,11 @@ class Connections:
         if access.insecure:
             warn_insecure()
         if named is not None:
-            return Marathon(named.value, named_by=named.source, access=access)
+            return Marathon(named.value, named_by=named.source, access=access, find_mesos=self.mesos)
         work_dir = self.work_dir or default_work_dir(os.environ if self.environ is None else self.environ)
         # The box asks for nothing and is this machine's: credentials that were set beside no URL are not for it.
-        return Marathon(find_marathon(work_dir), named_by=f"the box in {work_dir}", access=access.anonymous())
+        url, source = find_marathon(work_dir), f"the box in {work_dir}"
+        return Marathon(url, named_by=source, access=access.anonymous(), find_mesos=self.mesos)
 
     def mesos(self, marathon: Marathon | None = None) -> Mesos:
         """Return a client of the master and its agents: the master named, else the one that Marathon names.

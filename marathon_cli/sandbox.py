@@ -59,6 +59,7 @@ class Mesos:
         self._scheme = "https" if first.startswith("https:") else "http"
         self._master = HttpClient(where, what="Mesos master", access=access_to(first))
         self._agents: dict[str, HttpClient] = {}
+        self._known: dict[str, Mapping[str, Any]] = {}
 
     def sandbox(self, task_id: str, agent_id: str | None = None) -> Sandbox:
         """Return the sandbox of a task, also of one that has ended. `agent_id` saves asking every agent.
@@ -101,6 +102,19 @@ class Mesos:
                 return self._agent(slave)
         raise NotFound(f"the agent {agent_id} is not there any more")
 
+    def slaves(self) -> list[dict[str, Any]]:
+        """Return what the master says of each agent."""
+        return self._slaves()
+
+    def ask_master(self, path: str, query: Mapping[str, str] | None = None, *, missing: Any) -> Any:
+        """Return the JSON that the master answers; `missing` where it does not know the path. Raises as `slaves`."""
+        return _get_any(self._master, path, query, missing)
+
+    def ask_agent(self, address: str, path: str, *, missing: Any) -> Any:
+        """Return the JSON that the agent at HOST:PORT answers; `missing` where it does not know the path."""
+        known = self._known.get(address) or {"pid": f"slave(1)@{address}"}
+        return _get_any(self._agent(known), path, None, missing)
+
     def close(self) -> None:
         """Close the connections."""
         for client in (self._master, *self._agents.values()):
@@ -110,7 +124,9 @@ class Mesos:
         found = _get(self._master, "/slaves").get("slaves")
         if not isinstance(found, list):
             raise ProtocolError(f"{self._master.url} does not answer as a Mesos master does: no list of agents")
-        return [slave for slave in found if isinstance(slave, dict)]
+        slaves = [slave for slave in found if isinstance(slave, dict)]
+        self._known |= {str(slave.get("pid")).rpartition("@")[2]: slave for slave in slaves}
+        return slaves
 
     def _agent(self, slave: Mapping[str, Any]) -> HttpClient:
         name, host, pid = (str(slave.get(key)) for key in ("id", "hostname", "pid"))
@@ -218,6 +234,15 @@ def _get(client: HttpClient, path: str, query: Mapping[str, str] | None = None) 
     if not isinstance(found, dict):
         raise ProtocolError(f"{client.url} does not answer as a {client.what} does: {path} is no object")
     return found
+
+
+def _get_any(client: HttpClient, path: str, query: Mapping[str, str] | None, missing: Any) -> Any:
+    answer = client.ask("GET", path, query=query)
+    if answer.status_code == 404:
+        return missing
+    if not answer.ok:
+        raise _not_ok(client, path, answer.status_code)
+    return client.read(answer)
 
 
 def _not_ok(client: HttpClient, path: str, status: int) -> MesosGpuError:
