@@ -56,6 +56,7 @@ def add(console: Console, file: str | None, wait: bool, timeout: float, no_valid
     """
     from marathon_cli import check
     from marathon_cli.client import InvalidForServer, Locked
+    from marathon_cli.inquiry import caution
     from mesos_gpu.marathon.app import AppRules
 
     if file is None and sys.stdin.isatty():
@@ -71,7 +72,7 @@ def add(console: Console, file: str | None, wait: bool, timeout: float, no_valid
             check.check_app(source, document, AppRules(known=False))
         raise
     if not no_validate:
-        check.check_app(source, document, rules)
+        caution(marathon, check.check_app(source, document, rules), say)
     try:
         created, deployment_id = marathon.add_app(document, force=force)
     except InvalidForServer as error:
