@@ -6,7 +6,7 @@ Source: Marathon's REST API v2 and its error shapes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
 import requests
@@ -31,6 +31,16 @@ _CODES = {
     "error.pattern": "has a form that is not allowed",
     "error.unknown.enum.literal": "is not one of the values allowed",
 }
+
+
+class Change(NamedTuple):
+    """What a Marathon answers to a change: the deployment that leads there, and the version of what is to be.
+
+    None is what the server does not say.
+    """
+
+    deployment_id: str | None
+    version: str | None = None
 
 
 class Locked(Conflict):
@@ -107,6 +117,35 @@ class Marathon:
     def queue(self) -> list[Document]:
         """Return what waits to be launched, with the reasons why offers did not serve."""
         return self._list(self._object("GET", "/v2/queue"), "queue")
+
+    def call(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+        """Return the JSON of an answer, None for an empty one. Raises what a refusal stands for."""
+        return self.answer(method, path, query=query, body=body)[0]
+
+    def answer(
+        self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
+    ) -> tuple[Any, Mapping[str, str]]:
+        """Return the JSON of an answer (None for an empty one) and its headers."""
+        answer = self._ask(method, path, query=query, body=body)
+        return self._http.read(answer) if answer.content.strip() else None, answer.headers
+
+    def change(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Change:
+        """Ask for a change; return the deployment that a Marathon names in its answer or in a header."""
+        said, headers = self.answer(method, path, query=query, body=body)
+        said = said if isinstance(said, dict) else {}
+        listed = said.get("deployments") or [{}]
+        deployment_id = said.get("deploymentId") or headers.get("Marathon-Deployment-Id") or listed[0].get("id")
+        return Change(deployment_id, said.get("version"))
+
+    def object_of(self, found: Any, what: str) -> Document:
+        """Return an answer that must be an object. Raises ProtocolError."""
+        if not isinstance(found, dict):
+            raise self._strange(f"{what} was expected")
+        return found
+
+    def list_of(self, found: Any, what: str) -> list[Document]:
+        """Return an answer that must be a list of objects. Raises ProtocolError."""
+        return self._list({what: found}, what)
 
     def close(self) -> None:
         """Close the connections."""
