@@ -97,9 +97,9 @@ def show_json(value: Any) -> None:
 
 def show_yaml(value: Any) -> None:
     """Print a value as YAML that reads back as the same value."""
-    import yaml
+    from marathon_cli.yaml_text import write_yaml
 
-    click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=False), nl=False)
+    click.echo(write_yaml(value), nl=False)
 
 
 def show_table(table: Table, *, wide: bool = False) -> None:
