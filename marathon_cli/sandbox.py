@@ -64,6 +64,18 @@ class Mesos:
         """Return the name and client of each agent."""
         return [(str(slave.get("hostname")), self._agent(str(slave.get("pid")))) for slave in self._slaves()]
 
+    def slaves(self) -> list[dict[str, Any]]:
+        """Return what the master says of each agent."""
+        return self._slaves()
+
+    def ask_master(self, path: str, query: Mapping[str, str] | None = None, *, missing: Any) -> Any:
+        """Return the JSON that the master answers; `missing` where it does not know the path. Raises as `slaves`."""
+        return _get_any(self._master, path, query, missing)
+
+    def ask_agent(self, address: str, path: str, *, missing: Any) -> Any:
+        """Return the JSON that the agent at HOST:PORT answers; `missing` where it does not know the path."""
+        return _get_any(self._agent(address), path, None, missing)
+
     def close(self) -> None:
         """Close the connections."""
         for client in (self._master, *self._agents.values()):
@@ -177,6 +189,15 @@ def _get(client: HttpClient, path: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ProtocolError(f"{client.url} does not answer as a {client.what} does: {path} is no object")
     return found
+
+
+def _get_any(client: HttpClient, path: str, query: Mapping[str, str] | None, missing: Any) -> Any:
+    answer = client.ask("GET", path, query=query)
+    if answer.status_code == 404:
+        return missing
+    if not answer.ok:
+        raise _not_ok(client, path, answer.status_code)
+    return client.read(answer)
 
 
 def _not_ok(client: HttpClient, path: str, status: int) -> MesosGpuError:

@@ -19,7 +19,7 @@ from mesos_gpu.marathon.api import make_api
 # Here, in the main thread: pymesos wants to set a signal handler when it is imported.
 from mesos_gpu.marathon.driver import PymesosLink
 from mesos_gpu.marathon.scheduler import Scheduler
-from mesos_gpu.marathon.store import Store
+from mesos_gpu.marathon.store_sqlite import SqliteStore
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file
 
@@ -47,7 +47,7 @@ async def _serve(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         flags["master"],
         lambda: configuration.framework_info(flags, user=user, hostname=hostname, port=endpoint.port),
     )
-    store = Store(configuration.store_path(flags, os.environ.get("XDG_STATE_HOME"), str(Path.home())))
+    store = SqliteStore(configuration.store_path(flags, os.environ.get("XDG_STATE_HOME"), str(Path.home())))
     try:
         scheduler = Scheduler(store, link, configuration.settings(flags))
         app = make_api(

@@ -207,10 +207,12 @@ def populated(marathon: ScriptedServer) -> ScriptedServer:
 
 def test_list_shows_gpus_and_what_deployments_do(populated: ScriptedServer, run: Run) -> None:
     header, train, web = run("app", "list").stdout.splitlines()
-    assert header.split() == ["ID", "GPUS", "CPUS", "MEM", "TASKS", "HEALTH", "DEPLOYMENT", "CONTAINER", "ROLE", "CMD"]
-    assert train.split()[:9] == ["/train", "2", "1", "128", "1/1", "1/1", "---", "MESOS", "slave_public"]
+    assert header.split() == [
+        *("ID", "GPUS", "DEVICES", "CPUS", "MEM", "TASKS", "HEALTH", "DEPLOYMENT", "CONTAINER", "ROLE", "CMD")
+    ]
+    assert train.split()[:10] == ["/train", "2", "---", "1", "128", "1/1", "1/1", "---", "MESOS", "slave_public"]
     assert train.endswith("while true; do nvidia-smi; sleep 5; done # a long one")
-    assert web.split()[:9] == ["/web", "0", "0.1", "64", "1/3", "---", "scale", "DOCKER", "*"]
+    assert web.split()[:10] == ["/web", "0", "---", "0.1", "64", "1/3", "---", "scale", "DOCKER", "*"]
     assert web.endswith("[serve, now]")
 
 
