@@ -12,7 +12,7 @@ import click
 
 from marathon_cli.console import Console
 from marathon_cli.output import say
-from mesos_gpu.errors import Conflict, TimeIsUp
+from mesos_gpu.errors import TimeIsUp
 
 if TYPE_CHECKING:
     from marathon_cli.client import Change, Marathon
@@ -34,9 +34,7 @@ def wait_options(*, roll_back: bool = True) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         @wraps(command)
-        def inner(
-            *args: Any, wait: bool, timeout_s: float, rollback_on_failure: bool = False, **others: Any
-        ) -> Any:
+        def inner(*args: Any, wait: bool, timeout_s: float, rollback_on_failure: bool = False, **others: Any) -> Any:
             return command(
                 *args, waiting=Waiting(wait or rollback_on_failure, timeout_s, rollback_on_failure), **others
             )
@@ -79,7 +77,6 @@ def finish(
     sentence: str,
     waiting: Waiting = Waiting(),  # noqa: B008 (a value)
     *,
-    removing: bool = False,
     value: Mapping[str, Any] | None = None,
 ) -> None:
     """Say that a deployment was created; wait for it if that was asked for.
@@ -96,18 +93,19 @@ def finish(
     if not waiting.wanted:
         return
     try:
-        wait_for(marathon, change, aims, waiting.timeout_s, removing=removing)
+        wait_for(marathon, change, aims, waiting.timeout_s)
     except TimeIsUp as error:
         if waiting.roll_back:
-            _lead_back(console, marathon, change, aims, waiting.timeout_s, error)
+            _lead_back(console, marathon, change, waiting.timeout_s, error)
         raise
     console.goes_on = ""
 
 
-def wait_for(
-    marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float, *, removing: bool = False
-) -> None:
-    """Wait for a deployment, and show how it goes. Raises TimeIsUp, Conflict, Unavailable."""
+def wait_for(marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float) -> None:
+    """Wait for a deployment, and show how it goes; without aims, of all that Marathon says it is about.
+
+    Raises TimeIsUp, Conflict when it was given up, Unavailable.
+    """
     from marathon_cli.pulls import PullWatch
     from marathon_cli.screen import Bars, new_screen
     from marathon_cli.wait import Wait
@@ -116,15 +114,13 @@ def wait_for(
     pulls = PullWatch(marathon, screen.progress if isinstance(screen, Bars) else None)
     wait = Wait(marathon, change, aims, screen, time.monotonic, time.sleep, show_pulls=pulls.look)
     try:
-        wait.until_done(timeout_s, removing=removing)
+        wait.until_done(timeout_s)
     finally:
         pulls.close()
         screen.close()
 
 
-def _lead_back(
-    console: Console, marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float, error: TimeIsUp
-) -> None:
+def _lead_back(console: Console, marathon: Marathon, change: Change, timeout_s: float, error: TimeIsUp) -> None:
     """Lead back and wait for that, too. Raises TimeIsUp in any case: what was asked for has not come about."""
     from marathon_cli.wait import roll_back
 
@@ -137,21 +133,11 @@ def _lead_back(
     console.goes_on = f"the deployment {back.deployment_id}, which leads back, goes on"
     reasons = "\n".join(line for line in str(error).splitlines()[1:-1])
     try:
-        wait_for_rollback(marathon, back, aims, timeout_s)
+        wait_for(marathon, back, (), timeout_s)
     except TimeIsUp as late:
         raise TimeIsUp(f"{late}\n  it leads back from {change.deployment_id}") from None
     console.goes_on = ""
     raise TimeIsUp(f"not there after {timeout_s:g} s, and led back\n{reasons}".rstrip())
-
-
-def wait_for_rollback(marathon: Marathon, back: Change, aims: Sequence[Aim], timeout_s: float) -> None:
-    """Wait until a deployment that leads back is over; what it created or removed may be gone or there afterwards."""
-    try:
-        wait_for(marathon, back, aims, timeout_s)
-    except Conflict as error:
-        # An app that the first deployment was to create is gone now, as it should be.
-        if "is gone" not in str(error):
-            raise
 
 
 def confirm(console: Console, lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:

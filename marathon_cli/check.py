@@ -158,6 +158,12 @@ def _moved(path: str, problem: Problem) -> Problem:
     return replace(problem, path=path + ("" if inner == "/" and path else inner), key=None)
 
 
+def refuse_duplicates(source: Source) -> None:
+    """Raise BadInput for keys that are there twice."""
+    if problems := _duplicates(source):
+        raise BadInput(report(source, problems))
+
+
 def _duplicates(source: Source) -> list[Problem]:
     return [
         Problem(twice.path, "error.duplicate.key", f"key `{twice.key}` is there twice", "keep one of them")

@@ -75,9 +75,15 @@ class Marathon:
         """Return /v2/info."""
         return self._object("GET", "/v2/info")
 
-    def apps(self) -> list[Document]:
-        """Return every app with its counts, by id."""
-        return sorted(self._list(self._object("GET", "/v2/apps"), "apps"), key=lambda app: str(app.get("id")))
+    def apps(self, *, label: str | None = None) -> list[Document]:
+        """Return every app (of a label selector) with its counts, by id. Raises Refused for a bad selector."""
+        found = self.call("GET", "/v2/apps", query={"label": label} if label else None)
+        apps = self._list(self.object_of(found, "an object"), "apps")
+        return sorted(apps, key=lambda app: str(app.get("id")))
+
+    def app_ids(self) -> list[str]:
+        """Return the ids of all apps."""
+        return [str(app.get("id")) for app in self.apps()]
 
     def app(self, app_id: str) -> Document:
         """Return one app with counts, tasks and last failure. Raises NotFound."""
@@ -97,11 +103,6 @@ class Marathon:
             raise self._strange("the new app was expected")
         listed = created.get("deployments") or [{}]
         return created, answer.headers.get("Marathon-Deployment-Id") or listed[0].get("id")
-
-    def remove_app(self, app_id: str, *, force: bool = True) -> str | None:
-        """Remove an app and its tasks; return the id of the deployment. Raises NotFound, Locked."""
-        answer = self._ask("DELETE", f"/v2/apps{quote(app_id)}", query={"force": str(force).lower()})
-        return str(self._http.read(answer).get("deploymentId") or "") or None
 
     def tasks(self, app_id: str | None = None) -> list[Document]:
         """Return the tasks of one app (raises NotFound) or of all, by app and id."""

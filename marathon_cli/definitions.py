@@ -14,14 +14,14 @@ _READ_ONLY = frozenset(
     }
 )
 # What an older Marathon shows twice, and refuses when both come back.
-_OLDER_FORMS = (("ports", "portDefinitions"), ("uris", "fetch"), ("ipAddress", "networks"))
+OLDER_FORMS = (("ports", "portDefinitions"), ("uris", "fetch"), ("ipAddress", "networks"))
 _NO_RESTART = frozenset({"instances", "executorResources"})
 
 
 def editable(app: Mapping[str, Any]) -> dict[str, Any]:
     """Return an app as it may be sent back: without counts, versions and older spellings of what is there anyway."""
     kept = {key: value for key, value in app.items() if key not in _READ_ONLY and value is not None}
-    for older, newer in _OLDER_FORMS:
+    for older, newer in OLDER_FORMS:
         if newer in kept:
             kept.pop(older, None)
     return kept
@@ -31,7 +31,9 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]
     """Return the lines of a unified diff of two documents as YAML, without headers; none when they are the same."""
     from marathon_cli.yaml_text import write_yaml
 
-    old, new = (write_yaml(dict(document)).splitlines() if document else [] for document in (before, _ordered(after, before)))
+    old, new = (
+        write_yaml(dict(document)).splitlines() if document else [] for document in (before, _ordered(after, before))
+    )
     return list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
 
 
@@ -39,7 +41,9 @@ def _ordered(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, A
     """Return `after` with its keys in the order of `before`, so that only what differs shows."""
     known = {key: after[key] for key in before if key in after}
     return {
-        key: _ordered(value, before[key]) if isinstance(value, Mapping) and isinstance(before.get(key), Mapping) else value
+        key: _ordered(value, before[key])
+        if isinstance(value, Mapping) and isinstance(before.get(key), Mapping)
+        else value
         for key, value in {**known, **after}.items()
     }
 
@@ -55,7 +59,7 @@ def to_send(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[s
 
 
 def consequence(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return in a sentence what an update does to the tasks. Source: Marathon's TaskReplaceActor (ignition strategy)."""
+    """Return in a sentence what an update does to the tasks. Source: Marathon's TaskReplaceActor."""
     changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
     if not changed:
         return "nothing changes"
@@ -72,4 +76,3 @@ def consequence(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     text = f"all {old} tasks are replaced: at least {min(at_least, old)} stay, at most {at_most} run at once"
     extra = max(0, at_most - old) * int(after.get("gpus", 0))
     return text + (f", which takes up to {extra} GPUs more meanwhile" if extra else "")
-

@@ -109,4 +109,3 @@ def _pulls(agent: HttpClient) -> list[Mapping[str, Any]]:
     answer = agent.ask("GET", "/images")
     found = agent.read(answer) if answer.ok else None  # an agent of Mesos' own does not know it
     return list(found.get("pulls") or []) if isinstance(found, dict) else []
-

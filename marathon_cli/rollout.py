@@ -21,10 +21,11 @@ _REASONS = {
 
 
 class Aim(NamedTuple):
-    """An app or a pod that a deployment is about."""
+    """An app or a pod that a deployment is about. `gone` says that it is to be removed."""
 
     kind: str
     id: str
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,15 @@ def _is_ready(task: Mapping[str, Any], app: Mapping[str, Any]) -> bool:
 
 def aims_of(deployment: Mapping[str, Any]) -> list[Aim]:
     """Return the apps and pods that a deployment is about."""
-    apps = [Aim("app", str(name)) for name in deployment.get("affectedApps") or []]
-    return apps + [Aim("pod", str(name)) for name in deployment.get("affectedPods") or []]
+    removed = {
+        str(action.get("app", action.get("pod")))
+        for step in deployment.get("steps") or []
+        for action in step.get("actions") or []
+        if action.get("action") in ("StopApplication", "StopPod")
+    }
+    named = [("app", name) for name in deployment.get("affectedApps") or []]
+    named += [("pod", name) for name in deployment.get("affectedPods") or []]
+    return [Aim(kind, str(name), str(name) in removed) for kind, name in named]
 
 
 def progress(aim_id: str, deployment: Mapping[str, Any], standing: Standing | None) -> str:

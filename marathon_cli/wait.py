@@ -45,7 +45,7 @@ class Wait:
     """Called when a task may be waiting for its image."""
     _failures: dict[str, str] = field(default_factory=dict)
 
-    def until_done(self, timeout_s: float, *, removing: bool = False) -> None:
+    def until_done(self, timeout_s: float) -> None:
         """Return when the deployment is done; 0 waits without end.
 
         Raises TimeIsUp, Unavailable when Marathon stays silent, Conflict when the deployment was given up.
@@ -64,7 +64,7 @@ class Wait:
                 raise TimeIsUp(self._verdict(timeout_s))
             self.sleep(PAUSE_S)
         for aim in self.aims:
-            self._check(aim, removing=removing)
+            self._check(aim)
 
     @property
     def _names(self) -> str:
@@ -130,10 +130,10 @@ class Wait:
                 return "; ".join(reasons_of(item)) or "no offer of resources has come"
         return ""
 
-    def _check(self, aim: Aim, *, removing: bool) -> None:
+    def _check(self, aim: Aim) -> None:
         """Look at what a finished deployment has left: Marathon does not tell success from giving up."""
         standing, deployment_id = self._standing(aim), self.change.deployment_id
-        if removing:
+        if aim.gone:
             if standing is not None and not standing.deployments:
                 raise Conflict(f"{aim.id} is still there: its removal {deployment_id} was given up")
             return
@@ -164,5 +164,3 @@ def roll_back(marathon: Marathon, deployment_id: str) -> Change | None:
         return Deployments(marathon).roll_back(deployment_id)
     except NotFound:
         return None
-
-

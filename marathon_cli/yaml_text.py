@@ -44,6 +44,14 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
+    def represent_text(self, data: str) -> yaml.Node:
+        # What Unicode calls a line break is folded in plain and in single quotes.
+        style = '"' if set(data) & {"\x85", "\u2028", "\u2029"} else "|" if "\n" in data.strip("\n") else None
+        return self.represent_scalar(_STR, data, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
 
 for _tag, _pattern, _first in _RULES:
     for _kind in (_Loader, _Dumper):

@@ -6,12 +6,23 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.wait import SILENCE_S, Wait, reasons_of
-from mesos_gpu.errors import Conflict, NotFound, Unavailable
+from marathon_cli.client import Change
+from marathon_cli.rollout import Aim, reasons_of
+from marathon_cli.screen import Lines
+from marathon_cli.wait import SILENCE_S, Wait
+from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
 
 PLAN = {"id": "d", "currentStep": 1, "totalSteps": 2, "currentActions": [{"action": "ScaleApplication", "app": "/a"}]}
 FAILURE = {"taskId": "a.1", "host": "h", "state": "TASK_FAILED", "message": "exit status 1"}
 Moment = tuple[list[dict[str, Any]], dict[str, Any] | None]
+
+
+class Screen(Lines):
+    """Keeps what would be said."""
+
+    def __init__(self, said: list[str]) -> None:
+        super().__init__()
+        self.say = said.append  # type: ignore[method-assign]
 
 
 class World:
@@ -46,8 +57,8 @@ class World:
             self.moments.pop(0)
 
     def wait(self, timeout_s: float = 0, *, removing: bool = False) -> None:
-        wait = Wait(self, "/a", "d", self.said.append, lambda: self.time_s, self.sleep)  # type: ignore[arg-type]
-        wait.until_done(timeout_s, removing=removing)
+        aims = [Aim("app", "/a", removing)]
+        Wait(self, Change("d"), aims, Screen(self.said), lambda: self.time_s, self.sleep).until_done(timeout_s)  # type: ignore[arg-type]
 
 
 def app(running: int = 0, *states: str, **fields: Any) -> dict[str, Any]:
@@ -83,13 +94,13 @@ def test_when_time_is_up_the_last_failure_and_the_reasons_are_given() -> None:
     }
     item = {"app": {"id": "/a"}, "delay": {"timeLeftSeconds": 3}, "processedOffersSummary": summary}
     world = World(([PLAN], app(lastTaskFailure=FAILURE)), queue=[item])
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(TimeIsUp) as caught:
         world.wait(10)
     assert str(caught.value).splitlines() == [
-        "/a is not there yet after 10 s; its deployment d goes on",
+        "/a is not there yet after 10 s; the deployment d goes on",
         "  task a.1 on h: TASK_FAILED: exit status 1",
-        "  waiting: not enough GPUs are free on one machine; the next try is in 3 s",
-        "  `mesos-gpu app remove /a` gives it up",
+        "  /a waits: not enough GPUs are free on one machine; the next try is in 3 s",
+        "  `mesos-gpu deployment rollback d` takes it back",
     ]
 
 
