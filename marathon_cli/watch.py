@@ -73,10 +73,8 @@ class Watcher:
         self._shown = sum(rows)
 
 
-def repeat(
-    look: Callable[[], str], every_s: float, watcher: Watcher, *, sleep: Callable[[float], None] = time.sleep
-) -> None:
+def repeat(look: Callable[[], str], every_s: float, watcher: Watcher) -> None:
     """Show what `look` returns, again and again, until an exception ends it."""
     while True:
         watcher.show(look())
-        sleep(every_s)
+        time.sleep(every_s)

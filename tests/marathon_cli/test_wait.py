@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from marathon_cli.client import Change
-from marathon_cli.rollout import Aim, reasons_of
+from marathon_cli.rollout import Aim, aims_of, app_standing, pod_standing, reasons_of
 from marathon_cli.screen import Lines
 from marathon_cli.wait import SILENCE_S, Wait
 from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
@@ -32,6 +32,7 @@ class World:
         self.moments, self.waiting = list(moments), queue or []
         self.said: list[str] = []
         self.time_s = 0.0
+        self.version: str | None = None
 
     def _now(self) -> Moment:
         moment = self.moments[0]
@@ -58,7 +59,9 @@ class World:
 
     def wait(self, timeout_s: float = 0, *, removing: bool = False) -> None:
         aims = [Aim("app", "/a", removing)]
-        Wait(self, Change("d"), aims, Screen(self.said), lambda: self.time_s, self.sleep).until_done(timeout_s)  # type: ignore[arg-type]
+        Wait(self, Change("d", self.version), aims, Screen(self.said), lambda: self.time_s, self.sleep).until_done(
+            timeout_s
+        )  # type: ignore[arg-type]
 
 
 def app(running: int = 0, *states: str, **fields: Any) -> dict[str, Any]:
@@ -144,3 +147,58 @@ def test_a_marathon_that_stays_away_ends_the_wait() -> None:
     with pytest.raises(Unavailable, match="down"):
         world.wait()
     assert world.time_s > SILENCE_S
+
+
+def test_a_deployment_that_was_stopped_is_no_success() -> None:
+    with pytest.raises(Conflict, match="was stopped before its end"):
+        World(([PLAN], app()), ([], app()), queue=[{"app": {"id": "/a"}, "delay": {"timeLeftSeconds": 0}}]).wait()
+
+
+def test_tasks_of_the_old_version_that_are_left_are_no_success() -> None:
+    tasks = [{"state": "TASK_RUNNING", "version": "2026-01-01"}, {"state": "TASK_RUNNING", "version": "2026-01-02"}]
+    mixed = {"instances": 1, "tasksRunning": 2, "tasks": tasks, "versionInfo": {"lastConfigChangeAt": "2026-01-02"}}
+    with pytest.raises(Conflict, match="2 running of 1, 1 ready, 1 of the old version"):
+        World(([PLAN], mixed), ([], mixed)).wait()
+
+
+def test_a_task_that_has_ended_by_now_is_success_all_the_same() -> None:
+    world = World(([PLAN], app()), ([], app(lastTaskFailure=FAILURE)), queue=[{"app": {"id": "/a"}}])
+    world.wait()
+    assert world.said[-1] == "/a: 0 of 1 running"
+
+
+def test_the_apps_of_a_deployment_are_those_it_names_and_removed_ones_are_to_be_gone() -> None:
+    steps = [
+        {"actions": [{"action": "StopApplication", "app": "/b"}]},
+        {"actions": [{"action": "StartPod", "pod": "/p"}]},
+    ]
+    found = aims_of({"affectedApps": ["/a", "/b"], "affectedPods": ["/p"], "steps": steps})
+    assert found == [Aim("app", "/a"), Aim("app", "/b", gone=True), Aim("pod", "/p")]
+
+
+def test_a_pod_is_ready_when_its_instances_are_stable() -> None:
+    spec = {"version": "2026-01-02", "scaling": {"instances": 3}}
+    instances = [
+        {"status": "STABLE", "specReference": "/v2/pods/p::versions/2026-01-02"},
+        {"status": "STABLE", "specReference": "/v2/pods/p::versions/2026-01-01"},
+        {"status": "STAGING", "specReference": "/v2/pods/p::versions/2026-01-02"},
+    ]
+    standing = pod_standing({"id": "/p", "spec": spec, "instances": instances})
+    assert (standing.wanted, standing.ready, standing.running, standing.old) == (3, 1, 2, 1)
+    assert standing.text == "2 stable, 1 staging of 3, 1 ready, 1 of the old version"
+
+
+def test_an_app_with_health_checks_is_ready_when_they_pass() -> None:
+    tasks = [{"state": "TASK_RUNNING", "healthCheckResults": [{"alive": alive}]} for alive in (True, False)]
+    tasks.append({"state": "TASK_RUNNING"})
+    checked = {"id": "/a", "instances": 3, "tasksRunning": 3, "healthChecks": [{}], "tasks": tasks}
+    assert app_standing(checked).ready == 1
+    assert app_standing({**checked, "tasks": [], "tasksHealthy": 2}).ready == 2
+
+
+def test_an_old_failure_is_not_told_again() -> None:
+    old = {**FAILURE, "timestamp": "2026-01-01"}
+    world = World(([PLAN], app(lastTaskFailure=old)), ([], app(1, lastTaskFailure=old)))
+    world.version = "2026-01-02"
+    world.wait()
+    assert [text for text in world.said if "exit status" in text] == []
