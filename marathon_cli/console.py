@@ -41,6 +41,7 @@ class Console:
     debug: bool = False
     goes_on: str = ""
     """What a server goes on doing when this program is interrupted; said then."""
+    _connections: Connections | None = None
 
     @property
     def form(self) -> str:
@@ -68,7 +69,7 @@ class Console:
 
         An option counts more than an environment variable, that more than the profile in use, a URL more than a box.
         """
-        client = self._connections().marathon()
+        client = self.connections().marathon()
         click.get_current_context().call_on_close(client.close)
         return client
 
@@ -77,14 +78,17 @@ class Console:
 
         `marathon` saves making a client of Marathon for that question. Raises as `marathon` does.
         """
-        client = self._connections().mesos(marathon)
+        client = self.connections().mesos(marathon)
         click.get_current_context().call_on_close(client.close)
         return client
 
-    def _connections(self) -> Connections:
+    def connections(self) -> Connections:
+        """Return what is set about servers."""
         from marathon_cli.connections import Connections
 
-        return Connections(self.settings, self.profile, self.work_dir)
+        if self._connections is None:
+            self._connections = Connections(self.settings, self.profile, self.work_dir)
+        return self._connections
 
 
 pass_console = click.make_pass_decorator(Console, ensure=True)
