@@ -31,6 +31,20 @@ ROWS: Sequence[Row] = (
     Row("task", "", "Tasks: the running copies of apps.", RUN),
     Row("task list", "task:list_tasks", "List the tasks of all apps, or of APP."),
     Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox."),
+    Row("task exec", "task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs, files and limits."),
+    Row(
+        "task attach",
+        "task_exec:attach",
+        "Attach this terminal to TASK's own, until it ends or the detach keys are typed.",
+    ),
+    Row("gpu", "", "GPUs: which there are, how they are, who holds them.", LOOK),
+    Row("gpu list", "gpu:list_gpus", "List the GPUs of all agents: where, what, how they are, who holds them."),
+    Row("gpu types", "gpu:types", "List the kinds of GPUs, as GKE lists accelerator types, and how to ask for each."),
+    Row("gpu top", "gpu:top", "Show what GPUs do now, the busiest first, with the tasks that hold them."),
+    Row("agent", "", "Agents: the machines that tasks run on.", LOOK),
+    Row(
+        "agent describe", "describe:describe", "Show all about one agent: its GPUs, what is taken, and by which tasks."
+    ),
     Row("image", "", "Images: what the agents keep of what containers run in.", OPERATE),
     Row("image list", "image:list_images", "List the images of all agents."),
     Row("image pull", "image:pull", "Have every agent pull IMAGE, so that the first container in it starts at once."),
