@@ -103,7 +103,8 @@ async def test_who_stands_by_passes_everything_on_and_takes_over_when_asked_to(p
     await asyncio.wait_for(first.process.communicate(), 20)
     assert first.process.returncode == 103
     while (await raw("GET", f"{second.url}/v2/leader", headers=basic))[0] != 200:
-        assert second.process is not None and second.process.returncode is None
+        assert second.process is not None
+        assert second.process.returncode is None
         await asyncio.sleep(0.05)
     apps = await raw("GET", f"{second.url}/v2/apps/g/a", headers=basic)
     assert apps[1]["X-Marathon-Leader"] == second.url
