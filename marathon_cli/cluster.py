@@ -31,9 +31,7 @@ class Cluster:
     @classmethod
     def of(cls, marathon: Marathon) -> Cluster:
         """Return the cluster that a Marathon belongs to. Raises Unavailable when it does not say which."""
-        from marathon_cli.sandbox import Mesos
-
-        return cls(Mesos(marathon.info()))
+        return cls(marathon.mesos())
 
     def agents(self) -> list[Agent]:
         """Return all registered agents, by hostname; those with reservations with what is used of each role."""

@@ -82,11 +82,9 @@ def log(console: Console, name: str, follow: bool, stderr_file: bool, lines: int
     For an app, of all its tasks; of the one that failed last when none runs.
     """
     from marathon_cli import follow as following
-    from marathon_cli.sandbox import Mesos
 
     marathon = console.marathon()
-    mesos = Mesos(marathon.info())
-    click.get_current_context().call_on_close(mesos.close)
+    mesos = console.mesos(marathon)
     file = "stderr" if stderr_file else "stdout"
     while True:
         wanted = _tasks(marathon, name)

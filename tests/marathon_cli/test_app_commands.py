@@ -152,7 +152,7 @@ def test_a_lock_names_its_deployment_and_force_is_passed_on(
 
 REFUSALS = [
     (400, {"message": "Invalid JSON", "details": "at line 1"}, "400, Invalid JSON (at line 1)"),
-    (401, b"", "http://user:password@host:8080"),
+    (401, b"", "--auth NAME:PASSWORD"),
     (403, {"message": "Max running deployments"}, "403, Max running deployments"),
     (500, b"<html>oops</html>", "500, <html>oops</html>"),
     (503, {"message": "no leader"}, "cannot answer now: 503, no leader"),
