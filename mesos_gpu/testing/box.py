@@ -157,6 +157,8 @@ class MesosBox:
                 self.marathon_url = nursery.until_ready(work_dir, "marathon")["url"]
             for agent in self.agents:
                 agent.ready()
+            if wishes.marathon:
+                self.until("Marathon has subscribed", lambda: self.state()["frameworks"])
         except BaseException:
             self.down()
             raise
