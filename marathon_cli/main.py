@@ -1,7 +1,9 @@
 """`mesos-gpu`: puts the commands together, and decides in one place how a command ends.
 
-Exit statuses: 0 done, 1 refused or not possible (one message says why), 2 bad usage, 3 our own bug, 130 interrupted.
-Start-up time is a feature: nothing here or in commands/ imports requests, rich or jsonschema before it is needed.
+Exit statuses: 0 done, 1 refused or not possible (one message says why), 2 bad usage, 3 our own bug, 4 --timeout is
+over (what was asked for goes on), 130 interrupted.
+Start-up time is a feature: a command is imported when it is run (lazy.py), and none imports requests, rich or
+jsonschema before it needs them.
 """
 
 from __future__ import annotations
@@ -10,57 +12,73 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import click
 
-from marathon_cli.commands import app, box, image, task
 from marathon_cli.console import Console, target_options
-from mesos_gpu.errors import MesosGpuError
+from marathon_cli.lazy import LazyGroup
+from mesos_gpu.errors import MesosGpuError, TimeIsUp
 
 PROGRAM = "mesos-gpu"
-DONE, REFUSED, BUG, INTERRUPTED = 0, 1, 3, 130
+DONE, REFUSED, BUG, TIME_IS_UP, INTERRUPTED = 0, 1, 3, 4, 130
 
 
-class _Program(click.Group):
+class _Interrupted(Exception):
+    """Ctrl-C, told apart from click's own way with it, which prints an empty line."""
+
+
+class _Program(LazyGroup):
     """A group whose errors end the program as this module's docstring says."""
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run the command that `args` names and exit."""
-        words = list(sys.argv[1:] if args is None else args)
+        console = extra.setdefault("obj", Console())
         extra["prog_name"] = PROGRAM
         try:
-            outcome = super().main(words, standalone_mode=False, **extra)
+            outcome = super().main(list(sys.argv[1:] if args is None else args), standalone_mode=False, **extra)
         except click.ClickException as error:
             error.show()
             sys.exit(error.exit_code)
-        except (KeyboardInterrupt, click.Abort):
+        except (_Interrupted, click.Abort):
+            _explain(f"interrupted{f'; {console.goes_on}' if console.goes_on else ''}", console)
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
             # Whoever read our output (head, less) has enough. Python would complain while flushing at its exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             sys.exit(REFUSED)
+        except TimeIsUp as error:
+            _explain(str(error), console)
+            sys.exit(TIME_IS_UP)
         except MesosGpuError as error:
-            _explain(str(error), words)
+            _explain(str(error), console)
             sys.exit(REFUSED)
         except Exception as error:
-            _explain(f"this is a bug of {PROGRAM}: {type(error).__name__}: {error}", words)
+            _explain(f"this is a bug of {PROGRAM}: {type(error).__name__}: {error}", console)
             sys.exit(BUG)
         sys.exit(outcome if isinstance(outcome, int) else DONE)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
 
-def _explain(message: str, words: Sequence[str]) -> None:
-    if "--debug" in words:
+
+def _explain(message: str, console: Console) -> None:
+    if console.debug:
         traceback.print_exc()
+    if sys.stderr.isatty() and message.startswith("interrupted"):
+        click.echo(err=True)  # the terminal has written ^C
     click.echo(f"{PROGRAM}: {message}", err=True)
 
 
 @click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@target_options
-@click.option("--debug", is_flag=True, help="Show where in the program an error came from.")
+@partial(target_options, hidden=False)
 @click.version_option(package_name="mesos-gpu", prog_name=PROGRAM)
-@click.pass_context
-def cli(context: click.Context, debug: bool) -> None:
+def cli() -> None:
     """GPUs on Apache Mesos: run apps on whole GPUs of their own.
 
     \b
@@ -69,11 +87,6 @@ def cli(context: click.Context, debug: bool) -> None:
       mesos-gpu app add examples/simple-gpu-test.json --wait
       mesos-gpu task log simple-gpu-test --follow
     """
-    context.ensure_object(Console)
-
-
-for command in (app.app, task.task, image.image, box.up, box.down, box.status):
-    cli.add_command(command)
 
 
 def main() -> NoReturn:

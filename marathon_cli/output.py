@@ -1,13 +1,93 @@
-"""How values reach the screen: tables for people, plain columns for pipes, JSON for programs."""
+"""How values reach the screen: tables for people, plain columns for pipes, and what programs read.
+
+A command hands over one value with its table and its names; `-o` and `-q` decide which of them is seen.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
-from collections.abc import Sequence
-from typing import Any
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from mesos_gpu.errors import BadInput
+
+if TYPE_CHECKING:
+    from marathon_cli.jsonpath import Template
+
+FORMS = ("table", "wide", "json", "yaml", "name", "jsonpath=")
+_GAP = 2
+_NARROWEST = 12
+"""What a cell that may be cut keeps at least."""
+
+
+class Output(NamedTuple):
+    """A form that -o names; `template` is jsonpath's."""
+
+    form: str
+    template: Template | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Output:
+        """Return what `-o TEXT` means. Raises BadInput."""
+        form, equals, expression = text.partition("=")
+        if form == "jsonpath":
+            from marathon_cli.jsonpath import parse_template
+
+            if not expression:
+                raise BadInput("jsonpath wants a template, as in -o jsonpath='{[*].id}'")
+            return cls(form, parse_template(expression))
+        if equals or f"{form}=" in FORMS or form not in FORMS:
+            raise BadInput(f"{text!r} is none of {', '.join(FORMS)}TEMPLATE")
+        return cls(form)
+
+
+DEFAULT = Output("table")
+
+
+class Column(NamedTuple):
+    """A column of a table. On a terminal too narrow for all, those with the highest `rank` are left out first."""
+
+    name: str
+    number: bool = False
+    rank: int = 0
+    cut: bool = False
+    """Whether its cells may be cut on a terminal, as long text may; ids may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns; None is an empty cell."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[object]] = field(default_factory=list)
+
+
+def columns(*names: str, numbers: Sequence[str] = ()) -> tuple[Column, ...]:
+    """Return plain columns of these names; those in `numbers` are right-aligned."""
+    return tuple(Column(name, number=name in numbers) for name in names)
+
+
+def show(value: Any, output: Output, *, table: Callable[[], Table], names: Sequence[str]) -> None:
+    """Print a value in the form that was asked for. `names` is what -o name gives, one a line."""
+    if output.form == "json":
+        show_json(value)
+    elif output.form == "yaml":
+        show_yaml(value)
+    elif output.form == "name":
+        for name in names:
+            click.echo(printable(name))
+    elif output.template is not None:
+        text = output.template.render(value)
+        click.echo(text, nl=bool(text) and not text.endswith("\n"))
+    else:
+        show_table(table(), wide=output.form == "wide")
 
 
 def show_json(value: Any) -> None:
@@ -15,38 +95,87 @@ def show_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = ()) -> None:
-    """Print rows under their columns; those named in `numbers` are right-aligned.
+def show_yaml(value: Any) -> None:
+    """Print a value as YAML that reads back as the same value."""
+    import yaml
 
-    On a terminal cells wrap to its width; elsewhere every row is one line and nothing is cut.
+    click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=False), nl=False)
+
+
+def show_table(table: Table, *, wide: bool = False) -> None:
+    """Print a table. Elsewhere than on a terminal every row is one line and nothing is left out or cut."""
+    for line in table_lines(table, width=None if wide or not sys.stdout.isatty() else terminal_width()):
+        click.echo(line)
+
+
+def table_lines(table: Table, *, width: int | None) -> list[str]:
+    """Return the lines of a table; for a terminal of `width` characters its header is bold, unless NO_COLOR is set.
+
+    When it is too narrow, columns are left out by rank, then cells cut that may be; ids and numbers never are.
     """
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        _show_rich(columns, cells, numbers)
-        return
-    widths = [max(len(row[i]) for row in (list(columns), *cells)) for i in range(len(columns))]
-    for row in (list(columns), *cells):
-        padded = [
-            cell.rjust(width) if name in numbers else cell.ljust(width)
-            for cell, width, name in zip(row, widths, columns, strict=True)
-        ]
-        click.echo("  ".join(padded).rstrip())
+    cells = [["" if cell is None else printable(cell) for cell in row] for row in table.rows]
+    kept, widths = _fit(table.columns, cells, width)
+
+    def line(row: Sequence[str]) -> str:
+        return (" " * _GAP).join(_padded(row[i], widths[i], number=table.columns[i].number) for i in kept).rstrip()
+
+    header = line([column.name for column in table.columns])
+    if width is not None and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        header = click.style(header, bold=True)
+    return [header, *(line(row) for row in cells)]
+
+
+def _fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None) -> tuple[list[int], list[int]]:
+    """Return which columns are shown, and how wide every column is."""
+    widths = [max(display_width(row[i]) for row in ([c.name for c in columns], *cells)) for i in range(len(columns))]
+    kept = list(range(len(columns)))
+    if width is None:
+        return kept, widths
+
+    def excess(shown: Sequence[int], narrow: bool) -> int:
+        return sum(least(i) if narrow else widths[i] for i in shown) + _GAP * (len(shown) - 1) - width
+
+    def least(i: int) -> int:
+        return min(widths[i], max(_NARROWEST, len(columns[i].name))) if columns[i].cut else widths[i]
+
+    for rank in sorted({column.rank for column in columns if column.rank > 0}, reverse=True):
+        if excess(kept, narrow=True) <= 0:
+            break
+        kept = [i for i in kept if columns[i].rank != rank]
+    for i in reversed([i for i in kept if columns[i].cut]):
+        widths[i] = max(least(i), widths[i] - max(0, excess(kept, narrow=False)))
+    return kept, widths
+
+
+def _padded(text: str, width: int, *, number: bool) -> str:
+    if display_width(text) > width:
+        while text and display_width(text) > width - 1:
+            text = text[:-1]
+        text += "…"
+    space = " " * (width - display_width(text))
+    return space + text if number else text + space
+
+
+def display_width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
+
+
+def printable(value: object) -> str:
+    """Return a value as one line of text that cannot steer a terminal."""
+    text = str(value)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def terminal_width() -> int:
+    """Return how many columns the terminal has; COLUMNS says otherwise."""
+    return shutil.get_terminal_size().columns
 
 
 def say(message: str) -> None:
     """Print a message that is not the command's result, to stderr."""
     # Not click.echo, which goes round sys.stderr: while a progress bar is shown, that is what keeps lines above it.
     print(message, file=sys.stderr, flush=True)
-
-
-def _show_rich(columns: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)

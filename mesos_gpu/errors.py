@@ -14,7 +14,8 @@
     ├── Unavailable         a service, tool or permission that is needed is not there; says what to do
     │   ├── DeviceError     a GPU, its driver or NVML does not answer as it should
     │   ├── ContainerError  the OCI runtime, conmon or a cgroup refused
-    │   └── ImageError      an image cannot be had: unknown, damaged, hostile, registry down, disk full, too slow
+    │   ├── ImageError      an image cannot be had: unknown, damaged, hostile, registry down, disk full, too slow
+    │   └── TimeIsUp        what was waited for has not come within the time given
     └── Refused             a peer understood the request and said no; carries its status and words
 
 Programming mistakes stay TypeError and ValueError and are not caught.
@@ -119,6 +120,10 @@ class ContainerError(Unavailable):
 
 class ImageError(Unavailable):
     """An image cannot be had; the message says why, and nothing of it is left half done."""
+
+
+class TimeIsUp(Unavailable):
+    """What was waited for has not come within the time given; it may still come."""
 
 
 class Refused(MesosGpuError):

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.console import Console, json_option, pass_console, target_options
-from marathon_cli.output import say, show_json, show_table
+from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.output import Column, Table, say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, Problem, Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
+    from marathon_cli.gpu_lines import GpuLine
     from mesos_gpu.marathon.app import AppRules
 
-_CMD_WIDTH = 40
+_COLUMNS = (
+    Column("ID"),
+    Column("GPUS", number=True),
+    Column("DEVICES", rank=3),
+    Column("CPUS", number=True),
+    Column("MEM", number=True),
+    Column("TASKS", number=True),
+    Column("HEALTH"),
+    Column("DEPLOYMENT"),
+    Column("CONTAINER", rank=1),
+    Column("ROLE", rank=1),
+    Column("CMD", rank=2, cut=True),
+)
 timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -28,12 +41,7 @@ timeout_option = click.option(
 )
 
 
-@click.group()
-def app() -> None:
-    """Apps: what runs, in how many copies, on how many GPUs."""
-
-
-@app.command()
+@click.command()
 @click.argument("file", required=False)
 @click.option("--wait", is_flag=True, help="Return when the app runs.")
 @timeout_option
@@ -42,9 +50,9 @@ def app() -> None:
 @target_options
 @pass_console
 def add(console: Console, file: str | None, wait: bool, timeout: float, no_validate: bool, force: bool) -> None:
-    """Add the app that FILE (JSON; - is standard input) defines.
+    """Add the app that FILE defines.
 
-    The file is checked first; unknown keys, which a server would overlook, are refused.
+    FILE is JSON; - is standard input. It is checked first; unknown keys, which a server would overlook, are refused.
     """
     from marathon_cli import check
     from marathon_cli.client import InvalidForServer, Locked
@@ -81,33 +89,39 @@ def add(console: Console, file: str | None, wait: bool, timeout: float, no_valid
         _wait(marathon, app_id, deployment_id, timeout)
 
 
-@app.command(name="list")
-@json_option
+@click.command(name="list")
+@output_options()
 @target_options
 @pass_console
-def list_apps(console: Console, as_json: bool) -> None:
+def list_apps(console: Console) -> None:
     """List the apps."""
     marathon = console.marathon()
     apps = marathon.apps()
-    if as_json:
-        show_json(apps)
-        return
-    actions = _actions(marathon)
-    columns = ("ID", "GPUS", "CPUS", "MEM", "TASKS", "HEALTH", "DEPLOYMENT", "CONTAINER", "ROLE", "CMD")
-    show_table(columns, [_row(item, actions) for item in apps], numbers=("GPUS", "CPUS", "MEM", "TASKS"))
+
+    def table() -> Table:
+        actions, devices = _actions(marathon), _devices(marathon, apps)
+        return Table(_COLUMNS, [_row(item, actions, devices) for item in apps])
+
+    console.show(apps, table=table, names=[str(item.get("id")) for item in apps])
 
 
-@app.command()
+@click.command()
 @click.argument("app_id", metavar="APP")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (it always is).")
+@output_options(default="json")
 @target_options
 @pass_console
-def show(console: Console, app_id: str, as_json: bool) -> None:
-    """Print everything that Marathon knows of APP, as JSON."""
-    show_json(console.marathon().app(_id(app_id)))
+def show(console: Console, app_id: str) -> None:
+    """Print everything that Marathon knows of APP."""
+    marathon = console.marathon()
+    app = marathon.app(_id(app_id))
+
+    def table() -> Table:
+        return Table(_COLUMNS, [_row(app, _actions(marathon), _devices(marathon, [app]))])
+
+    console.show(app, table=table, names=[str(app.get("id"))])
 
 
-@app.command()
+@click.command()
 @click.argument("app_id", metavar="APP")
 @click.option("--wait", is_flag=True, help="Return when the app's tasks have ended.")
 @timeout_option
@@ -203,14 +217,30 @@ def _actions(marathon: Marathon) -> dict[str, str]:
     return {name: ",".join(sorted(words)) for name, words in found.items()}
 
 
-def _row(item: Mapping[str, Any], actions: Mapping[str, str]) -> list[object]:
+def _devices(marathon: Marathon, apps: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return which GPUs the tasks of each app hold, `0,1@host`; nothing of agents of Mesos' own, which do not tell."""
+    wanting = {str(item.get("id")) for item in apps if item.get("gpus") and item.get("tasksRunning")}
+    if not wanting:
+        return {}
+    from marathon_cli.gpu_lines import by_agent
+    from marathon_cli.gpu_view import held_gpus
+
+    tasks = [task for task in marathon.tasks() if str(task.get("appId")) in wanting]
+    held: dict[str, list[GpuLine]] = {}
+    for lines in held_gpus(marathon, tasks).values():
+        for line in lines:
+            held.setdefault(str(line.app), []).append(line)
+    return {app_id: by_agent(lines) for app_id, lines in held.items()}
+
+
+def _row(item: Mapping[str, Any], actions: Mapping[str, str], devices: Mapping[str, str]) -> list[object]:
     running, healthy, sick = item.get("tasksRunning", 0), item.get("tasksHealthy", 0), item.get("tasksUnhealthy", 0)
     cmd = item.get("cmd") or (f"[{', '.join(item['args'])}]" if item.get("args") else "---")
-    cmd = " ".join(str(cmd).split())
     default = "waiting" if item.get("deployments") else "---"
     return [
         item.get("id"),
         item.get("gpus", 0),
+        devices.get(str(item.get("id")), "---"),
         item.get("cpus"),
         item.get("mem"),
         f"{running}/{item.get('instances', 0)}",
@@ -218,5 +248,5 @@ def _row(item: Mapping[str, Any], actions: Mapping[str, str]) -> list[object]:
         actions.get(str(item.get("id")), default),
         (item.get("container") or {}).get("type", "MESOS"),
         item.get("role", "---"),
-        cmd if len(cmd) <= _CMD_WIDTH else cmd[: _CMD_WIDTH - 3] + "...",
+        " ".join(str(cmd).split()),
     ]

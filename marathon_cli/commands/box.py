@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from marathon_cli.console import Console, json_option, pass_console, work_dir_option
-from marathon_cli.output import show_json, show_table
+from marathon_cli.console import Console, debug_option, output_options, pass_console, work_dir_option
+from marathon_cli.output import Table, columns
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -26,6 +26,7 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
 
 @click.command()
 @work_dir_option
+@debug_option
 @_option(
     "gpu_driver",
     type=click.Choice(["nvml", "simulated", "none"]),
@@ -46,7 +47,10 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
 @click.option("--detach", "-d", is_flag=True, help="Return when the box is ready, and let it run.")
 @pass_console
 def up(console: Console, /, **options: Any) -> int:
-    """Start a box: master, agents and Marathon on this machine. Ctrl-C stops it."""
+    """Start a box: master, agents and Marathon on this machine.
+
+    Ctrl-C stops it.
+    """
     from mesos_gpu import local
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -55,6 +59,7 @@ def up(console: Console, /, **options: Any) -> int:
 
 @click.command()
 @work_dir_option
+@debug_option
 @_option("keep_tasks", is_flag=True, help="Stop the services only; tasks run on and are taken over by the next `up`.")
 @pass_console
 def down(console: Console, keep_tasks: bool) -> int:
@@ -66,23 +71,28 @@ def down(console: Console, keep_tasks: bool) -> int:
 
 @click.command()
 @work_dir_option
-@json_option
+@debug_option
+@output_options()
 @pass_console
-def status(console: Console, as_json: bool) -> int:
-    """Show the box's services and GPUs; exit status 1 when a service is down."""
+def status(console: Console) -> int:
+    """Show the box's services and GPUs.
+
+    The exit status is 1 when a service is down.
+    """
     from mesos_gpu import local
 
     found = local.status(console.box_dir())
     services = [found["master"], *found["agents"], found["marathon"]]
-    if as_json:
-        show_json(found)
-    else:
-        names = ["master", *("agent" for _ in found["agents"]), "marathon"]
+    names = ["master", *("agent" for _ in found["agents"]), "marathon"]
+
+    def table() -> Table:
         rows = [
             [name, "up" if service["pid"] else "down", _gpus(service), service["pid"] or "---", service["url"]]
             for name, service in zip(names, services, strict=True)
         ]
-        show_table(("SERVICE", "STATE", "GPUS FREE", "PID", "URL"), rows, numbers=("PID",))
+        return Table(columns("SERVICE", "STATE", "GPUS FREE", "PID", "URL", numbers=("PID",)), rows)
+
+    console.show(found, table=table, names=[str(service["url"]) for service in services])
     return 0 if all(service["pid"] for service in services) else 1
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.console import Console, json_option, pass_console, target_options
-from marathon_cli.output import show_json, show_table
+from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.output import Table, columns
 from mesos_gpu.errors import BadInput, MesosGpuError, Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -19,23 +19,15 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
-@click.group()
-def image() -> None:
-    """Images: what the agents keep of what containers run in."""
-
-
-@image.command(name="list")
-@json_option
+@click.command(name="list")
+@output_options()
 @target_options
 @pass_console
-def list_images(console: Console, as_json: bool) -> None:
+def list_images(console: Console) -> None:
     """List the images of all agents."""
     found = [
         {"agent": name, **item} for name, agent in _agents(console) for item in _get_images(agent).get("images", [])
     ]
-    if as_json:
-        show_json(found)
-        return
     now_s = time.time()
     rows = [
         [
@@ -49,11 +41,12 @@ def list_images(console: Console, as_json: bool) -> None:
         ]
         for item in found
     ]
-    columns = ("IMAGE", "DIGEST", "SIZE", "LAYERS", "LAST USED", "CONTAINERS", "AGENT")
-    show_table(columns, rows, numbers=("SIZE", "LAYERS", "CONTAINERS"))
+    numbers = ("SIZE", "LAYERS", "CONTAINERS")
+    shape = columns("IMAGE", "DIGEST", "SIZE", "LAYERS", "LAST USED", "CONTAINERS", "AGENT", numbers=numbers)
+    console.show(found, table=lambda: Table(shape, rows), names=[str(item["reference"]) for item in found])
 
 
-@image.command()
+@click.command()
 @click.argument("name", metavar="IMAGE")
 @click.option("--again", is_flag=True, help="Ask the registry even when the image is there: its tag may have moved.")
 @target_options
@@ -79,13 +72,16 @@ def pull(console: Console, name: str, again: bool) -> None:
         click.echo(f"{outcome['image']['reference']} {outcome['image']['digest']} is on {agent_name}")
 
 
-@image.command()
+@click.command()
 @click.option("--max-size", metavar="SIZE", help="Leave at most so much, such as 20g; the longest unused go first.")
 @click.option("--max-age", metavar="AGE", help="Remove what was unused for longer, such as 12h or 7d.")
 @target_options
 @pass_console
 def prune(console: Console, max_size: str | None, max_age: str | None) -> None:
-    """Remove images that no container uses: all of them, or as --max-size and --max-age say."""
+    """Remove images that no container uses.
+
+    All of them, or as --max-size and --max-age say.
+    """
     asked: dict[str, Any] = {"max_bytes": _bytes(max_size), "max_age_s": _seconds(max_age)}
     if max_size is None and max_age is None:
         asked["max_bytes"] = 0
@@ -100,11 +96,7 @@ def prune(console: Console, max_size: str | None, max_age: str | None) -> None:
 
 
 def _agents(console: Console) -> list[tuple[str, HttpClient]]:
-    from marathon_cli.sandbox import Mesos
-
-    mesos = Mesos(console.marathon().info())
-    click.get_current_context().call_on_close(mesos.close)
-    return mesos.agents()
+    return console.mesos().agents()
 
 
 def _get_images(agent: HttpClient) -> dict[str, Any]:

@@ -5,31 +5,35 @@ from __future__ import annotations
 import difflib
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from marathon_cli.console import Console, json_option, pass_console, target_options
-from marathon_cli.output import say, show_json, show_table
+from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.output import Column, Table, say
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
 
 _PAUSE_S = 0.5
+_COLUMNS = (
+    Column("APP", rank=2),
+    Column("GPUS", number=True),
+    Column("DEVICES"),
+    Column("STATE"),
+    Column("HOST", rank=1),
+    Column("STARTED", rank=3),
+    Column("ID"),
+)
 
 
-@click.group()
-def task() -> None:
-    """Tasks: the running copies of apps."""
-
-
-@task.command(name="list")
+@click.command(name="list")
 @click.argument("app_id", metavar="[APP]", required=False)
-@json_option
+@output_options()
 @target_options
 @pass_console
-def list_tasks(console: Console, app_id: str | None, as_json: bool) -> None:
+def list_tasks(console: Console, app_id: str | None) -> None:
     """List the tasks of all apps, or of APP."""
     from mesos_gpu.marathon.app_ids import canonical_id
 
@@ -37,14 +41,12 @@ def list_tasks(console: Console, app_id: str | None, as_json: bool) -> None:
     tasks = marathon.tasks(None if app_id is None else canonical_id(app_id))
     # Marathon's tasks say nothing of resources; their apps do.
     gpus = {str(item.get("id")): item.get("gpus", 0) for item in marathon.apps()} if tasks else {}
-    tasks = [{**item, "gpus": gpus.get(str(item.get("appId")), 0)} for item in tasks]
-    if as_json:
-        show_json(tasks)
-        return
+    tasks = _with_devices(marathon, [{**item, "gpus": gpus.get(str(item.get("appId")), 0)} for item in tasks])
     rows = [
         [
             item.get("appId"),
             item["gpus"],
+            ",".join(str(gpu.get("index", gpu.get("uuid"))) for gpu in item["gpuDevices"]) or "---",
             item.get("state"),
             item.get("host"),
             item.get("startedAt") or item.get("stagedAt") or "---",
@@ -52,10 +54,22 @@ def list_tasks(console: Console, app_id: str | None, as_json: bool) -> None:
         ]
         for item in tasks
     ]
-    show_table(("APP", "GPUS", "STATE", "HOST", "STARTED", "ID"), rows, numbers=("GPUS",))
+    console.show(tasks, table=lambda: Table(_COLUMNS, rows), names=[str(item.get("id")) for item in tasks])
 
 
-@task.command()
+def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add which GPUs each task holds, as its agent tells; agents of Mesos' own do not."""
+    from marathon_cli.gpu_view import held_gpus
+
+    wanting = [item for item in tasks if item["gpus"]]
+    held = held_gpus(marathon, wanting) if wanting else {}
+    return [
+        {**item, "gpuDevices": [{"index": g.index, "uuid": g.uuid} for g in held.get(str(item.get("id")), [])]}
+        for item in tasks
+    ]
+
+
+@click.command()
 @click.argument("name", metavar="APP_OR_TASK")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the task ends; Ctrl-C stops.")
 @click.option("--stderr", "stderr_file", is_flag=True, help="Show stderr, not stdout.")
@@ -68,11 +82,9 @@ def log(console: Console, name: str, follow: bool, stderr_file: bool, lines: int
     For an app, of all its tasks; of the one that failed last when none runs.
     """
     from marathon_cli import follow as following
-    from marathon_cli.sandbox import Mesos
 
     marathon = console.marathon()
-    mesos = Mesos(marathon.info())
-    click.get_current_context().call_on_close(mesos.close)
+    mesos = console.mesos(marathon)
     file = "stderr" if stderr_file else "stdout"
     while True:
         wanted = _tasks(marathon, name)

@@ -10,8 +10,8 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from mesos_gpu.container.config import (
 from mesos_gpu.container.disk import DiskRules, over_quota, watch_disk
 from mesos_gpu.container.execution import Execution, Executor
 from mesos_gpu.container.isolation import Isolator
+from mesos_gpu.container.live import LiveContainer
 from mesos_gpu.container.namespace import MountNamespace
 from mesos_gpu.container.nesting import (
     cgroup_of,
@@ -41,11 +42,11 @@ from mesos_gpu.container.nesting import (
     entering,
     is_nested,
     parent_of,
-    top_level,
     without_gpus,
 )
 from mesos_gpu.container.processes import Process
 from mesos_gpu.container.provisioner import Provisioner
+from mesos_gpu.container.recovering import recovered
 from mesos_gpu.container.release import Releaser
 from mesos_gpu.container.sandbox import open_output, own_all, place_secrets, prepare_volumes
 from mesos_gpu.container.sessions import Child, first_pid, start_on_terminal, start_piped
@@ -68,43 +69,6 @@ INIT_ALONE_S = 0.01
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(eq=False)
-class _Container:
-    """One container of this process; `started` is set when its launch has succeeded or failed."""
-
-    record: Record
-    init: Process | None = None
-    conmon: Process | None = None
-    started: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    termination: Termination | None = None
-    doomed: bool = False
-    ran_out_of_memory: bool = False
-    over_disk: bool = False
-    disk_used: int | None = None
-    disk_watch: asyncio.Task[None] | None = None
-    oom_watch: OomWatch | None = None
-    term_timer: asyncio.TimerHandle | None = None
-    kill_timer: asyncio.TimerHandle | None = None
-    watcher: asyncio.Task[None] | None = None
-    pulling: asyncio.Future[Image] | None = None
-    first: Process | None = None
-    board: Switchboard | None = None
-    ending: bool = False
-
-    def give_up_pull(self) -> None:
-        """Have a launch that waits for its image fail now."""
-        if self.pulling is not None:
-            self.doomed = True
-            self.pulling.cancel()
-
-    def close(self) -> None:
-        """Let go of its processes, which live on."""
-        for process in (self.init, self.first, self.conmon):
-            if process is not None:
-                process.close()
 
 
 class Containerizer:
@@ -132,7 +96,7 @@ class Containerizer:
         self._checkpoints, self._bundles = checkpoints, bundles
         self._releaser = Releaser(cgroups, conmon, bundles)
         self._boot_id = read_boot_id()
-        self._containers: dict[str, _Container] = {}
+        self._containers: dict[str, LiveContainer] = {}
         self._ended: dict[str, Termination] = {}
 
     async def recover(self, live: Collection[str]) -> None:
@@ -162,7 +126,7 @@ class Containerizer:
                 self._attach(record)
 
     def _attach(self, record: Record) -> None:
-        container = _Container(record)
+        container = LiveContainer(record)
         if record.boot_id == self._boot_id:
             if record.pid is not None and record.pid_start_time is not None:
                 container.init = Process.open(record.pid, start_time=record.pid_start_time)
@@ -236,17 +200,17 @@ class Containerizer:
             raise NotFound(f"Container {container_id} cannot be found")
         return container.board
 
-    def _admit(self, record: Record) -> _Container:
+    def _admit(self, record: Record) -> LiveContainer:
         """Take the id of a new container. Raises Conflict, NotFound for a parent that does not run."""
         container_id, parent_id = record.container_id, parent_of(record.container_id)
         if container_id in self._containers or container_id in self._ended:
             raise Conflict(f"a container {container_id} exists already")
         if parent_id is not None:
             self._parent(parent_id)
-        self._containers[container_id] = container = _Container(record)
+        self._containers[container_id] = container = LiveContainer(record)
         return container
 
-    def _parent(self, parent_id: str) -> _Container:
+    def _parent(self, parent_id: str) -> LiveContainer:
         parent = self._containers.get(parent_id)
         if parent is None or parent.ending or parent.init is None or not parent.started.is_set():
             raise NotFound(f"Parent container {parent_id} does not exist")
@@ -254,7 +218,7 @@ class Containerizer:
             raise BadInput(f"container {parent_id} is a session, and nothing can be nested in one")
         return parent
 
-    async def _run(self, container: _Container, starting: Coroutine[Any, Any, T]) -> T:
+    async def _run(self, container: LiveContainer, starting: Coroutine[Any, Any, T]) -> T:
         container_id = container.record.container_id
         try:
             result = await starting
@@ -269,7 +233,9 @@ class Containerizer:
         self._follow(container)
         return result
 
-    async def _start_session(self, container: _Container, parent: _Container, config: SessionConfig) -> Attachment:
+    async def _start_session(
+        self, container: LiveContainer, parent: LiveContainer, config: SessionConfig
+    ) -> Attachment:
         parent_id, user = parent.record.container_id, None if config.user is None else find_user(config.user)
         if config.terminal and not self._conmon.runtime.leaves_cgroup:
             raise BadInput(f"a session with a terminal needs crun: {self._conmon.runtime.name} gives none away")
@@ -298,7 +264,7 @@ class Containerizer:
         return attachment
 
     async def _start(
-        self, container: _Container, config: ContainerConfig, progress: Callable[[str], None] | None
+        self, container: LiveContainer, config: ContainerConfig, progress: Callable[[str], None] | None
     ) -> int:
         container_id, user = config.container_id, find_user(config.user)
         if not config.sandbox.is_dir():  # else the runtime would make it, on the host
@@ -362,7 +328,7 @@ class Containerizer:
         document = msgspec.json.decode((self._bundles / container_id / "config.json").read_bytes())
         return {"devices": document["linux"]["resources"]["devices"]}
 
-    async def _pull(self, container: _Container, ask: ImageAsk, progress: Callable[[str], None] | None) -> Image:
+    async def _pull(self, container: LiveContainer, ask: ImageAsk, progress: Callable[[str], None] | None) -> Image:
         container_id = container.record.container_id
         if self._provisioner is None:
             raise BadInput(f"this agent runs no images (--image_providers), so not {ask.name} either")
@@ -395,7 +361,7 @@ class Containerizer:
         finally:
             self._isolator.cleanup(container_id)
 
-    async def _undo(self, container: _Container) -> None:
+    async def _undo(self, container: LiveContainer) -> None:
         container_id = container.record.container_id
         try:
             await self._releaser.release_strays([container_id])
@@ -404,7 +370,7 @@ class Containerizer:
         finally:
             self._drop(container)
 
-    def _follow(self, container: _Container) -> None:
+    def _follow(self, container: LiveContainer) -> None:
         watch = self._cgroups.watch_oom(container.record.container_id)
         if watch is not None:
             container.oom_watch = watch
@@ -415,7 +381,7 @@ class Containerizer:
         if self._disk is not None and container.record.disk_bytes:
             container.disk_watch = asyncio.create_task(self._watch_disk(container, self._disk))
 
-    async def _watch_disk(self, container: _Container, rules: DiskRules) -> None:
+    async def _watch_disk(self, container: LiveContainer, rules: DiskRules) -> None:
         """End a container whose sandbox has become larger than its quota, where quotas are enforced."""
 
         def note(used: int) -> None:
@@ -425,13 +391,13 @@ class Containerizer:
         container.over_disk = True
         self._kill_now(container)
 
-    def _on_memory_event(self, container: _Container, watch: OomWatch) -> None:
+    def _on_memory_event(self, container: LiveContainer, watch: OomWatch) -> None:
         """End a container that ran out of memory whole, as Mesos does: what is left of it is of no use."""
         if watch.drain():
             container.ran_out_of_memory = True
             self._kill_now(container)
 
-    async def _watch(self, container: _Container) -> None:
+    async def _watch(self, container: LiveContainer) -> None:
         container_id = container.record.container_id
         if container.record.session and container.record.pid and not self._conmon.runtime.leaves_cgroup:
             # runc relays output to its very end, which a process left behind may put off for ever.
@@ -469,13 +435,13 @@ class Containerizer:
         while len(self._ended) > REMEMBERED:
             self._forget(next(iter(self._ended)))
 
-    def _explain(self, container: _Container, status: int | None) -> None:
+    def _explain(self, container: LiveContainer, status: int | None) -> None:
         """Tell who is attached to a session why it could not begin."""
         words = None if status == 0 else self._conmon.runtime.complaint(self._bundles / container.record.container_id)
         if words is not None and container.board is not None:
             container.board.say("STDERR", f"{words}\n".encode())
 
-    def _judge(self, container: _Container, status: int | None) -> Termination:
+    def _judge(self, container: LiveContainer, status: int | None) -> Termination:
         if status is None:
             message = "how the container ended is not known: conmon, which would have told, is gone too"
             termination = Termination(message=message)
@@ -569,7 +535,7 @@ class Containerizer:
         container = self._containers.get(container_id)
         return None if container is None or container.init is None else container.init.pid
 
-    def _pass_on(self, nested: _Container, change: Change) -> None:
+    def _pass_on(self, nested: LiveContainer, change: Change) -> None:
         """Have a nested container see what its outermost parent was given or lost; a session sees its parent's."""
         if nested.init is None or nested.record.session or not nested.record.shares_cgroup:
             return
@@ -676,13 +642,13 @@ class Containerizer:
         self._cgroups.remove_root()
         self._mounts.close()
 
-    def _find(self, container_id: str) -> _Container:
+    def _find(self, container_id: str) -> LiveContainer:
         try:
             return self._containers[container_id]
         except KeyError:
             raise NotFound(f"there is no container {container_id}") from None
 
-    def _signal_all(self, container: _Container, number: signal.Signals) -> int:
+    def _signal_all(self, container: LiveContainer, number: signal.Signals) -> int:
         """Send a signal to all processes but those that would pass it on a second time; return to how many."""
         container_id = container.record.container_id
         nested = [self._containers[one] for one in descendants(container_id, self._containers)]
@@ -699,20 +665,20 @@ class Containerizer:
             told |= fresh
         return len(told)
 
-    def _terminate(self, container: _Container) -> None:
+    def _terminate(self, container: LiveContainer) -> None:
         """SIGTERM to all but the init, as soon as there is another process."""
         if not self._signal_all(container, signal.SIGTERM):
             # killed within milliseconds of its launch, before the init has started the command
             loop = asyncio.get_running_loop()
             container.term_timer = loop.call_later(INIT_ALONE_S, self._terminate, container)
 
-    def _kill_now(self, container: _Container) -> None:
+    def _kill_now(self, container: LiveContainer) -> None:
         """SIGKILL; the kernel ends every process of a pid namespace with its first."""
         if container.init is not None and not container.ended.is_set():
             container.init.kill()
             self._cgroups.kill(container.record.container_id)
 
-    def _stop_timers(self, container: _Container) -> None:
+    def _stop_timers(self, container: LiveContainer) -> None:
         for timer in (container.term_timer, container.kill_timer):
             if timer is not None:
                 timer.cancel()
@@ -723,7 +689,7 @@ class Containerizer:
             container.oom_watch.close()
             container.oom_watch = None
 
-    def _drop(self, container: _Container) -> None:
+    def _drop(self, container: LiveContainer) -> None:
         """Let go of a container in this process and wake who waits for it."""
         if container.board is not None and container.termination is None:
             container.board.close()
@@ -735,24 +701,6 @@ class Containerizer:
     def _forget(self, container_id: str) -> None:
         if self._ended.pop(container_id, None) is not None:
             self._checkpoints.forget(container_id)
-
-
-def recovered(records: Mapping[str, Record | None], live: Collection[str]) -> dict[str, Record]:
-    """Return those of the `records` on disk that are containers still, or ended with nobody told yet.
-
-    A nested one lives while its outermost parent does, and is known no longer than that.
-    """
-    kept: dict[str, Record] = {}
-    for container_id, record in records.items():
-        if record is None or record.step == "preparing" or record.session:
-            continue
-        outermost = records.get(top_level(container_id))
-        if container_id in live or record.standalone:
-            kept[container_id] = record
-        elif is_nested(container_id) and outermost is not None and outermost.step == "running":  # noqa: SIM102
-            if outermost.standalone or outermost.container_id in live:
-                kept[container_id] = record
-    return kept
 
 
 def _check_mounts(config: ContainerConfig, plan: LaunchPlan) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mesos_gpu.container.checkpoints import Record
 from mesos_gpu.container.config import CONTAINER_ID
-from mesos_gpu.container.containerizer import recovered
 from mesos_gpu.container.nesting import cgroup_of, deepest_first, descendants, entering, leaf, parent_of, without_gpus
+from mesos_gpu.container.recovering import recovered
 from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.container.users import HostUser
 from mesos_gpu.errors import BadInput

@@ -42,16 +42,16 @@ done
 class Looking:
     """A container that says what it can see and open, each time it is asked."""
 
-    def __init__(self, box: Box, containerizer: Containerizer) -> None:
-        self._box, self.containerizer, self._turn = box, containerizer, 0
+    def __init__(self, box: Box, containerizer: Containerizer, name: str = "c") -> None:
+        self._box, self.containerizer, self._name, self._turn = box, containerizer, name, 0
 
     async def start(self, gpus: int) -> None:
-        await self.containerizer.launch(self._box.config("c", shell=LOOK_WHEN_TOLD, gpus=gpus))
+        await self.containerizer.launch(self._box.config(self._name, shell=LOOK_WHEN_TOLD, gpus=gpus))
 
     def look(self) -> str:
-        (self._box.folder / "sandboxes" / "c" / f"look{self._turn}").touch()
-        self._box.until_said("c", f"{self._turn}: ")
-        line = self._box.said("c").splitlines()[self._turn].partition(": ")[2]
+        (self._box.folder / "sandboxes" / self._name / f"look{self._turn}").touch()
+        self._box.until_said(self._name, f"{self._turn}: ")
+        line = self._box.said(self._name).splitlines()[self._turn].partition(": ")[2]
         self._turn += 1
         return line
 
@@ -93,6 +93,22 @@ async def grow_and_shrink(box: Box, runtime: str) -> None:
 @pytest.mark.parametrize("runtime", ["crun", "runc"])
 async def test_gpus_come_and_go_on_this_machines_cgroups(box: Box, runtime: str) -> None:
     await grow_and_shrink(box, runtime)
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+async def test_gpus_come_to_nested_containers_and_go_from_them_with_their_parents(box: Box, runtime: str) -> None:
+    isolator = real_isolator(box.folder)
+    containerizer = await box.open(isolator=isolator, runtimes=(runtime,))
+    both = [Looking(box, containerizer), Looking(box, containerizer, "c.nested")]
+    for looking, gpus in zip(both, (1, 0), strict=True):
+        await looking.start(gpus)
+    assert [looking.look() for looking in both] == 2 * ["nvidia0 may open 0"]
+    await containerizer.update("c", 3)
+    assert [looking.look() for looking in both] == 2 * ["nvidia0 nvidia1 nvidia2 may open 0 1 2"]
+    await containerizer.update("c", 2, [sorted(isolator.total)[0]])
+    assert [looking.look() for looking in both] == 2 * ["nvidia1 nvidia2 may open 1 2"]
+    with pytest.raises(BadInput):
+        await containerizer.update("c.nested", 1)
 
 
 V2 = """

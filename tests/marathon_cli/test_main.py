@@ -8,11 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from marathon_cli.console import Console
+from marathon_cli.lazy import load
+from marathon_cli.registry import ROWS
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 
-HEAVY = ("requests", "rich", "jsonschema", "aiohttp", "msgspec", "mesos_gpu.local")
+HEAVY = ("requests", "rich", "jsonschema", "yaml", "aiohttp", "msgspec", "mesos_gpu.local")
 
 
 def python(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -29,6 +33,73 @@ def test_the_program_runs_as_a_module() -> None:
 def test_help_loads_nothing_heavy() -> None:
     code = f"import sys, marathon_cli.main; print([name for name in {HEAVY} if name in sys.modules])"
     assert python("-c", code).stdout == "[]\n"
+
+
+def test_the_registry_says_what_each_command_says_of_itself() -> None:
+    for row in ROWS:
+        command = load(row)
+        assert command.name == row.path.rpartition(" ")[2]
+        if row.where:
+            assert (command.help or "").split("\n\n")[0].replace("\n", " ").strip() == row.help, row.path
+
+
+def test_every_command_of_the_registry_is_in_a_group_and_has_help(run: Run) -> None:
+    paths = {row.path for row in ROWS}
+    assert len(paths) == len(ROWS)
+    for row in ROWS:
+        parent, _, _ = row.path.rpartition(" ")
+        assert not parent or parent in paths
+        assert bool(row.section) == (not parent), row.path
+        result = run(*row.path.split(), "--help")
+        assert result.exit_code == 0
+        assert result.stdout.startswith(f"Usage: mesos-gpu {row.path} ")
+
+
+def test_no_command_loads_anything_heavy_before_it_runs() -> None:
+    loading = "; ".join(f"load(ROWS[{n}])" for n in range(len(ROWS)))
+    code = "import sys, marathon_cli.main; from marathon_cli.lazy import load; from marathon_cli.registry import ROWS; "
+    code += f"{loading}; print([name for name in {HEAVY} if name in sys.modules])"
+    assert python("-c", code).stdout == "[]\n"
+
+
+def test_help_of_a_group_imports_no_command() -> None:
+    code = (
+        "import sys; from marathon_cli.main import cli; import atexit; atexit.register(lambda: print([name for name in "
+    )
+    code += "sys.modules if name.startswith('marathon_cli.commands')])); cli.main(['app', '--help'])"
+    assert python("-c", code).stdout.endswith("[]\n")
+
+
+def test_a_command_that_is_nearly_right_is_offered(run: Run) -> None:
+    assert "there is no command `mesos-gpu app lst`; did you mean list?" in run("app", "lst").stderr
+    assert "there is no command `mesos-gpu tsk`; did you mean task?" in run("tsk").stderr
+
+
+def test_the_words_of_dcos_marathon_are_understood(marathon: ScriptedServer, run: Run) -> None:
+    assert run("marathon", "app", "list", "-q").exit_code == 0
+    assert run("marathon", "--help").exit_code == 0
+    assert run("marathon", "app", "--help").stdout.startswith("Usage: mesos-gpu marathon app ")
+
+
+def test_ctrl_c_is_one_line_that_says_what_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        click.get_current_context().ensure_object(Console).goes_on = "deployment d-1 goes on"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("marathon_cli.client.Marathon.apps", interrupted)
+    result = run("app", "list")
+    assert (result.exit_code, result.stderr) == (130, "mesos-gpu: interrupted; deployment d-1 goes on\n")
+
+
+def test_forms_of_output_stand_in_any_order_and_the_last_counts(marathon: ScriptedServer, run: Run) -> None:
+    marathon.on("GET", "/v2/apps", {"apps": [{"id": "/a"}]})
+    assert run("app", "list", "-q").stdout == "/a\n"
+    assert run("app", "list", "-o", "json", "-o", "name").stdout == "/a\n"
+    assert run("app", "list", "-o", "jsonpath={[0].id}").stdout == "/a\n"
+    assert run("app", "list", "-o", "yaml").stdout == "- id: /a\n"
+    refused = run("app", "list", "-o", "jsonpath={[}")
+    assert refused.exit_code == 2
+    assert "was expected" in refused.stderr
 
 
 def test_bad_usage_is_exit_status_2(run: Run) -> None:
@@ -57,6 +128,7 @@ def test_our_own_bug_is_exit_status_3_without_a_traceback(run: Run, monkeypatch:
     result = run("app", "list")
     assert (result.exit_code, result.stderr) == (3, "mesos-gpu: this is a bug of mesos-gpu: KeyError: 'oops'\n")
     assert "Traceback" in run("--debug", "app", "list").stderr
+    assert "Traceback" in run("app", "list", "--debug").stderr
 
 
 def test_without_any_marathon_the_message_says_how_to_start_one(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""One container as the process that watches it knows it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from mesos_gpu.container.cgroups import OomWatch
+from mesos_gpu.container.checkpoints import Record
+from mesos_gpu.container.config import Termination
+from mesos_gpu.container.processes import Process
+from mesos_gpu.container.switchboard import Switchboard
+from mesos_gpu.images.store import Image
+
+
+@dataclass(eq=False)
+class LiveContainer:
+    """One container of this process; `started` is set when its launch has succeeded or failed."""
+
+    record: Record
+    init: Process | None = None
+    conmon: Process | None = None
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    termination: Termination | None = None
+    doomed: bool = False
+    ran_out_of_memory: bool = False
+    over_disk: bool = False
+    disk_used: int | None = None
+    disk_watch: asyncio.Task[None] | None = None
+    oom_watch: OomWatch | None = None
+    term_timer: asyncio.TimerHandle | None = None
+    kill_timer: asyncio.TimerHandle | None = None
+    watcher: asyncio.Task[None] | None = None
+    pulling: asyncio.Future[Image] | None = None
+    first: Process | None = None
+    board: Switchboard | None = None
+    ending: bool = False
+
+    def give_up_pull(self) -> None:
+        """Have a launch that waits for its image fail now."""
+        if self.pulling is not None:
+            self.doomed = True
+            self.pulling.cancel()
+
+    def close(self) -> None:
+        """Let go of its processes, which live on."""
+        for process in (self.init, self.first, self.conmon):
+            if process is not None:
+                process.close()
