@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -48,7 +49,7 @@ def why(console: Console, app_id: str) -> None:
 
 
 def _agents(found: Answer, count: int) -> None:
-    from marathon_cli.output import show_table
+    from marathon_cli.output import table_lines, terminal_width
     from marathon_cli.placement.answer import REASONS
 
     rows = []
@@ -62,6 +63,7 @@ def _agents(found: Answer, count: int) -> None:
             first = index == 0
             yes_no = ["yes" if verdict.now else "no", "yes" if verdict.ever else "no"]
             rows.append([verdict.agent if first else "", *(yes_no if first else ["", ""]), text])
-    show_table(Table(_COLUMNS, rows))
+    for line in table_lines(Table(_COLUMNS, rows), width=terminal_width() if sys.stdout.isatty() else None):
+        click.echo(line)
     if count < len(found.verdicts):
         click.echo(f"... and {len(found.verdicts) - count} agents more: -o wide")

@@ -25,9 +25,8 @@ _PACKED = b"z"
 
 @dataclass(frozen=True, slots=True)
 class ZkLimits:
-    """`--zk_max_versions`, `--zk_compression`, `--zk_compression_threshold`, `--zk_max_node_size`, in bytes."""
+    """`--zk_compression`, `--zk_compression_threshold` and `--zk_max_node_size`, in bytes."""
 
-    max_versions: int = MAX_VERSIONS
     compression: bool = True
     compression_threshold: int = 64 * 1024
     max_node_size: int = 1_024_000
@@ -91,7 +90,7 @@ class ZooKeeperStore:
             return
         kept.add(row.version)
         yield path, self._packed(row.document)
-        for version in sorted(kept, reverse=True)[self._limits.max_versions :]:
+        for version in sorted(kept, reverse=True)[MAX_VERSIONS:]:
             kept.discard(version)
             yield _path(Row(row.kind, row.key, version, None)), None
 
