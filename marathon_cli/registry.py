@@ -31,6 +31,12 @@ ROWS: Sequence[Row] = (
     Row("task", "", "Tasks: the running copies of apps.", RUN),
     Row("task list", "task:list_tasks", "List the tasks of all apps, or of APP."),
     Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox."),
+    Row(
+        "convert",
+        "convert:convert",
+        "Turn Kubernetes or Compose files, or docker run lines, into apps, pods and jobs.",
+        RUN,
+    ),
     Row("image", "", "Images: what the agents keep of what containers run in.", OPERATE),
     Row("image list", "image:list_images", "List the images of all agents."),
     Row("image pull", "image:pull", "Have every agent pull IMAGE, so that the first container in it starts at once."),
