@@ -23,7 +23,17 @@ _COLUMNS = columns("KIND", "ID", "GPUS", "CPUS", "MEM", numbers=("GPUS", "CPUS",
 _COMMAND = re.compile(r"(.*/)?(docker|nvidia-docker|podman)|\w+=.*|sudo")
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+class _DockerWords(click.Command):
+    """Its options end where a docker command begins; around a FILE they may stand anywhere."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options."""
+        ctx.ignore_unknown_options = any(_COMMAND.fullmatch(word) for word in args)
+        ctx.allow_interspersed_args = not ctx.ignore_unknown_options
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_DockerWords)
 @click.argument("source", metavar="FILE | docker run ...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--to", "form", type=click.Choice(["app", "pod", "job"]), help="What to make; default: what fits best.")
 @click.option(
@@ -40,8 +50,8 @@ _COMMAND = re.compile(r"(.*/)?(docker|nvidia-docker|podman)|\w+=.*|sudo")
 def convert(console: Console, source: tuple[str, ...], form: Any, kind: Any, into: Path | None, strict: bool) -> None:
     """Turn Kubernetes or Compose files, or docker run lines, into apps, pods and jobs.
 
-    What cannot be carried over is said on stderr, with line and key. FILE may be - for standard input; the options
-    stand before it. GPUs are understood as nvidia.com/gpu, --gpus, NV_GPU, --runtime=nvidia, --device and the like.
+    What cannot be carried over is said on stderr, with line and key. FILE may be - for standard input. Options
+    stand before a docker command. GPUs are understood as nvidia.com/gpu, --gpus, NV_GPU, --runtime=nvidia, --device.
 
     \b
       mesos-gpu convert deployment.yaml | mesos-gpu app add
@@ -57,7 +67,7 @@ def convert(console: Console, source: tuple[str, ...], form: Any, kind: Any, int
     if source and _COMMAND.fullmatch(source[0]) and not Path(source[0]).is_file():
         done = convert_words(source, environ=os.environ, form=form)
     elif len(source) > 1:
-        raise click.UsageError(f"one FILE at a time; options stand before it: {' '.join(source[1:])}")
+        raise click.UsageError(f"one FILE at a time, not also {' '.join(source[1:])}")
     else:
         text = read_source(source[0] if source else "-")
         done = convert_text(text.text, text.name, environ=os.environ, form=form, kind=kind)

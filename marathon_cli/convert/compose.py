@@ -84,6 +84,9 @@ class _Service:
         container.force_pull = section.text("pull_policy") == "always"
         self._read_variables(container)
         self._read_resources(container, workload)
+        if container.gpus:
+            # Compose stops a container before it starts the next; Marathon's default would need twice the GPUs.
+            workload.healthy_part, workload.extra_part = 0.0, 0.0
         self._read_ports(container)
         self._read_volumes(container)
         container.alive = self._health()
@@ -218,7 +221,6 @@ class _Service:
         policy = deploy.section("restart_policy")
         workload.once = policy.text("condition") in ("none", "on-failure")
         workload.restart_on_failure = policy.text("condition") == "on-failure"
-        deploy.section("placement")
         for text, place in deploy.section("placement").texts("constraints"):
             workload.constraints += filter(None, [_constraint(text, place, self._notes)])
 

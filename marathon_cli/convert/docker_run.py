@@ -125,6 +125,9 @@ def _workload(words: Sequence[Word], environ: Mapping[str, str], nvidia: bool, n
     _take_command(container, options, behind)
     _take_variables(container, options, environ)
     _take_gpus(container, options, nvidia, environ, place, notes)
+    if container.gpus:
+        # One stops a container before one starts the next; Marathon's default would need twice the GPUs.
+        workload.healthy_part, workload.extra_part = 0.0, 0.0
     _take_resources(container, options, notes)
     for text, at in options.of("publish"):
         container.ports += docker_words.ports(text, at, notes)

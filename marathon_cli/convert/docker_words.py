@@ -16,7 +16,7 @@ ALL_GPUS = "how many are all? 1 is written here: apps say how many GPUs they tak
 NO_DEVICES = "the agent chooses which GPUs; they are so many here"
 DRIVER = "the driver comes with the GPU, at /usr/local/nvidia"
 _PORTS = re.compile(
-    r"(?:(?P<ip>\[[^]]*\]|[0-9.]+):)?(?:(?P<machine>[0-9-]*):)?(?P<port>[0-9-]+)(?:/(?P<protocol>\w+))?"
+    r"(?:(?P<ip>\[[^]]*\]|[0-9]+(?:\.[0-9]+){3}):)?(?:(?P<machine>[0-9-]*):)?(?P<port>[0-9-]+)(?:/(?P<protocol>\w+))?"
 )
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 

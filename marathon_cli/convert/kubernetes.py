@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from marathon_cli.convert import accelerators, quantities
-from marathon_cli.convert.kubernetes_container import Volumes, read_container
+from marathon_cli.convert.kubernetes_container import USERS_HAVE_NAMES, Volumes, read_container
 from marathon_cli.convert.model import Notes, Schedule, Workload
 from marathon_cli.convert.source import Section
 
@@ -148,8 +148,9 @@ def _read_job(spec: Section, workload: Workload, notes: Notes) -> None:
         notes.check(spec.at("activeDeadlineSeconds"), "a run is not started again after that, but is not ended either")
     again = spec.integer("backoffLimit")
     workload.restart_on_failure = again != 0
-    if again != 0 and "backoffLimit" in spec:
-        notes.check(spec.at("backoffLimit"), "a job is started again until its deadline, not so many times")
+    if again != 0:
+        until = "until it succeeds" if workload.deadline_s is None else "until its deadline"
+        notes.check(spec.at("backoffLimit"), f"a run that fails is started again {until}, not {again or 6} times")
     for key in ("completions", "parallelism"):
         if (spec.integer(key) or 1) > 1:
             notes.lost(spec.at(key), f"a run is one task: `mesos-gpu job run` so many times, {spec.text(key)}")
@@ -171,7 +172,7 @@ def _read_pod(spec: Section, workload: Workload, maps: ConfigMaps, notes: Notes)
     for container in workload.containers:
         container.user = container.user or user
     if user is not None:
-        notes.check(security.at("runAsUser"), "Mesos wants the name of a user that the machine knows, not a number")
+        notes.check(security.at("runAsUser"), USERS_HAVE_NAMES)
     if spec.flag("hostIPC"):
         notes.lost(
             spec.at("hostIPC"), "containers have a /dev/shm of their own; linuxInfo.ipcInfo.shmSize sets its size"
@@ -189,15 +190,16 @@ def _read_placement(spec: Section, workload: Workload, notes: Notes) -> None:
     if (node := spec.text("nodeName")) is not None:
         workload.constraints.append(["hostname", "IS", node])
     for toleration in spec.sections("tolerations"):
-        if toleration.text("key") == accelerators.GPU:
-            # Machines with GPUs are kept for those that use them: Marathon's gpu_scheduling_behavior.
-            toleration.ignore(*toleration.keys())
+        # Machines with GPUs are kept for those that use them: Marathon's gpu_scheduling_behavior.
+        if toleration.text("key") != accelerators.GPU:
+            notes.lost(toleration.place, "agents have no taints; machines are kept for some by roles")
+        toleration.ignore(*toleration)
     affinity = spec.section("affinity")
     wanted = affinity.section("nodeAffinity").section("requiredDuringSchedulingIgnoredDuringExecution")
     for index, term in enumerate(wanted.sections("nodeSelectorTerms")):
         if index > 0:
             notes.lost(term.place, "alternatives cannot be said with constraints, which must all hold")
-            term.ignore(*term.keys())
+            term.ignore(*term)
             continue
         for rule in term.sections("matchExpressions"):
             label, operator = rule.text("key") or "", rule.text("operator") or ""

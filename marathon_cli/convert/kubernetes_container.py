@@ -13,6 +13,8 @@ from marathon_cli.convert.model import Container, Limit, Mount, Notes, Place, Po
 from marathon_cli.convert.shell import join
 from marathon_cli.convert.source import Section
 
+USERS_HAVE_NAMES = "Mesos wants the name of a user that the machine knows, not a number"
+
 _REFERENCE = re.compile(r"\$(\$)?\(([^()\s]+)\)")
 _DRIVER = "the driver comes with the GPU, at /usr/local/nvidia"
 _FIELDS = {"metadata.name": "MESOS_TASK_ID", "status.hostIP": "HOST", "spec.nodeName": "HOST"}
@@ -86,6 +88,8 @@ def read_container(item: Section, volumes: Volumes, maps: Mapping[str, Mapping[s
     _read_startup(item, container)
     security = item.section("securityContext")
     container.user = security.text("runAsUser")
+    if container.user is not None:
+        notes.check(security.at("runAsUser"), USERS_HAVE_NAMES)
     if security.flag("privileged"):
         notes.lost(security.at("privileged"), "a container gets its GPUs without it, and there is no such mode")
     for key in ("allowPrivilegeEscalation", "readOnlyRootFilesystem", "runAsNonRoot"):

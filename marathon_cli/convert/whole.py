@@ -9,7 +9,7 @@ from marathon_cli.convert import compose, docker_run, kubernetes
 from marathon_cli.convert.model import Notes, Workload
 from marathon_cli.convert.shell import Word
 from marathon_cli.convert.source import read_documents
-from marathon_cli.convert.writing import Converted, Form, write
+from marathon_cli.convert.writing import Converted, Form, form_of, write
 from mesos_gpu.errors import BadInput
 
 Kind = Literal["kubernetes", "compose", "docker"]
@@ -57,8 +57,27 @@ def convert_words(words: Sequence[str], *, environ: Mapping[str, str], form: For
 
 
 def _written(workloads: Sequence[Workload], form: Form | None, notes: Notes) -> Conversion:
-    documents = [write(workload, form, notes) for workload in workloads]
+    apps = {workload.name for workload in workloads if (form or form_of(workload)) == "app"}
+    documents = []
+    for workload in _ordered(workloads):
+        for other in workload.after:
+            if other not in apps:
+                notes.lost(workload.at, f"that it comes after {other}, which is no app of this file")
+        workload.after = [other for other in workload.after if other in apps]
+        documents.append(write(workload, form, notes))
     if not documents:
         said = "\n".join(notes.lines())
         raise BadInput(f"{notes.name}: there is nothing in it to run{chr(10) if said else ''}{said}")
     return Conversion(documents, notes)
+
+
+def _ordered(workloads: Sequence[Workload]) -> list[Workload]:
+    """Return workloads so that each comes behind those it depends on, else in their order."""
+    left, ordered = list(workloads), list[Workload]()
+    while left:
+        waiting = {workload.name for workload in left}
+        ready = [workload for workload in left if not waiting & set(workload.after) - {workload.name}]
+        # In a circle, someone has to be first; Marathon says what is wrong with it.
+        ordered += ready or left[:1]
+        left = [workload for workload in left if workload not in ordered]
+    return ordered

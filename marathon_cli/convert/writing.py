@@ -148,7 +148,7 @@ def _job(workload: Workload, notes: Notes) -> Document:
         notes.lost(container.at, f"jobs cannot set the size of /dev/shm ({container.shm_mib} MiB); apps and pods can")
     for probe in filter(None, (container.alive, container.ready)):
         notes.lost(probe.at, "jobs have no health checks: they end")
-    job: Document = {"id": _id(workload.name).replace("/", "."), **_given(labels=workload.labels), "run": run}
+    job: Document = {"id": _path(workload, notes, ".").replace("/", "."), **_given(labels=workload.labels), "run": run}
     if workload.schedule is not None:
         job["schedules"] = [_schedule(workload)]
     return job
@@ -297,10 +297,12 @@ def _shared_memory(mib: int) -> Document:
     return {"ipcInfo": {"mode": "PRIVATE", "shmSize": mib}}
 
 
-def _path(workload: Workload, notes: Notes) -> str:
+def _path(workload: Workload, notes: Notes, by: str = "/") -> str:
+    """Return the id without its slash in front; where it is another name, that is noted."""
     path = _id(workload.name)
     if path != workload.name.strip("/"):
-        notes.check(workload.at, f"its id is /{path}: ids have lower-case letters, digits and - only")
+        said = f"/{path}" if by == "/" else path.replace("/", by)
+        notes.check(workload.at, f"its id is {said}: names have lower-case letters, digits and - only")
     return path
 
 
