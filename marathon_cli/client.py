@@ -5,14 +5,18 @@ Source: Marathon's REST API v2 and its error shapes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 import requests
 
+from marathon_cli.access import Access
 from marathon_cli.http import HttpClient
 from mesos_gpu.errors import Conflict, NotFound, Problem, ProtocolError, Refused, Unavailable
+
+if TYPE_CHECKING:
+    from marathon_cli.sandbox import Mesos
 
 Document = dict[str, Any]
 
@@ -52,9 +56,17 @@ class InvalidForServer(Refused):
 class Marathon:
     """One Marathon. `named_by` says where its URL came from, for messages."""
 
-    def __init__(self, url: str, *, named_by: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        named_by: str,
+        access: Access | None = None,
+        find_mesos: Callable[[Marathon], Mesos] | None = None,
+    ) -> None:
         advice = f"Named by {named_by}; `mesos-gpu up` starts a box with a Marathon on this machine"
-        self._http = HttpClient(url, what="Marathon", advice=advice)
+        self._http = HttpClient(url, what="Marathon", advice=advice, access=access)
+        self._find_mesos = find_mesos
 
     @property
     def url(self) -> str:
@@ -108,6 +120,12 @@ class Marathon:
         """Return what waits to be launched, with the reasons why offers did not serve."""
         return self._list(self._object("GET", "/v2/queue"), "queue")
 
+    def mesos(self) -> Mesos:
+        """Return a client of the master that this Marathon is with, and of its agents. Raises Unavailable."""
+        from marathon_cli.sandbox import Mesos
+
+        return Mesos(self.info()) if self._find_mesos is None else self._find_mesos(self)
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -153,8 +171,17 @@ class Marathon:
             ]
             raise InvalidForServer("\n".join(lines), body=answer.text, problems=problems)
         if status == 401:
-            advice = "give user and password in the URL, as in http://user:password@host:8080"
-            raise Refused(f"{self.url} wants to know who you are: {said or advice}", status=status, body=answer.text)
+            known = self._http.access.authorization is not None
+            advice = (
+                "it does not accept this name and password, or token"
+                if known
+                else ("give --auth NAME:PASSWORD or --token, or keep them with `mesos-gpu config set`")
+            )
+            raise Refused(
+                f"{self.url} wants to know who you are: {said + '; ' if said else ''}{advice}",
+                status=status,
+                body=answer.text,
+            )
         words = said or answer.text.strip()[:200] or answer.reason
         if isinstance(body, dict) and isinstance(body.get("details"), str):
             words += f" ({body['details']})"

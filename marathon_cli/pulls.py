@@ -83,7 +83,7 @@ class PullWatch:
             return
         try:
             if self._mesos is None:
-                self._mesos = Mesos(self._marathon.info())
+                self._mesos = self._marathon.mesos()
             pulls = [pull for _, agent in self._mesos.agents() for pull in _pulls(agent)]
         except MesosGpuError:
             self._silent = True

@@ -23,6 +23,7 @@ class Row(NamedTuple):
 
 
 ROWS: Sequence[Row] = (
+    Row("convert", "convert:convert", "Turn Kubernetes and Compose files and docker run into apps, pods and jobs.", RUN),
     Row("app", "", "Apps: what runs, in how many copies, on how many GPUs.", RUN),
     Row("app add", "app:add", "Add the app that FILE defines."),
     Row("app list", "app:list_apps", "List the apps."),
@@ -31,16 +32,31 @@ ROWS: Sequence[Row] = (
     Row("task", "", "Tasks: the running copies of apps.", RUN),
     Row("task list", "task:list_tasks", "List the tasks of all apps, or of APP."),
     Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox."),
+    Row("task exec", "task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs, files and limits."),
     Row(
-        "convert",
-        "convert:convert",
-        "Turn Kubernetes or Compose files, or docker run lines, into apps, pods and jobs.",
-        RUN,
+        "task attach",
+        "task_exec:attach",
+        "Attach this terminal to TASK's own, until it ends or the detach keys are typed.",
+    ),
+    Row("gpu", "", "GPUs: which there are, how they are, who holds them.", LOOK),
+    Row("gpu list", "gpu:list_gpus", "List the GPUs of all agents: where, what, how they are, who holds them."),
+    Row("gpu types", "gpu:types", "List the kinds of GPUs, as GKE lists accelerator types, and how to ask for each."),
+    Row("gpu top", "gpu:top", "Show what GPUs do now, the busiest first, with the tasks that hold them."),
+    Row("agent", "", "Agents: the machines that tasks run on.", LOOK),
+    Row(
+        "agent describe", "describe:describe", "Show all about one agent: its GPUs, what is taken, and by which tasks."
     ),
     Row("image", "", "Images: what the agents keep of what containers run in.", OPERATE),
     Row("image list", "image:list_images", "List the images of all agents."),
     Row("image pull", "image:pull", "Have every agent pull IMAGE, so that the first container in it starts at once."),
     Row("image prune", "image:prune", "Remove images that no container uses."),
+    Row("config", "", "Profiles: servers and credentials under a name.", OPERATE),
+    Row("config set", "config:set_", "Set KEY to VALUE in a profile."),
+    Row("config unset", "config:unset", "Take KEY out of a profile, or remove the profile."),
+    Row("config use", "config:use", "Make PROFILE the one in use."),
+    Row("config list", "config:list_profiles", "List the profiles."),
+    Row("config show", "config:show", "Show which settings count now and where each is from; or those of PROFILE."),
+    Row("config keys", "config:keys", "List the keys that can be set, and the variable of each."),
     Row("up", "box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "box:down", "Stop the box and its tasks.", BOX),
     Row("status", "box:status", "Show the box's services and GPUs.", BOX),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,11 +15,13 @@ from mesos_gpu.errors import BadInput, Conflict, MesosGpuError, NotFound, Proble
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
+    from marathon_cli.gpu_lines import GpuLine
     from mesos_gpu.marathon.app import AppRules
 
 _COLUMNS = (
     Column("ID"),
     Column("GPUS", number=True),
+    Column("DEVICES", rank=3),
     Column("CPUS", number=True),
     Column("MEM", number=True),
     Column("TASKS", number=True),
@@ -97,8 +99,8 @@ def list_apps(console: Console) -> None:
     apps = marathon.apps()
 
     def table() -> Table:
-        actions = _actions(marathon)
-        return Table(_COLUMNS, [_row(item, actions) for item in apps])
+        actions, devices = _actions(marathon), _devices(marathon, apps)
+        return Table(_COLUMNS, [_row(item, actions, devices) for item in apps])
 
     console.show(apps, table=table, names=[str(item.get("id")) for item in apps])
 
@@ -112,7 +114,11 @@ def show(console: Console, app_id: str) -> None:
     """Print everything that Marathon knows of APP."""
     marathon = console.marathon()
     app = marathon.app(_id(app_id))
-    console.show(app, table=lambda: Table(_COLUMNS, [_row(app, _actions(marathon))]), names=[str(app.get("id"))])
+
+    def table() -> Table:
+        return Table(_COLUMNS, [_row(app, _actions(marathon), _devices(marathon, [app]))])
+
+    console.show(app, table=table, names=[str(app.get("id"))])
 
 
 @click.command()
@@ -211,13 +217,30 @@ def _actions(marathon: Marathon) -> dict[str, str]:
     return {name: ",".join(sorted(words)) for name, words in found.items()}
 
 
-def _row(item: Mapping[str, Any], actions: Mapping[str, str]) -> list[object]:
+def _devices(marathon: Marathon, apps: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return which GPUs the tasks of each app hold, `0,1@host`; nothing of agents of Mesos' own, which do not tell."""
+    wanting = {str(item.get("id")) for item in apps if item.get("gpus") and item.get("tasksRunning")}
+    if not wanting:
+        return {}
+    from marathon_cli.gpu_lines import by_agent
+    from marathon_cli.gpu_view import held_gpus
+
+    tasks = [task for task in marathon.tasks() if str(task.get("appId")) in wanting]
+    held: dict[str, list[GpuLine]] = {}
+    for lines in held_gpus(marathon, tasks).values():
+        for line in lines:
+            held.setdefault(str(line.app), []).append(line)
+    return {app_id: by_agent(lines) for app_id, lines in held.items()}
+
+
+def _row(item: Mapping[str, Any], actions: Mapping[str, str], devices: Mapping[str, str]) -> list[object]:
     running, healthy, sick = item.get("tasksRunning", 0), item.get("tasksHealthy", 0), item.get("tasksUnhealthy", 0)
     cmd = item.get("cmd") or (f"[{', '.join(item['args'])}]" if item.get("args") else "---")
     default = "waiting" if item.get("deployments") else "---"
     return [
         item.get("id"),
         item.get("gpus", 0),
+        devices.get(str(item.get("id")), "---"),
         item.get("cpus"),
         item.get("mem"),
         f"{running}/{item.get('instances', 0)}",

@@ -48,7 +48,7 @@ class _DockerWords(click.Command):
 @debug_option
 @pass_console
 def convert(console: Console, source: tuple[str, ...], form: Any, kind: Any, into: Path | None, strict: bool) -> None:
-    """Turn Kubernetes or Compose files, or docker run lines, into apps, pods and jobs.
+    """Turn Kubernetes and Compose files and docker run into apps, pods and jobs.
 
     What cannot be carried over is said on stderr, with line and key. FILE may be - for standard input. Options
     stand before a docker command. GPUs are understood as nvidia.com/gpu, --gpus, NV_GPU, --runtime=nvidia, --device.

@@ -152,7 +152,7 @@ def test_a_lock_names_its_deployment_and_force_is_passed_on(
 
 REFUSALS = [
     (400, {"message": "Invalid JSON", "details": "at line 1"}, "400, Invalid JSON (at line 1)"),
-    (401, b"", "http://user:password@host:8080"),
+    (401, b"", "--auth NAME:PASSWORD"),
     (403, {"message": "Max running deployments"}, "403, Max running deployments"),
     (500, b"<html>oops</html>", "500, <html>oops</html>"),
     (503, {"message": "no leader"}, "cannot answer now: 503, no leader"),
@@ -207,10 +207,12 @@ def populated(marathon: ScriptedServer) -> ScriptedServer:
 
 def test_list_shows_gpus_and_what_deployments_do(populated: ScriptedServer, run: Run) -> None:
     header, train, web = run("app", "list").stdout.splitlines()
-    assert header.split() == ["ID", "GPUS", "CPUS", "MEM", "TASKS", "HEALTH", "DEPLOYMENT", "CONTAINER", "ROLE", "CMD"]
-    assert train.split()[:9] == ["/train", "2", "1", "128", "1/1", "1/1", "---", "MESOS", "slave_public"]
+    assert header.split() == [
+        *("ID", "GPUS", "DEVICES", "CPUS", "MEM", "TASKS", "HEALTH", "DEPLOYMENT", "CONTAINER", "ROLE", "CMD")
+    ]
+    assert train.split()[:10] == ["/train", "2", "---", "1", "128", "1/1", "1/1", "---", "MESOS", "slave_public"]
     assert train.endswith("while true; do nvidia-smi; sleep 5; done # a long one")
-    assert web.split()[:9] == ["/web", "0", "0.1", "64", "1/3", "---", "scale", "DOCKER", "*"]
+    assert web.split()[:10] == ["/web", "0", "---", "0.1", "64", "1/3", "---", "scale", "DOCKER", "*"]
     assert web.endswith("[serve, now]")
 
 
