@@ -68,11 +68,11 @@ def _workload(item: Section, kind: str, maps: ConfigMaps, notes: Notes) -> Workl
         job = spec
         if kind == "CronJob":
             workload.schedule = _schedule(spec)
-            template = spec.section("jobTemplate")
-            template.ignore("metadata")
-            job = template.section("spec")
+            outer = spec.section("jobTemplate")
+            _read_labels(outer.section("metadata"), workload)
+            job = outer.section("spec")
         template = job.section("template")
-        template.ignore("metadata")
+        _read_labels(template.section("metadata"), workload)
         if kind in _TEMPLATED:
             _read_replicas(spec, workload)
         else:
@@ -91,7 +91,13 @@ def _read_metadata(metadata: Section, workload: Workload, notes: Notes) -> None:
         name = (metadata.text("generateName") or "unnamed").rstrip("-")
         notes.check(metadata.at("generateName"), f"ids are not generated: this is {name}")
     workload.name = name if namespace in (None, "default") else f"{namespace}/{name}"
-    workload.labels = {key: value or "" for key, (value, _) in metadata.texts_by_key("labels").items()}
+    _read_labels(metadata, workload)
+
+
+def _read_labels(metadata: Section, workload: Workload) -> None:
+    """Add an object's labels; those that the workload has from further out stay."""
+    labels = {key: value or "" for key, (value, _) in metadata.texts_by_key("labels").items()}
+    workload.labels = {**labels, **workload.labels}
     metadata.ignore("uid", "resourceVersion", "creationTimestamp", "generation", "selfLink", "managedFields")
     metadata.ignore("ownerReferences")
     metadata.lose("they speak to Kubernetes' own controllers; labels are carried over", "annotations")
@@ -209,7 +215,7 @@ def _read_placement(spec: Section, workload: Workload, notes: Notes) -> None:
     for rule in apart.sections("requiredDuringSchedulingIgnoredDuringExecution"):
         if rule.text("topologyKey") == "kubernetes.io/hostname":
             workload.constraints.append(["hostname", "UNIQUE"])
-            rule.ignore("labelSelector")
+            rule.lose("instances of this one are kept apart, from each other and no others", "labelSelector")
 
 
 def _config_maps(objects: Iterable[Section]) -> dict[str, dict[str, str]]:
