@@ -13,6 +13,7 @@ from mesos_gpu.marathon.api_cluster import ClusterApi
 from mesos_gpu.marathon.api_groups import GroupsApi
 from mesos_gpu.marathon.api_leader import LeaderApi
 from mesos_gpu.marathon.api_metrics import MetricsApi, measured
+from mesos_gpu.marathon.api_openapi import OpenApi
 from mesos_gpu.marathon.election import Election
 from mesos_gpu.marathon.proxy import LeaderProxy
 from mesos_gpu.marathon.scheduler import Scheduler
@@ -42,6 +43,7 @@ def make_api(
             *ClusterApi(scheduler, info).routes(),
             *LeaderApi(scheduler, election).routes(),
             *MetricsApi(scheduler).routes(),
+            *OpenApi().routes(),
         ]
     )
     return app
