@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from marathon_cli.access import Access
 from marathon_cli.box import default_work_dir, find_marathon
 from marathon_cli.output import say
 from marathon_cli.profiles import ProfileStore
@@ -44,14 +45,19 @@ class Connections:
         profile = {} if name is None else store.profile(name)
         return Settings.of(self.options, environ, profile, name or "", profile_named=self.profile is not None)
 
+    @cached_property
+    def access(self) -> Access:
+        """Return how servers are reached; that certificates are not checked is said, once. Raises BadInput."""
+        access = self.settings.access()
+        if access.insecure:
+            say("warning: certificates are not checked: anybody between here and the server can read along")
+        return access
+
     def marathon(self) -> Marathon:
         """Return a client of Marathon. Raises Unavailable when none is named and no box runs, BadInput."""
         from marathon_cli.client import Marathon
 
-        named = self.settings.marathon()
-        access = self.settings.access()
-        if access.insecure:
-            warn_insecure()
+        named, access = self.settings.marathon(), self.access
         if named is not None:
             return Marathon(named.value, named_by=named.source, access=access, find_mesos=self.mesos)
         work_dir = self.work_dir or default_work_dir(os.environ if self.environ is None else self.environ)
@@ -66,7 +72,7 @@ class Connections:
         """
         from marathon_cli.sandbox import Mesos
 
-        named, agents = self.settings.master(), self.settings.agents()
+        named, agents, _ = self.settings.master(), self.settings.agents(), self.access
         info: Mapping[str, Any] = {}
         if named is None:
             asked = marathon or self.marathon()
@@ -79,13 +85,3 @@ class Connections:
             access_to=self.settings.mesos_access,
             agent_url=None if agents is None else agents.value,
         )
-
-
-_warned: list[bool] = []
-
-
-def warn_insecure() -> None:
-    """Say once that certificates are not checked."""
-    if not _warned:
-        _warned.append(True)
-        say("warning: certificates are not checked (insecure): anybody between here and the server can read along")

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 import requests
+import urllib3
 from requests.adapters import HTTPAdapter
 
 from marathon_cli import tls
@@ -37,6 +38,8 @@ class HttpClient:
         self._access = access or Access()
         self._sessions: dict[str | None, requests.Session] = {}
         self.what, self.advice = what, advice
+        if self._access.insecure:
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the program says it, once
 
     @property
     def url(self) -> str:

@@ -7,6 +7,7 @@ An option counts more than an environment variable, that more than the profile i
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from marathon_cli.access import CONNECT_S, NO_PROXY, READ_S, Access, addresses, origin
 from mesos_gpu.errors import BadInput
 
+HIDDEN = "********"
 YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -111,6 +113,13 @@ KEYS = (
     Key("http-timeout", "MESOS_GPU_HTTP_TIMEOUT", f"Seconds to wait for an answer ({READ_S:g}).", _seconds),
 )
 BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
+
+
+def shown(name: str, value: str) -> str:
+    """Return a value as it may be shown: without secrets, those in a URL too."""
+    if BY_NAME[name].secret:
+        return HIDDEN
+    return re.sub(r"(//[^/,@:]*):[^/,@]*@", rf"\1:{HIDDEN}@", value)
 
 
 @dataclass(frozen=True, slots=True)
