@@ -34,6 +34,7 @@ from mesos_gpu.marathon.actions import (
 from mesos_gpu.marathon.event_bus import EventBus
 from mesos_gpu.marathon.events import Event, Moment, Subscribed, Tick
 from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
+from mesos_gpu.marathon.metrics import Metrics
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.prober import Prober
 from mesos_gpu.marathon.probes import probes
@@ -66,12 +67,16 @@ class Scheduler:
         *,
         clock: Callable[[], float] = time.time,
         new_seed: Callable[[], str] = lambda: str(uuid.uuid4()),
+        load: bool = True,
     ) -> None:
-        """Load what was saved. Raises Unavailable when it cannot be read."""
+        """Load what was saved, unless that is left for later. Raises Unavailable when it cannot be read."""
         self.settings, self.clock, self.bus = settings, clock, EventBus(clock)
         self.new_id = new_seed
+        self.metrics = Metrics(clock)
         self._store, self._link = store, link
-        self._state = restored(store.load())
+        self._state = State()
+        if load:
+            self.load()
         self._inbox: deque[_Asked] = deque()
         self._wake = asyncio.Event()
         self._prober = Prober(lambda event: self._put(event, None))
@@ -82,6 +87,10 @@ class Scheduler:
     def state(self) -> State:
         """Return the latest state that is on disk."""
         return self._state
+
+    def load(self) -> None:
+        """Take over what the store has; waits for it, before `run`. Raises Unavailable when it cannot be read."""
+        self._state = restored(self._store.load())
 
     async def ask(self, event: Event) -> Answer | None:
         """Handle an event and return its answer, once it is on disk. Raises what the decision raises."""
@@ -104,6 +113,7 @@ class Scheduler:
             except RuntimeError:
                 pass  # the loop has ended before the link
 
+        self.metrics.leading_since_s = self.clock()
         self._link.start(self._state.lasting.framework_id, from_link)
         self._follow(None)
         try:
@@ -144,11 +154,18 @@ class Scheduler:
         state, actions = self._state, []
         answered: list[tuple[asyncio.Future[Answer | None], Answer | None]] = []
         for asked in batch:
+            self.metrics.event(asked.event)
             try:
-                state, decided = handle(state, asked.event, Moment(self.clock(), self.new_id()), self.settings)
+                after, decided = handle(state, asked.event, Moment(self.clock(), self.new_id()), self.settings)
+                if asked.answer is not None:
+                    for action in decided:
+                        if isinstance(action, Save):
+                            self._store.refuse(action)
             except Exception as error:
+                self.metrics.refused(error)
                 _refuse(asked, error)
                 continue
+            state = after
             actions += decided
             if asked.answer is not None:
                 answered.append((asked.answer, next((a for a in decided if isinstance(a, Answer)), None)))
@@ -167,6 +184,7 @@ class Scheduler:
             if not answer.done():
                 answer.set_result(result)
         for action in actions:
+            self.metrics.action(action)
             self._perform(action)
         for asked in batch:
             if isinstance(asked.event, Subscribed):

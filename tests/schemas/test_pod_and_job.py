@@ -1,0 +1,34 @@
+"""schemas/pod.json and schemas/job.json as an editor sees them: valid, described, with defaults that fit."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.schemas.test_app import parts
+
+SCHEMAS = {
+    name: json.loads(files("mesos_gpu.schemas").joinpath(f"{name}.json").read_text("utf-8")) for name in ("pod", "job")
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_schema_is_a_valid_2020_12_schema(name: str) -> None:
+    assert SCHEMAS[name]["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_key_is_described_and_every_default_is_valid(name: str) -> None:
+    schema = SCHEMAS[name]
+    resolver = {"$defs": schema["$defs"]}
+    for part in parts(schema):
+        for key, item in part.get("properties", {}).items() if isinstance(part.get("properties"), dict) else ():
+            target: dict[str, Any] = {**schema["$defs"].get(str(item.get("$ref")).rpartition("/")[2], {}), **item}
+            assert target.get("description"), key
+        if "default" in part:
+            jsonschema.validate(part["default"], {**resolver, **part})
