@@ -11,7 +11,7 @@ from mesos_gpu.errors import Conflict, InvalidApp, NotFound, Problem
 from mesos_gpu.marathon import requests
 from mesos_gpu.marathon.app import canonical_id
 from mesos_gpu.marathon.app_ids import parent_id
-from mesos_gpu.marathon.app_schema import group_shape_problems
+from mesos_gpu.marathon.app_schema import GROUP
 from mesos_gpu.marathon.events import EnforceRole, PutGroup, RemoveGroup
 from mesos_gpu.marathon.groups import ROOT, Group, Root, within
 from mesos_gpu.marathon.runspec import RunSpec, versioned
@@ -26,7 +26,7 @@ _CONTENT = ("apps", "groups", "pods")
 def put_group(draft: Draft, event: PutGroup) -> None:
     """Create or change a group. Raises InvalidApp, Conflict, Locked, NotFound or TooMany."""
     group_id, document = event.group_id, _clean(event.document)
-    problems = group_shape_problems(document)
+    problems = GROUP.shape_problems(document)
     if problems:
         raise InvalidApp(problems, stage="Invalid JSON")
     if draft.app(group_id) is not None:
