@@ -11,6 +11,7 @@ from mesos_gpu.marathon.api_answers import framed
 from mesos_gpu.marathon.api_apps import AppsApi
 from mesos_gpu.marathon.api_cluster import ClusterApi
 from mesos_gpu.marathon.api_groups import GroupsApi
+from mesos_gpu.marathon.api_pods import PodsApi
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.process.http import make_app
 
@@ -26,6 +27,11 @@ def make_api(
     app = make_app()
     app.middlewares.append(framed(lambda: f"http://{leader()}", credentials))
     app.add_routes(
-        [*AppsApi(scheduler).routes(), *GroupsApi(scheduler).routes(), *ClusterApi(scheduler, info, leader).routes()]
+        [
+            *AppsApi(scheduler).routes(),
+            *PodsApi(scheduler).routes(),
+            *GroupsApi(scheduler).routes(),
+            *ClusterApi(scheduler, info, leader).routes(),
+        ]
     )
     return app
