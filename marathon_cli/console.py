@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from marathon_cli.box import default_work_dir, find_marathon
-from marathon_cli.output import DEFAULT, FORMS, Output, Table, show
-from mesos_gpu.errors import BadInput
+from marathon_cli.box import default_work_dir
+from marathon_cli.output import DEFAULT, FORMS, Output, Table, render
+from marathon_cli.target import connection_options
+from mesos_gpu.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
+    from marathon_cli.connections import Connections
+    from marathon_cli.sandbox import Mesos
 
     _ParamType = click.ParamType[Output]
 else:
@@ -28,14 +32,21 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 class Console:
     """The options that all commands share; they may stand before or behind a command's name."""
 
-    marathon_url: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    """What options say about connections."""
+    profile: str | None = None
     work_dir: Path | None = None
     output: Output | None = None
     """What -o or -q asked for; None where neither was given."""
     default_output: Output = DEFAULT
     debug: bool = False
+    watch_s: float | None = None
+    """How often --watch looks; None where it was not asked for."""
     goes_on: str = ""
     """What a server goes on doing when this program is interrupted; said then."""
+    _caught: list[str] | None = None
+    """What is shown in one look of --watch."""
+    _connections: Connections | None = None
 
     @property
     def form(self) -> str:
@@ -44,7 +55,34 @@ class Console:
 
     def show(self, value: Any, *, table: Callable[[], Table], names: Sequence[str]) -> None:
         """Print a value in the form that was asked for; `names` are the ids in it."""
-        show(value, self.output or self.default_output, table=table, names=names)
+        text = render(value, self.output or self.default_output, table=table, names=names)
+        if self._caught is None:
+            click.echo(text, nl=False)
+        else:
+            self._caught.append(text)
+
+    def repeat(self, look: Callable[[], None]) -> None:
+        """Do what shows something, again and again where --watch says so. A server that is away is waited for."""
+        if self.watch_s is None:
+            look()
+            return
+        import shutil
+
+        from marathon_cli.watch import Watcher, repeat
+
+        size = shutil.get_terminal_size() if sys.stdout.isatty() else None
+
+        def text() -> str:
+            self._caught = []
+            try:
+                look()
+            except Unavailable as error:
+                return f"{error}\n"
+            finally:
+                caught, self._caught = self._caught, None
+            return "".join(caught)
+
+        repeat(text, self.watch_s, Watcher(terminal=size))
 
     def tell(self, sentence: str, value: Any, *, names: Sequence[str]) -> None:
         """Print what was done: a sentence, where no other form was asked for."""
@@ -52,28 +90,37 @@ class Console:
         if output.form in ("table", "wide"):
             click.echo(sentence)
         else:
-            show(value, output, table=lambda: Table(()), names=names)
+            click.echo(render(value, output, table=lambda: Table(()), names=names), nl=False)
 
     def box_dir(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the work_dir of the box that is meant."""
         return self.work_dir or default_work_dir(environ)
 
-    def marathon(self, environ: Mapping[str, str] = os.environ) -> Marathon:
+    def marathon(self) -> Marathon:
         """Return a client of the Marathon that is meant. Raises Unavailable when none is named and no box runs.
 
-        An option counts more than an environment variable, a URL more than a box.
+        An option counts more than an environment variable, that more than the profile in use, a URL more than a box.
         """
-        from marathon_cli.client import Marathon
-
-        if self.marathon_url:
-            client = Marathon(self.marathon_url, named_by="--marathon-url")
-        elif self.work_dir is None and (url := environ.get("MARATHON_URL")):
-            client = Marathon(url, named_by="MARATHON_URL")
-        else:
-            work_dir = self.box_dir(environ)
-            client = Marathon(find_marathon(work_dir), named_by=f"the box in {work_dir}")
+        client = self.connections().marathon()
         click.get_current_context().call_on_close(client.close)
         return client
+
+    def mesos(self, marathon: Marathon | None = None) -> Mesos:
+        """Return a client of the master that is meant, else of the one that Marathon names, and of its agents.
+
+        `marathon` saves making a client of Marathon for that question. Raises as `marathon` does.
+        """
+        client = self.connections().mesos(marathon)
+        click.get_current_context().call_on_close(client.close)
+        return client
+
+    def connections(self) -> Connections:
+        """Return what is set about servers."""
+        from marathon_cli.connections import Connections
+
+        if self._connections is None:
+            self._connections = Connections(self.settings, self.profile, self.work_dir)
+        return self._connections
 
 
 pass_console = click.make_pass_decorator(Console, ensure=True)
@@ -112,18 +159,9 @@ def debug_option(command: Command, *, hidden: bool = True) -> Command:
 
 
 def target_options(command: Command, *, hidden: bool = True) -> Command:
-    """Let a command take --marathon-url, --work_dir and --debug, which only the help of the program itself explains."""
+    """Let a command take --work_dir, --debug and the options about servers, which the program's own help explains."""
     command = debug_option(command, hidden=hidden)
-    return click.option(
-        "--marathon-url",
-        "--marathon_url",
-        "marathon_url",
-        metavar="URL",
-        expose_value=False,
-        callback=_keep,
-        hidden=hidden,
-        help="Marathon to talk to; default: MARATHON_URL, else the box that runs here.",
-    )(work_dir_option(command, hidden=hidden))
+    return work_dir_option(connection_options(command, hidden=hidden), hidden=hidden)
 
 
 class _OutputType(_ParamType):

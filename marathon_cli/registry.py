@@ -20,21 +20,52 @@ class Row(NamedTuple):
     help: str
     section: str = ""
     """For a command of the first level: under which headline it is listed."""
+    default: str = ""
+    """For a group: which of its commands is meant when none is named."""
 
 
 ROWS: Sequence[Row] = (
     Row("app", "", "Apps: what runs, in how many copies, on how many GPUs.", RUN),
-    Row("app add", "app:add", "Add the app that FILE defines."),
+    Row("app add", "app_add:add", "Add the app that FILE defines."),
     Row("app list", "app:list_apps", "List the apps."),
     Row("app show", "app:show", "Print everything that Marathon knows of APP."),
-    Row("app remove", "app:remove", "Remove APP and end its tasks."),
+    Row("app update", "app_update:update", "Change APP by KEY=VALUE, by a file, or by both."),
+    Row("app scale", "app_change:scale", "Run INSTANCES copies of APP."),
+    Row("app start", "app_change:start", "Start APP, which has no instances, with INSTANCES of them."),
+    Row("app stop", "app_change:stop", "Stop APP: no instances, and all its tasks end."),
+    Row("app restart", "app_change:restart", "Replace all tasks of APP, as its upgradeStrategy says."),
+    Row("app kill", "app_change:kill", "End the tasks of APP; others take their place."),
+    Row("app remove", "app_change:remove", "Remove APP and end its tasks."),
+    Row("app versions", "app:versions", "List the versions of APP, newest first."),
+    Row("app validate", "app_add:validate", "Check files that define apps, and change nothing."),
     Row("task", "", "Tasks: the running copies of apps.", RUN),
     Row("task list", "task:list_tasks", "List the tasks of all apps, or of APP."),
     Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox."),
+    Row("task exec", "task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs, files and limits."),
+    Row(
+        "task attach",
+        "task_exec:attach",
+        "Attach this terminal to TASK's own, until it ends or the detach keys are typed.",
+    ),
+    Row("gpu", "", "GPUs: which there are, how they are, who holds them.", LOOK),
+    Row("gpu list", "gpu:list_gpus", "List the GPUs of all agents: where, what, how they are, who holds them."),
+    Row("gpu types", "gpu:types", "List the kinds of GPUs, as GKE lists accelerator types, and how to ask for each."),
+    Row("gpu top", "gpu:top", "Show what GPUs do now, the busiest first, with the tasks that hold them."),
+    Row("agent", "", "Agents: the machines that tasks run on.", LOOK),
+    Row(
+        "agent describe", "describe:describe", "Show all about one agent: its GPUs, what is taken, and by which tasks."
+    ),
     Row("image", "", "Images: what the agents keep of what containers run in.", OPERATE),
     Row("image list", "image:list_images", "List the images of all agents."),
     Row("image pull", "image:pull", "Have every agent pull IMAGE, so that the first container in it starts at once."),
     Row("image prune", "image:prune", "Remove images that no container uses."),
+    Row("config", "", "Profiles: servers and credentials under a name.", OPERATE),
+    Row("config set", "config:set_", "Set KEY to VALUE in a profile."),
+    Row("config unset", "config:unset", "Take KEY out of a profile, or remove the profile."),
+    Row("config use", "config:use", "Make PROFILE the one in use."),
+    Row("config list", "config:list_profiles", "List the profiles."),
+    Row("config show", "config:show", "Show which settings count now and where each is from; or those of PROFILE."),
+    Row("config keys", "config:keys", "List the keys that can be set, and the variable of each."),
     Row("up", "box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "box:down", "Stop the box and its tasks.", BOX),
     Row("status", "box:status", "Show the box's services and GPUs.", BOX),

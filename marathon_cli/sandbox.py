@@ -7,16 +7,23 @@ directory, and /files/read gives the bytes. Sources: reference of Mesos' endpoin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from marathon_cli.access import Access, addresses
 from marathon_cli.http import HttpClient
 from mesos_gpu.errors import MesosGpuError, NotFound, ProtocolError, Refused, Unavailable
 from mesos_gpu.mesos.tasks import is_terminal
 
 CHUNK = 64 * 1024
 """The most that one read gives: Mesos caps it at 16 pages."""
+MOST_TASKS = 1_000_000
+"""More than a master has; it gives 100 when not told."""
+
+
+def _anonymous(_url: str) -> Access:
+    return Access()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +40,26 @@ class Sandbox:
 class Mesos:
     """The master behind a Marathon, and its agents. Clients of agents are kept for the next question."""
 
-    def __init__(self, marathon_info: Mapping[str, Any]) -> None:
-        self._master = HttpClient(_master_url(marathon_info), what="Mesos master")
+    def __init__(
+        self,
+        marathon_info: Mapping[str, Any],
+        *,
+        url: str | None = None,
+        access_to: Callable[[str], Access] = _anonymous,
+        agent_url: str | None = None,
+    ) -> None:
+        """Find the master at `url`, else where Marathon says.
+
+        `access_to` tells how a URL is reached. Agents are at `agent_url` when that is given, a pattern in which {id}
+        and {host} are the agent's, as behind a gateway; else at their own addresses, with TLS where the master has it.
+        """
+        where = url or _master_url(marathon_info)
+        first = addresses(where, what="Mesos master")[0].url
+        self._access_to, self._agent_url = access_to, agent_url
+        self._scheme = "https" if first.startswith("https:") else "http"
+        self._master = HttpClient(where, what="Mesos master", access=access_to(first))
         self._agents: dict[str, HttpClient] = {}
+        self._known: dict[str, Mapping[str, Any]] = {}
 
     def sandbox(self, task_id: str, agent_id: str | None = None) -> Sandbox:
         """Return the sandbox of a task, also of one that has ended. `agent_id` saves asking every agent.
@@ -46,7 +70,7 @@ class Mesos:
         for slave in self._slaves():
             if agent_id is not None and slave.get("id") != agent_id:
                 continue
-            agent = self._agent(str(slave.get("pid")))
+            agent = self._agent(slave)
             try:
                 found = find_executor(_get(agent, "/state"), task_id)
             except Unavailable as error:
@@ -62,7 +86,34 @@ class Mesos:
 
     def agents(self) -> list[tuple[str, HttpClient]]:
         """Return the name and client of each agent."""
-        return [(str(slave.get("hostname")), self._agent(str(slave.get("pid")))) for slave in self._slaves()]
+        return [(str(slave.get("hostname")), self._agent(slave)) for slave in self._slaves()]
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """Return the tasks that the master knows, of every framework, also those that have ended lately."""
+        found = _get(self._master, "/tasks", {"limit": str(MOST_TASKS)}).get("tasks")
+        if not isinstance(found, list):
+            raise ProtocolError(f"{self._master.url} does not answer as a Mesos master does: no list of tasks")
+        return [task for task in found if isinstance(task, dict)]
+
+    def agent(self, agent_id: str) -> HttpClient:
+        """Return the client of an agent. Raises NotFound when the master does not have it (any more)."""
+        for slave in self._slaves():
+            if slave.get("id") == agent_id:
+                return self._agent(slave)
+        raise NotFound(f"the agent {agent_id} is not there any more")
+
+    def slaves(self) -> list[dict[str, Any]]:
+        """Return what the master says of each agent."""
+        return self._slaves()
+
+    def ask_master(self, path: str, query: Mapping[str, str] | None = None, *, missing: Any) -> Any:
+        """Return the JSON that the master answers; `missing` where it does not know the path. Raises as `slaves`."""
+        return _get_any(self._master, path, query, missing)
+
+    def ask_agent(self, address: str, path: str, *, missing: Any) -> Any:
+        """Return the JSON that the agent at HOST:PORT answers; `missing` where it does not know the path."""
+        known = self._known.get(address) or {"pid": f"slave(1)@{address}"}
+        return _get_any(self._agent(known), path, None, missing)
 
     def close(self) -> None:
         """Close the connections."""
@@ -73,13 +124,19 @@ class Mesos:
         found = _get(self._master, "/slaves").get("slaves")
         if not isinstance(found, list):
             raise ProtocolError(f"{self._master.url} does not answer as a Mesos master does: no list of agents")
-        return [slave for slave in found if isinstance(slave, dict)]
+        slaves = [slave for slave in found if isinstance(slave, dict)]
+        self._known |= {str(slave.get("pid")).rpartition("@")[2]: slave for slave in slaves}
+        return slaves
 
-    def _agent(self, pid: str) -> HttpClient:
-        address = pid.rpartition("@")[2]
-        if address not in self._agents:
-            self._agents[address] = HttpClient(address, what="Mesos agent")
-        return self._agents[address]
+    def _agent(self, slave: Mapping[str, Any]) -> HttpClient:
+        name, host, pid = (str(slave.get(key)) for key in ("id", "hostname", "pid"))
+        if self._agent_url is None:
+            url = f"{self._scheme}://{pid.rpartition('@')[2]}"
+        else:
+            url = self._agent_url.replace("{id}", name).replace("{host}", host)
+        if url not in self._agents:
+            self._agents[url] = HttpClient(url, what="Mesos agent", access=self._access_to(url))
+        return self._agents[url]
 
 
 class RemoteFile:
@@ -169,14 +226,23 @@ def _state(executor: Mapping[str, Any], task_id: str) -> str | None:
     )
 
 
-def _get(client: HttpClient, path: str) -> dict[str, Any]:
-    answer = client.ask("GET", path)
+def _get(client: HttpClient, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+    answer = client.ask("GET", path, query=query)
     if not answer.ok:
         raise _not_ok(client, path, answer.status_code)
     found = client.read(answer)
     if not isinstance(found, dict):
         raise ProtocolError(f"{client.url} does not answer as a {client.what} does: {path} is no object")
     return found
+
+
+def _get_any(client: HttpClient, path: str, query: Mapping[str, str] | None, missing: Any) -> Any:
+    answer = client.ask("GET", path, query=query)
+    if answer.status_code == 404:
+        return missing
+    if not answer.ok:
+        raise _not_ok(client, path, answer.status_code)
+    return client.read(answer)
 
 
 def _not_ok(client: HttpClient, path: str, status: int) -> MesosGpuError:

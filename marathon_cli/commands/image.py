@@ -96,11 +96,7 @@ def prune(console: Console, max_size: str | None, max_age: str | None) -> None:
 
 
 def _agents(console: Console) -> list[tuple[str, HttpClient]]:
-    from marathon_cli.sandbox import Mesos
-
-    mesos = Mesos(console.marathon().info())
-    click.get_current_context().call_on_close(mesos.close)
-    return mesos.agents()
+    return console.mesos().agents()
 
 
 def _get_images(agent: HttpClient) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -20,6 +20,7 @@ _PAUSE_S = 0.5
 _COLUMNS = (
     Column("APP", rank=2),
     Column("GPUS", number=True),
+    Column("DEVICES"),
     Column("STATE"),
     Column("HOST", rank=1),
     Column("STARTED", rank=3),
@@ -40,11 +41,12 @@ def list_tasks(console: Console, app_id: str | None) -> None:
     tasks = marathon.tasks(None if app_id is None else canonical_id(app_id))
     # Marathon's tasks say nothing of resources; their apps do.
     gpus = {str(item.get("id")): item.get("gpus", 0) for item in marathon.apps()} if tasks else {}
-    tasks = [{**item, "gpus": gpus.get(str(item.get("appId")), 0)} for item in tasks]
+    tasks = _with_devices(marathon, [{**item, "gpus": gpus.get(str(item.get("appId")), 0)} for item in tasks])
     rows = [
         [
             item.get("appId"),
             item["gpus"],
+            ",".join(str(gpu.get("index", gpu.get("uuid"))) for gpu in item["gpuDevices"]) or "---",
             item.get("state"),
             item.get("host"),
             item.get("startedAt") or item.get("stagedAt") or "---",
@@ -53,6 +55,18 @@ def list_tasks(console: Console, app_id: str | None) -> None:
         for item in tasks
     ]
     console.show(tasks, table=lambda: Table(_COLUMNS, rows), names=[str(item.get("id")) for item in tasks])
+
+
+def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add which GPUs each task holds, as its agent tells; agents of Mesos' own do not."""
+    from marathon_cli.gpu_view import held_gpus
+
+    wanting = [item for item in tasks if item["gpus"]]
+    held = held_gpus(marathon, wanting) if wanting else {}
+    return [
+        {**item, "gpuDevices": [{"index": g.index, "uuid": g.uuid} for g in held.get(str(item.get("id")), [])]}
+        for item in tasks
+    ]
 
 
 @click.command()
@@ -68,11 +82,9 @@ def log(console: Console, name: str, follow: bool, stderr_file: bool, lines: int
     For an app, of all its tasks; of the one that failed last when none runs.
     """
     from marathon_cli import follow as following
-    from marathon_cli.sandbox import Mesos
 
     marathon = console.marathon()
-    mesos = Mesos(marathon.info())
-    click.get_current_context().call_on_close(mesos.close)
+    mesos = console.mesos(marathon)
     file = "stderr" if stderr_file else "stdout"
     while True:
         wanted = _tasks(marathon, name)
@@ -110,7 +122,7 @@ class _Wanted(NamedTuple):
 
 def _tasks(marathon: Marathon, name: str) -> list[_Wanted]:
     """Return the tasks that `name` means; none when its app has had none yet. Raises NotFound."""
-    from marathon_cli.wait import failure_text
+    from marathon_cli.rollout import failure_text
     from mesos_gpu.marathon.app_ids import canonical_id
 
     for item in marathon.tasks():

@@ -11,7 +11,10 @@ from mesos_gpu.marathon.api_answers import framed
 from mesos_gpu.marathon.api_apps import AppsApi
 from mesos_gpu.marathon.api_cluster import ClusterApi
 from mesos_gpu.marathon.api_groups import GroupsApi
+from mesos_gpu.marathon.api_leader import LeaderApi
 from mesos_gpu.marathon.api_pods import PodsApi
+from mesos_gpu.marathon.election import Election
+from mesos_gpu.marathon.proxy import LeaderProxy
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.process.http import make_app
 
@@ -20,18 +23,24 @@ def make_api(
     scheduler: Scheduler,
     *,
     info: Callable[[], dict[str, Any]],
-    leader: Callable[[], str],
+    election: Election,
     credentials: str | None = None,
 ) -> web.Application:
-    """Return the application. `info` is what /v2/info shows, `leader` our host:port, once they are known."""
-    app = make_app()
-    app.middlewares.append(framed(lambda: f"http://{leader()}", credentials))
+    """Return the application. `info` is what /v2/info shows, once that is known.
+
+    Whoever `election` says leads answers; the others pass requests on.
+    """
+    app, proxy = make_app(), LeaderProxy(election)
+    app.middlewares.insert(0, proxy.middleware())
+    app.middlewares.append(framed(lambda: f"http://{election.address}", credentials))
+    app.on_cleanup.append(lambda _: proxy.close())
     app.add_routes(
         [
             *AppsApi(scheduler).routes(),
             *PodsApi(scheduler).routes(),
             *GroupsApi(scheduler).routes(),
-            *ClusterApi(scheduler, info, leader).routes(),
+            *ClusterApi(scheduler, info).routes(),
+            *LeaderApi(scheduler, election).routes(),
         ]
     )
     return app

@@ -22,10 +22,10 @@ _SHOWN_AS = {"running": ("TASK_RUNNING",), "staging": ("TASK_STAGING",)}
 
 
 class ClusterApi:
-    """Handlers. `info` gives what /v2/info shows but for the framework id, `leader` is host:port."""
+    """Handlers. `info` gives what /v2/info shows but for the framework id."""
 
-    def __init__(self, scheduler: Scheduler, info: Callable[[], dict[str, Any]], leader: Callable[[], str]) -> None:
-        self._scheduler, self._info, self._leader = scheduler, info, leader
+    def __init__(self, scheduler: Scheduler, info: Callable[[], dict[str, Any]]) -> None:
+        self._scheduler, self._info = scheduler, info
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
@@ -37,7 +37,6 @@ class ClusterApi:
             web.get("/v2/queue", self.show_queue),
             web.delete("/v2/queue/{app_id:.+}/delay", self.reset_delay),
             web.get("/v2/info", self.show_info),
-            web.get("/v2/leader", self.show_leader),
             web.get("/v2/events", self.listen),
             web.get("/ping", self.ping),
         ]
@@ -107,10 +106,6 @@ class ClusterApi:
     async def show_info(self, _: web.Request) -> web.Response:
         """Answer with this Marathon's configuration."""
         return json_response({**self._info(), "frameworkId": self._scheduler.state.lasting.framework_id})
-
-    async def show_leader(self, _: web.Request) -> web.Response:
-        """Answer with the leader, which is us."""
-        return json_response({"leader": self._leader()})
 
     async def listen(self, request: web.Request) -> web.StreamResponse:
         """Send events for as long as the client listens."""

@@ -12,7 +12,9 @@ from mesos_gpu.marathon.app import FEATURES, AppRules
 from mesos_gpu.marathon.matching import GpuBehaviour
 from mesos_gpu.marathon.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
 from mesos_gpu.marathon.settings import Settings
+from mesos_gpu.marathon.store_zookeeper import ZkLimits
 from mesos_gpu.mesos.flags import Flag
+from mesos_gpu.mesos.leader import parse_zk_url
 
 PREFIX = "MARATHON_"
 API_VERSION = "1.11.0"
@@ -32,6 +34,12 @@ FLAGS = (
     Flag("framework_name", "text", "marathon", "The name to register with."),
     Flag("failover_timeout", "integer", 604800, "Seconds for which Mesos keeps the tasks when this Marathon is away."),
     Flag("store_path", "path", None, "The file to keep apps and instances in. Default: in the user's state folder."),
+    Flag("zk", "text", None, "zk://host1:port1,host2:port2/path: keep them there, and be one of several Marathons."),
+    Flag("zk_timeout", "integer", 10000, "Milliseconds that a read or write in ZooKeeper may take."),
+    Flag("zk_session_timeout", "integer", 10000, "Milliseconds after which a leader that vanished is followed."),
+    Flag("zk_compression", "boolean", True, "Compress large documents in ZooKeeper."),
+    Flag("zk_compression_threshold", "integer", 65536, "Bytes beyond which a document is large."),
+    Flag("zk_max_node_size", "integer", 1024000, "Bytes in a node of ZooKeeper at most."),
     Flag("enable_features", "list", ("gpu_resources",), f"Features to switch on: {', '.join(sorted(FEATURES))}."),
     Flag(
         "gpu_scheduling_behavior",
@@ -60,6 +68,10 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
         raise BadFlag("master", "is needed, as in --master=127.0.0.1:5050 (or MARATHON_MASTER in the environment)")
     if not 0 <= flags["http_port"] <= 65535:
         raise BadFlag("http_port", "ports run from 0 to 65535")
+    if flags["zk"] is not None:
+        parse_zk_url("zk", flags["zk"])
+        if flags["store_path"] is not None:
+            raise BadFlag("store_path", "with --zk everything is kept in ZooKeeper; give one of the two")
     unknown = sorted(set(flags["enable_features"]) - FEATURES)
     if unknown:
         raise BadFlag("enable_features", f"{unknown[0]} is none of {', '.join(sorted(FEATURES))}")
@@ -79,6 +91,9 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
         "kill_retry_timeout",
         "task_launch_timeout",
         "launch_tokens",
+        "zk_timeout",
+        "zk_session_timeout",
+        "zk_max_node_size",
     ):
         if flags[name] < 1:
             raise BadFlag(name, "must be 1 or more")
@@ -107,6 +122,11 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         launch_tokens=flags["launch_tokens"],
         launch_token_refresh_s=flags["launch_token_refresh_interval"] / 1000,
     )
+
+
+def zk_limits(flags: Mapping[str, Any]) -> ZkLimits:
+    """Return how documents are kept in ZooKeeper."""
+    return ZkLimits(flags["zk_compression"], flags["zk_compression_threshold"], flags["zk_max_node_size"])
 
 
 def store_path(flags: Mapping[str, Any], state_home: str | None, home: str) -> Path:
@@ -150,6 +170,17 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
         "reconciliation_interval",
         "task_launch_timeout",
     )
+    zookeeper = {}
+    if flags["zk"] is not None:
+        names = (
+            "zk_timeout",
+            "zk_session_timeout",
+            "zk_compression",
+            "zk_compression_threshold",
+            "zk_max_node_size",
+        )
+        # Without the credentials.
+        zookeeper = {"zk": str(parse_zk_url("zk", flags["zk"])), **{name: flags[name] for name in names}}
     return {
         "name": "marathon",
         "version": API_VERSION,
@@ -166,12 +197,12 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
             "features": sorted(flags["enable_features"]),
             "hostname": hostname,
             "checkpoint": True,
-            "ha": False,
+            "ha": flags["zk"] is not None,
             "executor": "//cmd",
             "local_port_min": LOCAL_PORT_MIN,
             "local_port_max": LOCAL_PORT_MAX,
         },
-        "zookeeper_config": {},
+        "zookeeper_config": zookeeper,
         "http_config": {"http_port": port, "https_port": None},
     }
 

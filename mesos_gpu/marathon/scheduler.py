@@ -66,12 +66,15 @@ class Scheduler:
         *,
         clock: Callable[[], float] = time.time,
         new_seed: Callable[[], str] = lambda: str(uuid.uuid4()),
+        load: bool = True,
     ) -> None:
-        """Load what was saved. Raises Unavailable when it cannot be read."""
+        """Load what was saved, unless that is left for later. Raises Unavailable when it cannot be read."""
         self.settings, self.clock, self.bus = settings, clock, EventBus(clock)
         self.new_id = new_seed
         self._store, self._link = store, link
-        self._state = restored(store.load())
+        self._state = State()
+        if load:
+            self.load()
         self._inbox: deque[_Asked] = deque()
         self._wake = asyncio.Event()
         self._prober = Prober(lambda event: self._put(event, None))
@@ -82,6 +85,10 @@ class Scheduler:
     def state(self) -> State:
         """Return the latest state that is on disk."""
         return self._state
+
+    def load(self) -> None:
+        """Take over what the store has; waits for it, before `run`. Raises Unavailable when it cannot be read."""
+        self._state = restored(self._store.load())
 
     async def ask(self, event: Event) -> Answer | None:
         """Handle an event and return its answer, once it is on disk. Raises what the decision raises."""
@@ -145,10 +152,15 @@ class Scheduler:
         answered: list[tuple[asyncio.Future[Answer | None], Answer | None]] = []
         for asked in batch:
             try:
-                state, decided = handle(state, asked.event, Moment(self.clock(), self.new_id()), self.settings)
+                after, decided = handle(state, asked.event, Moment(self.clock(), self.new_id()), self.settings)
+                if asked.answer is not None:
+                    for action in decided:
+                        if isinstance(action, Save):
+                            self._store.refuse(action)
             except Exception as error:
                 _refuse(asked, error)
                 continue
+            state = after
             actions += decided
             if asked.answer is not None:
                 answered.append((asked.answer, next((a for a in decided if isinstance(a, Answer)), None)))

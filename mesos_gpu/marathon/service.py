@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import pwd
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,17 @@ from mesos_gpu.marathon.api import make_api
 
 # Here, in the main thread: pymesos wants to set a signal handler when it is imported.
 from mesos_gpu.marathon.driver import PymesosLink
+from mesos_gpu.marathon.election import Candidacy, Election
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.store import Store
+from mesos_gpu.marathon.store_sqlite import SqliteStore
+from mesos_gpu.marathon.store_zookeeper import ZooKeeperStore
+from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file
+from mesos_gpu.process.zookeeper_tree import ZkTree
+
+log = logging.getLogger(__name__)
 
 NAME = "mesos-gpu-marathon"
 BUILD = "mesos-gpu"
@@ -47,28 +55,60 @@ async def _serve(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         flags["master"],
         lambda: configuration.framework_info(flags, user=user, hostname=hostname, port=endpoint.port),
     )
-    store = Store(configuration.store_path(flags, os.environ.get("XDG_STATE_HOME"), str(Path.home())))
+    election = Election()
+    candidacy = None
+    if flags["zk"] is not None:
+        url = parse_zk_url("zk", flags["zk"])
+        candidacy = Candidacy(election, url, session_timeout_s=flags["zk_session_timeout"] / 1000)
+    store: Store
+    if candidacy is not None:
+        tree = ZkTree(candidacy.session, url.path, patience_s=flags["zk_timeout"] / 1000)
+        store = ZooKeeperStore(tree, configuration.zk_limits(flags))
+    else:
+        store = SqliteStore(configuration.store_path(flags, os.environ.get("XDG_STATE_HOME"), str(Path.home())))
     try:
-        scheduler = Scheduler(store, link, configuration.settings(flags))
+        scheduler = Scheduler(store, link, configuration.settings(flags), load=False)
         app = make_api(
             scheduler,
             info=lambda: configuration.info(flags, hostname=hostname, port=endpoint.port, build=BUILD),
-            leader=lambda: f"{hostname}:{endpoint.port}",
+            election=election,
             credentials=flags["http_credentials"],
         )
         await endpoint.start(app)
         try:
+            election.address = f"{hostname}:{endpoint.port}"
+            if candidacy is not None:
+                candidacy.enter(hostname, endpoint.port)
+            else:
+                election.stand_alone()
             # An aborting pymesos driver raises SIGINT; that one is not meant for us.
             asyncio.get_running_loop().add_signal_handler(
                 signal.SIGINT, lambda: None if link.consume_interrupt() else stop.set()
             )
-            write_ready_file(flags["ready_file"], {"url": f"http://{endpoint.ip}:{endpoint.port}"})
-            await _until(stop, scheduler)
+            ready = {"url": f"http://{endpoint.ip}:{endpoint.port}"}
+            return await _until(stop, election.over, _lead(scheduler, election, flags["ready_file"], ready))
         finally:
             await endpoint.stop()
     finally:
         store.close()
-    return EXIT_OK
+        if candidacy is not None:
+            await candidacy.close()
+
+
+async def _lead(scheduler: Scheduler, election: Election, ready_file: str | None, ready: Mapping[str, str]) -> None:
+    """Stand by until we are elected, then run the scheduler over what the leader before us has left."""
+    if election.elected.done():
+        # Read first: who waits for the ready file can use the API at once.
+        await asyncio.to_thread(scheduler.load)
+        election.take()
+        write_ready_file(ready_file, ready)
+    else:
+        write_ready_file(ready_file, ready)
+        await election.elected
+        await asyncio.to_thread(scheduler.load)
+        election.take()
+        log.info("leading at %s, with %d instances", election.address, len(scheduler.state.lasting.instances))
+    await scheduler.run()
 
 
 def _own_name() -> str:
@@ -78,12 +118,13 @@ def _own_name() -> str:
         raise Unavailable(f"user {os.geteuid()} has no name for tasks to run as; set --mesos_user") from None
 
 
-async def _until(stop: asyncio.Event, scheduler: Scheduler) -> None:
-    """Run the scheduler until `stop` is set. Raises what ends it before."""
-    work = asyncio.ensure_future(scheduler.run())
+async def _until(stop: asyncio.Event, over: asyncio.Future[int], doing: Coroutine[Any, Any, None]) -> int:
+    """Do something until `stop` is set, or `over` tells the exit status. Raises what ends it before."""
+    work = asyncio.ensure_future(doing)
     waiting = asyncio.ensure_future(stop.wait())
+    ends: list[asyncio.Future[Any]] = [work, waiting, over]
     try:
-        await asyncio.wait([work, waiting], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiting.cancel()
         if not work.done():
@@ -91,8 +132,9 @@ async def _until(stop: asyncio.Event, scheduler: Scheduler) -> None:
     try:
         await work
     except asyncio.CancelledError:
-        if not stop.is_set():
+        if not stop.is_set() and not over.done():
             raise
+    return over.result() if over.done() else EXIT_OK
 
 
 if __name__ == "__main__":

@@ -14,13 +14,17 @@ import pytest
 
 from mesos_gpu.marathon.actions import Launch
 from mesos_gpu.marathon.api import make_api
+from mesos_gpu.marathon.election import Election
 from mesos_gpu.marathon.events import Tick
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.settings import Settings
-from mesos_gpu.marathon.store import Store
+from mesos_gpu.marathon.store_sqlite import SqliteStore
 from mesos_gpu.process.endpoint import Endpoint
 from tests.fakes.mesos_link import FakeMesosLink
 from tests.marathon.builders import SETTINGS, T0, app, offer, status
+from tests.zookeeper import zookeeper
+
+__all__ = ["zookeeper"]
 
 
 class Clock:
@@ -53,17 +57,21 @@ class Marathon:
     clock: Clock = field(default_factory=Clock)
 
     async def start(self) -> None:
-        self._store = Store(self.path)
+        self._store = SqliteStore(self.path)
         self.scheduler = Scheduler(self._store, self.link, self.settings, clock=self.clock)
         self.endpoint = Endpoint("127.0.0.1", 0)
         self.url = ""
+        election = Election()
         api = make_api(
             self.scheduler,
             info=lambda: {"name": "marathon", "marathon_config": {"master": "127.0.0.1:5050"}},
-            leader=lambda: f"127.0.0.1:{self.endpoint.port}",
+            election=election,
             credentials=self.credentials,
         )
         await self.endpoint.start(api)
+        election.address = f"127.0.0.1:{self.endpoint.port}"
+        election.stand_alone()
+        election.take()
         self.url = f"http://127.0.0.1:{self.endpoint.port}"
         self.http = aiohttp.ClientSession()
         self.work = asyncio.ensure_future(self.scheduler.run())

@@ -15,7 +15,7 @@ from mesos_gpu.errors import NotFound, Unavailable
 from mesos_gpu.marathon.actions import Acknowledge, Kill, Launch, Reconcile, Revive, Suppress
 from mesos_gpu.marathon.events import FrameworkError, RemoveApp, Tick
 from mesos_gpu.marathon.scheduler import Scheduler
-from mesos_gpu.marathon.store import Store
+from mesos_gpu.marathon.store_sqlite import SqliteStore
 from tests.fakes.mesos_link import FakeMesosLink
 from tests.marathon.builders import SETTINGS, app, offer, status
 from tests.marathon.conftest import Marathon
@@ -52,7 +52,7 @@ async def test_a_status_is_acknowledged_once_it_is_on_disk(marathon: Marathon, t
     await marathon.say(task, "TASK_RUNNING")
     await marathon.link.next(Acknowledge)
     await marathon.stop()
-    store = Store(marathon.path)
+    store = SqliteStore(marathon.path)
     (instance,) = store.load().instances.values()
     store.close()
     assert instance.task is not None
@@ -117,10 +117,10 @@ async def test_a_disk_that_refuses_ends_the_scheduler_before_anything_is_done(
     await marathon.settled()
     before = len(marathon.link.calls)
 
-    def full(self: Store, changes: object) -> None:
+    def full(self: SqliteStore, changes: object) -> None:
         raise Unavailable("cannot write marathon.db: database or disk is full")
 
-    monkeypatch.setattr(Store, "save", full)
+    monkeypatch.setattr(SqliteStore, "save", full)
     answer = await marathon.call("POST", "/v2/apps", app())
     assert answer.status == 503
     with pytest.raises(Unavailable, match="disk is full"):
@@ -137,7 +137,7 @@ async def test_being_taken_over_ends_the_scheduler(marathon: Marathon) -> None:
 
 
 async def test_who_waits_when_it_ends_is_told(tmp_path: Path) -> None:
-    store = Store(tmp_path / "m.db")
+    store = SqliteStore(tmp_path / "m.db")
     scheduler = Scheduler(store, FakeMesosLink(), SETTINGS)
     work = asyncio.ensure_future(scheduler.run())
     await scheduler.ask(Tick())

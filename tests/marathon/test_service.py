@@ -3,71 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import aiohttp
 import pytest
 
 from tests.fakes.scheduler_master import SchedulerMaster
 from tests.marathon.builders import app, offer, status
-
-
-class Program:
-    """mesos-gpu-marathon over one folder."""
-
-    def __init__(self, folder: Path, master: str) -> None:
-        self._folder, self._master = folder, master
-        self.process: asyncio.subprocess.Process | None = None
-        self.url = ""
-
-    async def spawn(self, *flags: str, **environ: str) -> asyncio.subprocess.Process:
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "mesos_gpu.marathon.service",
-            f"--master={self._master}",
-            "--mesos_role=slave_public",
-            "--http_port=0",
-            f"--store_path={self._folder / 'marathon.db'}",
-            f"--ready_file={self._folder / 'ready.json'}",
-            *flags,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **environ},
-        )
-        return self.process
-
-    async def start(self, *flags: str) -> None:
-        ready = self._folder / "ready.json"
-        ready.unlink(missing_ok=True)
-        process = await self.spawn(*flags)
-        while not ready.exists():
-            assert process.returncode is None, await self.words()
-            await asyncio.sleep(0.01)
-        document = json.loads(ready.read_text())
-        assert document["pid"] == process.pid
-        self.url = document["url"]
-
-    async def end(self, number: signal.Signals) -> int:
-        assert self.process is not None
-        self.process.send_signal(number)
-        await asyncio.wait_for(self.process.communicate(), 20)
-        return int(self.process.returncode or 0)
-
-    async def words(self) -> str:
-        assert self.process is not None
-        _, errors = await asyncio.wait_for(self.process.communicate(), 20)
-        return errors.decode()
-
-    async def call(self, method: str, path: str, document: Any = None) -> Any:
-        async with aiohttp.request(method, self.url + path, json=document) as answer:
-            return await answer.json()
+from tests.marathon.program import Program
 
 
 @pytest.fixture

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -66,8 +69,32 @@ class ScriptedServer:
         return [request for request in self.requests if request.method == method]
 
 
+class _Server(ThreadingHTTPServer):
+    """Ends connections of clients that do not like us, or whom we do not like, without a word."""
+
+    tls: ssl.SSLContext | None = None
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        if self.tls is None:
+            super().finish_request(request, client_address)
+            return
+        with self.tls.wrap_socket(request, server_side=True) as secure:
+            super().finish_request(secure, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], (ssl.SSLError, ConnectionError)):
+            super().handle_error(request, client_address)
+
+
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
+    with scripted_server() as scripted:
+        yield scripted
+
+
+@contextmanager
+def scripted_server(tls: ssl.SSLContext | None = None) -> Iterator[ScriptedServer]:
+    """A server on loopback that answers as it is told, over TLS with a context."""
     scripted = ScriptedServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -87,19 +114,22 @@ def server() -> Iterator[ScriptedServer]:
             self.end_headers()
             self.wfile.write(raw)
 
-        do_GET = do_POST = do_DELETE = _handle
+        do_GET = do_POST = do_PUT = do_DELETE = _handle
 
         def log_message(self, *_: object) -> None:
             pass
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http = _Server(("127.0.0.1", 0), Handler)
+    http.tls = tls
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    scripted.url = f"http://127.0.0.1:{http.server_address[1]}"
-    yield scripted
-    http.shutdown()
-    thread.join()
-    http.server_close()
+    scripted.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{http.server_address[1]}"
+    try:
+        yield scripted
+    finally:
+        http.shutdown()
+        thread.join()
+        http.server_close()
 
 
 @pytest.fixture
@@ -122,6 +152,7 @@ def run(server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Run `mesos-gpu` with words (and stdin) against the scripted server."""
     monkeypatch.setenv("MARATHON_URL", server.url)
     monkeypatch.setenv("MESOS_GPU_WORK_DIR", str(tmp_path / "no-box"))
+    monkeypatch.setenv("MESOS_GPU_CONFIG_DIR", str(tmp_path / "no-config"))
 
     def invoke(*words: str, stdin: str | None = None) -> Result:
         return CliRunner().invoke(cli, words, input=stdin)

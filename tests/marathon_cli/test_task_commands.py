@@ -100,8 +100,8 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_list_shows_the_gpus_of_each_task(cluster: Cluster, run: Run) -> None:
     cluster.start(TASK)
     header, row = run("task", "list").stdout.splitlines()
-    assert header.split() == ["APP", "GPUS", "STATE", "HOST", "STARTED", "ID"]
-    assert row.split() == ["/train", "2", "TASK_RUNNING", "h", "---", TASK]
+    assert header.split() == ["APP", "GPUS", "DEVICES", "STATE", "HOST", "STARTED", "ID"]
+    assert row.split() == ["/train", "2", "---", "TASK_RUNNING", "h", "---", TASK]
     for words in ((), ("train",)):
         (item,) = json.loads(run("task", "list", *words, "--json").stdout)
         assert (item["appId"], item["gpus"]) == ("/train", 2)

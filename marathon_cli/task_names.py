@@ -1,0 +1,97 @@
+"""Which tasks a name means: an id, an app's name, the begin of an id, or a pattern. Pure.
+
+Source: the rules of `dcos task` (an exact id wins; else an id that contains the word, or matches it as a pattern), with
+apps' and pods' names as Marathon's users write them. More than one is refused where one is needed, with the candidates.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.mesos.tasks import is_terminal
+
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRef:
+    """A task as a master's /tasks shows it. `container_id` is known when the task has been started."""
+
+    id: str
+    agent_id: str
+    framework_id: str
+    state: str
+    container_id: Mapping[str, Any] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether it runs no more."""
+        return is_terminal(self.state)
+
+    @classmethod
+    def of(cls, task: Mapping[str, Any]) -> TaskRef:
+        """Read one task of a master's or an agent's JSON."""
+        container_id: Mapping[str, Any] | None = None
+        for status in task.get("statuses") or ():
+            container_id = (status.get("container_status") or {}).get("container_id") or container_id
+        return cls(
+            str(task.get("id")),
+            str(task.get("slave_id")),
+            str(task.get("framework_id")),
+            str(task.get("state")),
+            container_id,
+        )
+
+
+def matching(tasks: Sequence[TaskRef], name: str) -> list[TaskRef]:
+    """Return the tasks that `name` means, running ones before others, in the order of their ids.
+
+    The first of these rules that finds any counts: the id itself; a pattern with * ? or [ ]; the name of an app or pod,
+    with or without slashes; the begin of an id; a part of one.
+    """
+    dotted = name.strip("/").replace("/", "_")
+    pattern = any(char in name for char in "*?[")
+    rules = (
+        lambda task: task.id == name,
+        lambda task: pattern and fnmatchcase(task.id, name),
+        lambda task: task.id.startswith(f"{dotted}."),
+        lambda task: task.id.startswith(name),
+        lambda task: name in task.id,
+    )
+    for rule in rules:
+        found = [task for task in tasks if name and rule(task)]
+        if found:
+            return sorted(found, key=lambda task: (task.ended, task.id))
+    return []
+
+
+def one(tasks: Sequence[TaskRef], name: str, *, ended: bool = False) -> TaskRef:
+    """Return the one task that `name` means: a running one, or with `ended` also one that has ended if none runs.
+
+    Raises NotFound, with the nearest name; BadInput, with the candidates, when there are several.
+    """
+    found = matching(tasks, name)
+    live = [task for task in found if not task.ended]
+    if live or not ended:
+        found = live if live else [task for task in found if not task.ended]
+    if not found:
+        gone = matching(tasks, name)
+        if gone:
+            raise NotFound(f"no task {name} runs; {gone[0].id} has ended: {gone[0].state}")
+        raise NotFound(f"there is no task {name}{_nearest(tasks, name)}")
+    if len(found) > 1:
+        lines = [f"  {task.id}" for task in found[:SHOWN]]
+        more = [f"  and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        raise BadInput("\n".join([f"{name} may mean {len(found)} tasks; name one of them:", *lines, *more]))
+    return found[0]
+
+
+def _nearest(tasks: Sequence[TaskRef], name: str) -> str:
+    apps = {task.id.partition(".")[0]: None for task in tasks}
+    near = difflib.get_close_matches(name.strip("/").replace("/", "_"), apps, n=1)
+    return f"; did you mean {near[0]}?" if near else "; `mesos-gpu task list` shows what there is"

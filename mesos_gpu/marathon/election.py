@@ -1,0 +1,121 @@
+"""Which of several Marathons leads, through ZooKeeper; alone, one leads from the start (marathon.md 8).
+
+A Marathon that was elected leads until its process ends: it never goes back to standing by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+
+from mesos_gpu.mesos.leader import Leader, ZkUrl, write_node
+from mesos_gpu.process.zookeeper import ZkGroup, ZkSession
+
+log = logging.getLogger(__name__)
+
+EXIT_ZOOKEEPER_LOST, EXIT_LEADERSHIP_LOST = 101, 103
+"""Exit statuses. Source: Marathon docs/exit-codes."""
+ABDICATION_S = 0.5
+"""From the answer to DELETE /v2/leader to the end, so that the answer gets out."""
+
+
+class Election:
+    """Who leads, as far as is known here. `elected` is done once we are, `over` once we must end: its exit status."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.address = ""
+        """Our own host:port, as others are told it."""
+        self.leading = False
+        self.leader: str | None = None
+        self.elected: asyncio.Future[None] = loop.create_future()
+        self.over: asyncio.Future[int] = loop.create_future()
+        self._changed = asyncio.Event()
+
+    def stand_alone(self) -> None:
+        """Be elected: there is nobody else."""
+        self._won()
+
+    def take(self) -> None:
+        """Lead from now on: what the store has is known."""
+        self.leading = True
+        self._note()
+
+    def abdicate(self) -> None:
+        """End this process in a moment, so that another leads."""
+        asyncio.get_running_loop().call_later(ABDICATION_S, self.end, EXIT_LEADERSHIP_LOST, "asked to give up leading")
+
+    def end(self, status: int, why: str) -> None:
+        """End this process with an exit status; the first reason counts."""
+        if not self.over.done():
+            log.error("%s; ending, to be started again by its service manager", why)
+            self.over.set_result(status)
+
+    async def settled(self, patience_s: float) -> bool:
+        """Tell whether it is known who leads: we do, or another; wait a while for it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience_s
+        while not self.leading and self.leader in (None, self.address):
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), deadline - loop.time())
+            except asyncio.TimeoutError:
+                return False
+        return True
+
+    def heard(self, leader: str | None) -> None:
+        """Take note of who leads now, nobody for None."""
+        self.leader = leader
+        self._note()
+        if leader == self.address:
+            self._won()
+        elif self.elected.done():
+            self.end(EXIT_LEADERSHIP_LOST, f"lost the leadership to {leader or 'nobody'}")
+        elif leader is not None:
+            log.info("standing by at %s; %s leads", self.address, leader)
+
+    def _won(self) -> None:
+        self.leader = self.address
+        self._note()
+        if not self.elected.done():
+            self.elected.set_result(None)
+
+    def _note(self) -> None:
+        self._changed.set()
+
+
+class Candidacy:
+    """Our place in an election through ZooKeeper, below `<path>/leader`."""
+
+    def __init__(self, election: Election, url: ZkUrl, *, session_timeout_s: float) -> None:
+        self._election, self._id = election, uuid.uuid4().hex
+        below = ZkUrl(url.hosts, f"{url.path}/leader", url.credentials)
+        self._group = ZkGroup(below, self._heard, session_timeout_s=session_timeout_s, on_lost=self._lost)
+
+    @property
+    def session(self) -> ZkSession:
+        """Return the session, which the state is kept through as well."""
+        return self._group.session
+
+    def enter(self, hostname: str, port: int) -> None:
+        """Become a candidate under this address; the one who has been so for the longest leads."""
+        # The node has the form of a Mesos master's, which everybody knows how to read.
+        pid = f"marathon@{hostname}:{port}"
+        self._group.join(write_node({"id": self._id, "pid": pid, "hostname": hostname, "port": port}))
+
+    async def close(self) -> None:
+        """Leave: when this returns another leads, if ZooKeeper answers."""
+        await self._group.close()
+
+    def _heard(self, leader: Leader | None) -> None:
+        if leader is None:
+            self._election.heard(None)
+        elif leader.info.get("id") == self._id:
+            self._election.heard(self._election.address)
+        else:
+            self._election.heard(f"{leader.hostname}:{leader.pid.port}")
+
+    def _lost(self) -> None:
+        if self._election.elected.done():
+            self._election.end(EXIT_ZOOKEEPER_LOST, "the session with ZooKeeper is over, so another may lead")

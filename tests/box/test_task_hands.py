@@ -1,0 +1,160 @@
+"""`mesos-gpu task exec` and its kin in the containers of a real box, from pipes and from a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.box.conftest import LiveBox, leftovers
+from tests.terminal import terminal
+
+pytestmark = pytest.mark.root
+
+APP = {"id": "train", "cmd": "echo hello; echo oops >&2; exec sleep 100000", "cpus": 0.1, "mem": 64, "gpus": 2}
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
+    """A box with one app on two of four GPUs, for all tests here."""
+    made = LiveBox(tmp_path_factory.mktemp("hands") / "box")
+    try:
+        made.up("--gpu_driver=simulated", "--simulated_gpus=4")
+        made.add(APP)
+        yield made
+    finally:
+        made.cli("down")
+    assert leftovers(made.work_dir) == []
+
+
+def run(box: LiveBox, *words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    argv = [sys.executable, "-m", "marathon_cli", *words]
+    return subprocess.run(argv, env=box.env, input=stdin, capture_output=True, timeout=60, check=False)
+
+
+def exec_argv(*words: str) -> list[str]:
+    return [sys.executable, "-m", "marathon_cli", "task", "exec", *words]
+
+
+def test_exec_passes_output_errors_and_the_exit_status_on(box: LiveBox) -> None:
+    done = run(box, "task", "exec", "train", "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
+
+
+def test_exec_of_a_command_that_a_signal_ends_has_the_status_of_a_shell(box: LiveBox) -> None:
+    assert run(box, "task", "exec", "train", "sh", "-c", "kill -9 $$").returncode == 128 + signal.SIGKILL
+
+
+def test_exec_sees_the_gpus_of_the_task_and_no_others(box: LiveBox) -> None:
+    done = run(box, "task", "exec", "train", "--", "nvidia-smi", "-L")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_exec_pipes_any_bytes_through_a_command(box: LiveBox) -> None:
+    data = os.urandom(3_000_000)
+    assert run(box, "task", "exec", "-i", "train", "cat", stdin=data).stdout == data
+
+
+def test_exec_without_i_gives_the_command_no_input(box: LiveBox) -> None:
+    done = run(box, "task", "exec", "train", "cat", stdin=b"not for it")
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_exec_sets_variables_and_refuses_what_it_cannot_start(box: LiveBox) -> None:
+    done = run(box, "task", "exec", "-e", "COLOUR=red", "train", "sh", "-c", "echo $COLOUR")
+    assert done.stdout == b"red\n"
+    refused = run(box, "task", "exec", "train", "no-such-program")
+    assert refused.returncode != 0
+    assert b"no-such-program" in refused.stderr
+
+
+def test_ctrl_c_without_a_terminal_ends_us_and_the_command(box: LiveBox) -> None:
+    argv = exec_argv("train", "sh", "-c", "echo begun; exec sleep 54321")
+    process = subprocess.Popen(argv, env=box.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"Traceback" not in said
+    box.until(
+        "the command is ended", lambda: b"sleep 54321" not in run(box, "task", "exec", "train", "ps", "ax").stdout
+    )
+
+
+def test_a_terminal_passes_keys_and_sizes_on_and_is_put_back(box: LiveBox) -> None:
+    with terminal() as tty:
+        before = tty.modes()
+        with tty.run(exec_argv("-it", "train", "sh", "-i"), {**box.env, "TERM": "xterm-256color"}) as process:
+            tty.until(b"# ")
+            assert tty.modes() != before
+            tty.type(b"stty size; echo $TERM\r")
+            tty.until(b"24 80\r\nxterm-256color")
+            tty.resize(50, 132)
+            tty.window_changed(process)
+            tty.until(b"50 132", again=b"stty size\r")
+            tty.type(b"sleep 4242\r")
+            tty.until(b"sleep 4242\r\n")
+            tty.until(b"^C", again=b"\x03")
+            tty.type(b"exit 7\r")
+            assert tty.end(process) == 7
+        assert tty.modes() == before
+
+
+def test_detach_keys_leave_a_session(box: LiveBox) -> None:
+    with terminal() as tty:
+        before = tty.modes()
+        with tty.run(exec_argv("-it", "--detach-keys=ctrl-x,y", "train", "sh"), box.env) as process:
+            tty.until(b"# ")
+            tty.type(b"echo \x18\x18y")
+            assert tty.end(process) == 0
+        assert b"detached" in tty.said
+        assert tty.modes() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_us_puts_the_terminal_back(box: LiveBox, number: signal.Signals) -> None:
+    with terminal() as tty:
+        before = tty.modes()
+        with tty.run(exec_argv("-it", "train", "sh"), box.env) as process:
+            tty.until(b"# ")
+            process.send_signal(number)
+            assert tty.end(process) == 128 + number
+        assert tty.modes() == before
+
+
+def test_a_task_that_ends_under_a_session_gives_the_terminal_back(box: LiveBox) -> None:
+    box.add({**APP, "id": "short", "gpus": 0})
+    with terminal() as tty:
+        before = tty.modes()
+        with tty.run(exec_argv("-it", "short", "sh"), box.env) as process:
+            tty.until(b"# ")
+            removing = threading.Thread(target=box.ok, args=("app", "remove", "short"))
+            removing.start()
+            assert tty.end(process) != 0
+            removing.join()
+        assert tty.modes() == before
+
+
+def test_attach_to_a_task_without_a_terminal_says_what_to_do(box: LiveBox) -> None:
+    done = run(box, "task", "attach", "train")
+    assert done.returncode == 1
+    assert b'"tty": true' in done.stderr
+
+
+def test_a_name_that_means_no_or_several_tasks_is_refused_with_candidates(box: LiveBox) -> None:
+    assert b"did you mean train?" in run(box, "task", "exec", "trian", "true").stderr
+    box.add({**APP, "id": "trainer", "gpus": 0, "instances": 2})
+    several = run(box, "task", "exec", "trainer", "true")
+    tasks = [task["id"] for task in json.loads(box.ok("task", "list", "trainer", "--json"))]
+    assert several.returncode == 1
+    assert all(task.encode() in several.stderr for task in tasks)
+    assert run(box, "task", "exec", tasks[0][:40], "true").returncode == 0
+    box.ok("app", "remove", "trainer")

@@ -1,0 +1,146 @@
+"""The store on one machine, on real files; what every store must do is in test_store.py."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec.json import encode
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.marathon.actions import Save
+from mesos_gpu.marathon.deployment import plan
+from mesos_gpu.marathon.groups import Group, Root
+from mesos_gpu.marathon.instances import Instance
+from mesos_gpu.marathon.state import Lasting
+from mesos_gpu.marathon.store_sqlite import FORMAT, SqliteStore
+from tests.marathon.builders import spec
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "marathon.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(path)
+    yield opened
+    opened.close()
+
+
+def reopened(store: SqliteStore, path: Path) -> Lasting:
+    store.close()
+    again = SqliteStore(path)
+    try:
+        return again.load()
+    finally:
+        again.close()
+
+
+def test_one_process_has_the_file_at_a_time(store: SqliteStore, path: Path) -> None:
+    with pytest.raises(Unavailable, match="in use by another mesos-gpu-marathon"):
+        SqliteStore(path)
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(Unavailable, match=r"cannot use .* as --store_path"):
+        SqliteStore(tmp_path / "file" / "marathon.db")
+
+
+def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "letter"
+    path.write_text("Dear reader, " * 100)
+    with pytest.raises(Unavailable, match=r"cannot use .* not a database"):
+        SqliteStore(path)
+    assert path.read_text().startswith("Dear reader")
+
+
+OLD = """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+    CREATE TABLE app_versions (
+        app_id TEXT NOT NULL, version TEXT NOT NULL, document BLOB NOT NULL, PRIMARY KEY (app_id, version)
+    );
+    CREATE TABLE instances (id TEXT PRIMARY KEY, document BLOB NOT NULL);
+    CREATE TABLE deployments (id TEXT PRIMARY KEY, document BLOB NOT NULL);
+    CREATE TABLE failures (app_id TEXT PRIMARY KEY, document BLOB NOT NULL);
+    INSERT INTO meta VALUES ('framework_id', 'F-0001');
+"""
+
+
+@pytest.mark.parametrize("form", [1, 2])
+def test_a_file_of_an_older_format_is_taken_over(path: Path, form: int) -> None:
+    instance, begun = Instance("i", "/g/a", "v", "*", 2.5), plan("d", "v", {}, {"/g/a": spec("/g/a")})
+    root = Root("2024-01-01T00:00:00.000Z", {"/g": Group("/g", ("/x",), enforce_role=True)})
+    path.parent.mkdir()
+    db = sqlite3.connect(path)
+    db.executescript(OLD)
+    insert = "INSERT INTO {} VALUES (?, ?)"
+    db.execute("INSERT INTO app_versions VALUES ('/g/a', ?, ?)", (spec().version, encode(spec("/g/a").document)))
+    db.execute(insert.format("instances"), ("i", encode(instance)))
+    db.execute(insert.format("deployments"), ("d", encode(begun)))
+    db.execute(insert.format("failures"), ("/g/a", encode({"state": "TASK_FAILED"})))
+    if form == 2:
+        db.execute("CREATE TABLE roots (version TEXT PRIMARY KEY, document BLOB NOT NULL)")
+        db.execute(insert.format("roots"), (root.version, encode(root)))
+    db.execute(f"PRAGMA user_version={form}")
+    db.commit()
+    db.close()
+    store = SqliteStore(path)
+    found = Lasting(
+        "F-0001",
+        {"/g/a": (spec("/g/a"),)},
+        {"i": instance},
+        {"d": begun},
+        {"/g/a": {"state": "TASK_FAILED"}},
+        (root,) if form == 2 else (),
+    )
+    assert store.load() == found
+    store.save([Save({}, {}, {"d": None}, {})])
+    assert reopened(store, path) == replace(found, deployments={})
+
+
+def test_a_file_of_a_newer_format_is_left_alone(store: SqliteStore, path: Path) -> None:
+    store.close()
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA user_version={FORMAT + 1}")
+    db.close()
+    with pytest.raises(Unavailable, match=f"has format {FORMAT + 1}"):
+        SqliteStore(path)
+
+
+def test_a_document_that_cannot_be_read_is_said(store: SqliteStore, path: Path) -> None:
+    store.close()
+    db = sqlite3.connect(path)
+    db.execute("INSERT INTO documents VALUES ('instance', 'i', '', '{}')")
+    db.commit()
+    db.close()
+    again = SqliteStore(path)
+    with pytest.raises(Unavailable, match="cannot read"):
+        again.load()
+    again.close()
+
+
+def test_what_was_saved_survives_a_kill(path: Path) -> None:
+    code = f"""
+import os, signal
+from pathlib import Path
+from mesos_gpu.marathon.actions import Save
+from mesos_gpu.marathon.store_sqlite import SqliteStore
+store = SqliteStore(Path({str(path)!r}))
+for n in range(20):
+    store.save([Save({{}}, {{}}, {{}}, {{"/a": {{"n": n}}}})])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    store = SqliteStore(path)
+    assert store.load().failures == {"/a": {"n": 19}}
+    store.close()

@@ -1,0 +1,182 @@
+"""A tree that one owner changes, in a real ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos.leader import parse_zk_url
+from mesos_gpu.process.zookeeper import ZkSession
+from mesos_gpu.process.zookeeper_tree import REQUEST_BYTES, ZkTree
+from tests.zookeeper import RealZooKeeper
+
+
+@pytest.fixture
+async def session(zookeeper: RealZooKeeper) -> AsyncIterator[ZkSession]:
+    made = ZkSession(parse_zk_url("zk", zookeeper.url(uuid.uuid4().hex)), 5.0)
+    connected = asyncio.Event()
+    made.start(lambda: made.call_in_loop(connected.set), lambda: None)
+    await asyncio.wait_for(connected.wait(), 20)
+    yield made
+    await made.close()
+
+
+def tree(session: ZkSession, patience_s: float = 10) -> ZkTree:
+    return ZkTree(session, session.url.path, patience_s=patience_s)
+
+
+def content(of: ZkTree) -> dict[str, bytes]:
+    return {path: document.data for path, document in of.claim().items()}
+
+
+def large(count: int) -> dict[str, bytes]:
+    return {f"k/{n}/doc": bytes([n]) * (REQUEST_BYTES // 2) for n in range(count)}
+
+
+def test_documents_are_made_changed_and_removed_with_what_is_below(session: ZkSession) -> None:
+    mine = tree(session)
+    assert content(mine) == {}
+    mine.write([("a/b/c", b"1"), ("a/b/d", b"2"), ("e", b"3")])
+    mine.write([("a/b", None), ("e", b"4"), ("not/there", None), ("a/b/f", b"5")])
+    mine.write([])
+    assert content(tree(session)) == {"e": b"4", "a/b/f": b"5"}
+
+
+def test_the_order_in_which_documents_were_made_is_told(session: ZkSession) -> None:
+    mine = tree(session)
+    mine.claim()
+    for name in ("z", "a", "m"):
+        mine.write([(name, b"1")])
+    mine.write([("z", b"2")])
+    found = tree(session).claim()
+    assert sorted(found, key=lambda path: found[path].made) == ["z", "a", "m"]
+
+
+def test_only_the_last_owner_writes(session: ZkSession) -> None:
+    first, second = tree(session), tree(session)
+    first.claim()
+    second.claim()
+    with pytest.raises(Unavailable, match="taken over by another"):
+        first.write([("a", b"1")])
+    second.write([("a", b"2")])
+    assert content(second) == {"a": b"2"}
+
+
+def test_of_many_who_write_at_once_only_the_last_owner_gets_through(session: ZkSession) -> None:
+    written: list[str] = []
+
+    def own(name: str) -> None:
+        mine = tree(session)
+        try:
+            mine.claim()
+            for n in range(20):
+                mine.write([("who", name.encode()), (f"{name}/{n}", b"x")])
+        except Unavailable:
+            return
+        written.append(name)
+
+    threads = [threading.Thread(target=own, args=(f"t{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = content(tree(session))
+    assert written
+    assert found["who"] == written[-1].encode()
+    assert all(f"{name}/19" in found for name in written)
+
+
+def test_another_programs_tree_is_left_alone(session: ZkSession) -> None:
+    client: KazooClient = session.client
+    client.create(f"{session.url.path}/state/apps", b"protobuf", makepath=True)
+    with pytest.raises(Unavailable, match="not written by this program"):
+        tree(session).claim()
+    assert client.get_children(f"{session.url.path}/state") == ["apps"]
+
+
+@pytest.mark.parametrize("broken_at", range(8))
+def test_a_large_change_that_breaks_off_happens_wholly_or_not_at_all(
+    session: ZkSession, monkeypatch: pytest.MonkeyPatch, broken_at: int
+) -> None:
+    mine = tree(session)
+    mine.claim()
+    mine.write([("before", b"1"), ("k/0/doc", b"old")])
+    commit, requests = mine._commit, iter(range(100))
+
+    def breaking(steps: Any) -> None:
+        if next(requests) == broken_at:
+            raise ConnectionLoss("killed")
+        commit(steps)
+
+    monkeypatch.setattr(mine, "_commit", breaking)
+    broken = False
+    try:
+        mine.write([*large(3).items(), ("before", None)])
+    except Unavailable:
+        broken = True
+    assert broken == (broken_at < 8)
+    old, new = {"before": b"1", "k/0/doc": b"old"}, large(3)
+    # Three parts and the mark that they are whole: from there on it has happened.
+    assert content(tree(session)) == (new if broken_at > 3 else old)
+    assert session.client.get_children(f"{session.url.path}/journal") == []
+    assert content(tree(session)) == (new if broken_at > 3 else old), "nothing is done twice"
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_change_whose_answer_was_lost_is_made_once(
+    session: ZkSession, monkeypatch: pytest.MonkeyPatch, arrived: bool
+) -> None:
+    mine = tree(session)
+    mine.claim()
+    real, lost = session.client.transaction, iter([True])
+
+    class Lossy:
+        def __init__(self) -> None:
+            self._real = real()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+        def commit_async(self) -> Any:
+            if next(lost, False):
+                if arrived:
+                    self._real.commit()
+                raise ConnectionLoss("the answer is gone")
+            return self._real.commit_async()
+
+    monkeypatch.setattr(session.client, "transaction", Lossy)
+    mine.write([("a", b"1")])
+    mine.write([("a", b"2"), ("b", b"3")])
+    assert content(tree(session)) == {"a": b"2", "b": b"3"}
+
+
+def test_a_server_that_is_away_is_waited_for_and_given_up(tmp_path_factory: pytest.TempPathFactory) -> None:
+    async def work(server: RealZooKeeper) -> None:
+        session = ZkSession(parse_zk_url("zk", server.url("m")), 40.0)
+        connected = asyncio.Event()
+        session.start(lambda: session.call_in_loop(connected.set), lambda: None)
+        await asyncio.wait_for(connected.wait(), 20)
+        mine = tree(session, patience_s=60)
+        await asyncio.to_thread(mine.claim)
+        server.stop()
+        writing = asyncio.ensure_future(asyncio.to_thread(mine.write, [("a", b"1")]))
+        await asyncio.to_thread(server.start)
+        await writing
+        assert content(tree(session)) == {"a": b"1"}
+        hasty = tree(session, patience_s=0.5)
+        hasty.claim()
+        server.stop()
+        with pytest.raises(Unavailable, match="cannot write"):
+            await asyncio.to_thread(hasty.write, [("a", b"2")])
+        await session.close()
+
+    with RealZooKeeper(tmp_path_factory.mktemp("away"), tick_ms=2000) as server:
+        asyncio.run(work(server))
