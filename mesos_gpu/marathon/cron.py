@@ -23,7 +23,8 @@ def cron_problem(expression: str) -> str | None:
     """Return what is wrong with a cron expression, None when it is good."""
     fields = expression.split()
     if len(fields) != FIELDS:
-        return f"a schedule has five fields (minute, hour, day of month, month, day of week), but here are {len(fields)}"
+        names = "minute, hour, day of month, month, day of week"
+        return f"a schedule has five fields ({names}), but here are {len(fields)}"
     try:
         croniter(expression)
     except (CroniterError, ValueError, KeyError) as error:
