@@ -25,6 +25,9 @@ class Row(NamedTuple):
 
 
 ROWS: Sequence[Row] = (
+    Row(
+        "convert", "convert:convert", "Turn Kubernetes and Compose files and docker run into apps, pods and jobs.", RUN
+    ),
     Row("app", "", "Apps: what runs, in how many copies, on how many GPUs.", RUN),
     Row("app add", "app_add:add", "Add the app that FILE defines."),
     Row("app list", "app:list_apps", "List the apps."),
