@@ -50,6 +50,7 @@ ROWS: Sequence[Row] = (
         "task_exec:attach",
         "Attach this terminal to TASK's own, until it ends or the detach keys are typed.",
     ),
+    Row("why", "why:why", "Explain why APP is not running, and what would make it run.", LOOK),
     Row("gpu", "", "GPUs: which there are, how they are, who holds them.", LOOK),
     Row("gpu list", "gpu:list_gpus", "List the GPUs of all agents: where, what, how they are, who holds them."),
     Row("gpu types", "gpu:types", "List the kinds of GPUs, as GKE lists accelerator types, and how to ask for each."),

@@ -67,6 +67,7 @@ def update(
     """
     from marathon_cli import definitions, rules
     from marathon_cli.api.apps import Apps
+    from marathon_cli.inquiry import caution
     from marathon_cli.properties import parse_properties
     from marathon_cli.rollout import Aim
     from mesos_gpu.marathon.app_schema import APP
@@ -91,6 +92,8 @@ def update(
             _check(source, asked, before, after, known)
         body, partial = definitions.to_send(before, after)
     lines, means = definitions.difference(before, after), definitions.consequence(before, after)
+    if lines and not no_validate:
+        caution(marathon, {"id": wanted, **after}, say)
     if not lines:
         console.tell(f"{wanted} is so already; nothing changes", {"id": wanted, "deploymentId": None}, names=[])
         return
