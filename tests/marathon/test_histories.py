@@ -432,7 +432,7 @@ class Histories(RuleBasedStateMachine):
         wanted = {spec.id: spec for spec in state.apps()}
         fits = sum(spec.instances * spec.gpus for spec in wanted.values()) <= GPUS
         for app_id in (*APPS, "/p"):
-            mine = [t for t in running if app_of(t) == app_id and ".one." not in t]
+            mine = {instance_of(t) for t in running if app_of(t) == app_id}
             asked = wanted[app_id].instances if app_id in wanted else 0
             assert len(mine) == asked if fits else len(mine) <= asked
         if fits:
