@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["pytester", "mesos_gpu.testing.plugin"]
+
 IS_ROOT = os.geteuid() == 0
 HAS_GPU = Path("/dev/nvidiactl").exists()
 skipped_as_root = pytest.StashKey[list[str]]()

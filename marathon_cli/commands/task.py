@@ -131,7 +131,7 @@ class _Wanted(NamedTuple):
 
 def _tasks(marathon: Marathon, mesos: Mesos, name: str) -> list[_Wanted]:
     """Return the tasks that `name` means; none when its app has had none yet. Raises NotFound."""
-    from marathon_cli.wait import failure_text
+    from marathon_cli.rollout import failure_text
     from mesos_gpu.marathon.app_ids import canonical_id
 
     for item in marathon.tasks():

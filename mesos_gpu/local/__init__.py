@@ -4,7 +4,21 @@ The one place that puts the services together. Each is a program of its own; the
 nothing here imports them.
 """
 
-from mesos_gpu.local.commands import down, status, up
-from mesos_gpu.local.plan import UpOptions
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mesos_gpu.local.commands import down, status, up
+    from mesos_gpu.local.plan import UpOptions
 
 __all__ = ["UpOptions", "down", "status", "up"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the commands when one is called: who only wants to know how boxes are laid out need not wait for them."""
+    if name not in __all__:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from mesos_gpu.local import commands, plan
+
+    return getattr(plan if name == "UpOptions" else commands, name)

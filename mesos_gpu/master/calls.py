@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from mesos_gpu.master.ids import id_problem, role_problem
 from mesos_gpu.master.model import capabilities_of, roles_of
+from mesos_gpu.mesos.ids import id_problem, role_problem
 
 # Calls that work without a body of their own.
 _BARE = frozenset({"TEARDOWN", "REVIVE", "SUPPRESS", "UNKNOWN"})

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mesos_gpu.master.ids import id_problem, role_problem
 from mesos_gpu.master.model import Agent, Framework
+from mesos_gpu.mesos.ids import id_problem, role_problem
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources, validate, validate_gpus
 

@@ -8,7 +8,6 @@ from typing import Any
 from mesos_gpu.errors import BadInput, Conflict
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.eligibility import quantities
-from mesos_gpu.master.ids import role_problem
 from mesos_gpu.master.quota import (
     Quota,
     missing,
@@ -19,6 +18,7 @@ from mesos_gpu.master.quota import (
     update_problem,
 )
 from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.ids import role_problem
 from mesos_gpu.mesos.resource import Document
 
 

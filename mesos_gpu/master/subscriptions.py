@@ -18,11 +18,11 @@ from mesos_gpu.master.actions import (
     UpdateFramework,
 )
 from mesos_gpu.master.calls import framework_problem
-from mesos_gpu.master.ids import role_problem
 from mesos_gpu.master.market import offer_filters_problem
 from mesos_gpu.master.model import Framework, Now, roles_of
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record
+from mesos_gpu.mesos.ids import role_problem
 from mesos_gpu.mesos.resource import Document
 
 # What a subscription cannot change; the old value is kept without a word.

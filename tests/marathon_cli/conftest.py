@@ -117,7 +117,7 @@ def scripted_server(tls: ssl.SSLContext | None = None) -> Iterator[ScriptedServe
             self.end_headers()
             self.wfile.write(raw)
 
-        do_GET = do_POST = do_DELETE = _handle
+        do_GET = do_POST = do_PUT = do_DELETE = _handle
 
         def log_message(self, *_: object) -> None:
             pass

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.master.ids import id_problem, role_problem
+from mesos_gpu.mesos.ids import id_problem, role_problem
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+"""What the programs of a box are told."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
+from mesos_gpu.agent.flags import check_flags as check_agent
+from mesos_gpu.agent.resources import attributes_summary, parse_attributes
+from mesos_gpu.errors import BadInput
+from mesos_gpu.marathon.configuration import FLAGS as MARATHON_FLAGS
+from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
+from mesos_gpu.master.flags import check_flags as check_master
+from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.process.program import READY_FILE
+from mesos_gpu.testing import plan
+from mesos_gpu.testing.plan import BoxWishes, Program
+
+FOLDER = Path("/tmp/box")
+
+
+def flags(program: Program, known: Any) -> dict[str, Any]:
+    """What the program itself makes of its words."""
+    return parse_flags([*known, READY_FILE], program.argv(), {}, prefix="MESOS_", read_file=str, usage="")
+
+
+def test_every_program_takes_what_it_is_told() -> None:
+    wishes = BoxWishes(gpus=[0, 2], docker_registry="/images", agent_flags=[{}, {"switch_user": False}])
+    master = flags(plan.master(wishes, FOLDER), MASTER_FLAGS)
+    check_master(master)
+    assert (master["port"], master["allocation_interval"]) == (0, 0.05)
+    first, second = [flags(program, AGENT_FLAGS) for program in plan.agents(wishes, FOLDER, "127.0.0.1:5050")]
+    for agent in (first, second):
+        check_agent(agent)
+    assert [(agent["gpu_driver"], agent["switch_user"]) for agent in (first, second)] == [
+        ("none", True),
+        ("simulated", False),
+    ]
+    assert first["runtime_dir"] != second["runtime_dir"]
+    assert first["cgroups_root"] != second["cgroups_root"]
+    assert flags(plan.marathon(FOLDER, "127.0.0.1:5050"), MARATHON_FLAGS)["http_port"] == 0
+
+
+def test_what_a_test_says_of_a_flag_comes_before_what_the_box_would() -> None:
+    wishes = BoxWishes(
+        agent_flags={"registration_backoff_factor": "2secs"}, master_flags={"allocation_interval": "1secs"}
+    )
+    (agent,) = plan.agents(wishes, FOLDER, "127.0.0.1:5050")
+    assert flags(agent, AGENT_FLAGS)["registration_backoff_factor"] == 2.0
+    assert flags(plan.master(wishes, FOLDER), MASTER_FLAGS)["allocation_interval"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("wishes", "count"),
+    [
+        ({}, 1),
+        ({"agents": 0}, 0),
+        ({"gpus": [1, 0, 2]}, 3),
+        ({"resources": "cpus:1"}, 1),
+        ({"resources": ["cpus:1"] * 2}, 2),
+    ],
+)
+def test_there_are_as_many_agents_as_were_named(wishes: Any, count: int) -> None:
+    assert BoxWishes(**wishes).count() == count
+    assert len(plan.agents(BoxWishes(**wishes), FOLDER, "m:1")) == len(plan.faults(BoxWishes(**wishes))) == count
+
+
+WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=6)
+
+
+@given(st.dictionaries(WORDS, WORDS | st.integers(0, 10**6)))
+def test_an_agent_reads_the_attributes_that_were_given(attributes: dict[str, Any]) -> None:
+    shown = attributes_summary(parse_attributes(plan.attributes_text(attributes)))
+    for name, value in attributes.items():
+        assert str(shown[name]) == str(value) or float(shown[name]) == float(value)
+
+
+@pytest.mark.parametrize("attributes", [{"": "a"}, {"a": ""}, {"a:b": "c"}, {"a": "b;c"}, {"a": " b"}, {"a": "b\n"}])
+def test_attributes_that_a_flag_cannot_say_are_refused(attributes: Any) -> None:
+    with pytest.raises(BadInput, match="attributes: "):
+        plan.attributes_text(attributes)
+
+
+def test_the_process_of_boxes_runs_the_code_that_asked_for_it() -> None:
+    command = plan.nursery_command(3, 99)
+    assert command[3:] == [str(Path(plan.__file__).parents[2]), "3", "99"]
+    assert "mesos_gpu.testing.nursery" in shlex.join(command)
