@@ -8,11 +8,12 @@ from typing import Any
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon import lifecycle, residency
-from mesos_gpu.marathon.actions import Decline, Launch, Revive, Say, Suppress
+from mesos_gpu.marathon.actions import Decline, Launch, Revive, Say, Suppress, TaskGroup
 from mesos_gpu.marathon.backoff import Backoff, ready_at
 from mesos_gpu.marathon.instances import Cause, Instance, Task, moved
 from mesos_gpu.marathon.matching import Match, Reason, Refusal, match
 from mesos_gpu.marathon.offers import Offer
+from mesos_gpu.marathon.pod_taskinfo import task_group
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Draft, State
@@ -43,7 +44,7 @@ def _use(draft: Draft, offer: Offer) -> bool:
     """
     sifted = residency.sift(draft, offer)
     left, operations = sifted.left, list(sifted.operations)
-    infos: list[Mapping[str, Any]] = []
+    started: list[Mapping[str, Any] | TaskGroup] = []
     reserved = 0
     queue = _ready_by_app(draft)
     refused: dict[str, QueueEntry] = {}
@@ -54,7 +55,7 @@ def _use(draft: Draft, offer: Offer) -> bool:
             if spec is None:
                 del queue[app_id]
                 continue
-            if len(infos) + reserved >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
+            if len(started) + reserved >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
                 cut_short, queue = True, {}
                 break
             instance, found = _find(draft, spec, offer, left, queue[app_id])
@@ -66,7 +67,7 @@ def _use(draft: Draft, offer: Offer) -> bool:
                     operations += residency.reserve(draft, spec, instance, offer, found)
                     reserved += 1
                 else:
-                    infos.append(_provision(draft, instance, spec, offer, found))
+                    started.append(_provision(draft, instance, spec, offer, found))
                 draft.queue.put(app_id, entry.used(draft.now_s))
                 refused.pop(app_id, None)
             else:
@@ -76,11 +77,13 @@ def _use(draft: Draft, offer: Offer) -> bool:
                 del queue[app_id]
     for app_id, entry in refused.items():
         draft.queue.put(app_id, entry)
-    if infos or operations:
+    if started or operations:
+        infos = [item for item in started if not isinstance(item, TaskGroup)]
+        groups = [item for item in started if isinstance(item, TaskGroup)]
         # What is left is worth another look at once if we stopped before trying everything, or wait for what we made.
-        again_at_once = cut_short or reserved > 0
-        draft.actions.append(Launch(offer.id, infos, 0.0 if again_at_once else _refuse_s(draft), operations))
-    return bool(infos or operations)
+        refuse_s = 0.0 if cut_short or reserved else _refuse_s(draft)
+        draft.actions.append(Launch(offer.id, infos, refuse_s, groups, operations))
+    return bool(started or operations)
 
 
 def _find(
@@ -112,8 +115,23 @@ def _find(
     return instance, found
 
 
-def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match) -> Mapping[str, Any]:
-    task_id = instance.next_task_id
+def _provision(
+    draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match
+) -> Mapping[str, Any] | TaskGroup:
+    task_id, pick = instance.next_task_id, draft.pick()
+    pod = (
+        task_group(
+            spec,
+            instance,
+            offer,
+            found,
+            framework_id=draft.framework_id or "",
+            env_prefix=draft.settings.env_prefix,
+            pick=pick,
+        )
+        if spec.is_pod
+        else None
+    )
     task = Task(
         id=task_id,
         agent_id=offer.agent_id,
@@ -124,10 +142,13 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         attributes=offer.attributes,
         region=offer.region,
         zone=offer.zone,
+        containers=() if pod is None else tuple(replace(c, since_s=draft.now_s) for c in pod.containers),
     )
     draft.tokens = draft.tokens.taken(1)
     launched = moved(instance, Cause.LAUNCHED, draft.now_s)
     draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
+    if pod is not None:
+        return pod.group
     return task_info(
         spec,
         task_id,
@@ -135,7 +156,7 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         found,
         env_prefix=draft.settings.env_prefix,
         enforces_role=draft.enforces_role(spec.id),
-        pick=draft.pick(),
+        pick=pick,
     )
 
 
