@@ -72,6 +72,12 @@ ROWS: Sequence[Row] = (
     Row("config keys", "config:keys", "List the keys that can be set, and the variable of each."),
     Row("up", "box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "box:down", "Stop the box and its tasks.", BOX),
+    Row(
+        "doctor",
+        "doctor:doctor",
+        "Check this machine: driver, NVML, device nodes, cgroups, programs, ports, and the flags of its agents.",
+        BOX,
+    ),
     Row("status", "box:status", "Show the box's services and GPUs.", BOX),
 )
 
