@@ -8,7 +8,7 @@ import click
 
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.output import Table, columns
-from mesos_gpu.errors import ProtocolError
+from mesos_gpu.errors import NotFound, ProtocolError, Refused
 
 
 @click.command()
@@ -73,7 +73,11 @@ def list_plugins(console: Console) -> None:
     """List the plugins that Marathon runs."""
     from marathon_cli.api.cluster import Cluster
 
-    found = Cluster(console.marathon()).plugins()
+    marathon = console.marathon()
+    try:
+        found = Cluster(marathon).plugins()
+    except (NotFound, Refused) as error:
+        raise NotFound(f"the Marathon at {marathon.url} does not list plugins ({error})") from None
     rows = [[item.get("id"), item.get("implementation"), item.get("plugin")] for item in found]
     names = [str(item.get("id")) for item in found]
     console.show(found, table=lambda: Table(columns("ID", "IMPLEMENTATION", "PLUGIN"), rows), names=names)
