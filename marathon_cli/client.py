@@ -6,7 +6,7 @@ Source: Marathon's REST API v2 and its error shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
 import requests
@@ -35,6 +35,16 @@ _CODES = {
     "error.pattern": "has a form that is not allowed",
     "error.unknown.enum.literal": "is not one of the values allowed",
 }
+
+
+class Change(NamedTuple):
+    """What a Marathon answers to a change: the deployment that leads there, and the version of what is to be.
+
+    None is what the server does not say.
+    """
+
+    deployment_id: str | None
+    version: str | None = None
 
 
 class Locked(Conflict):
@@ -77,9 +87,15 @@ class Marathon:
         """Return /v2/info."""
         return self._object("GET", "/v2/info")
 
-    def apps(self) -> list[Document]:
-        """Return every app with its counts, by id."""
-        return sorted(self._list(self._object("GET", "/v2/apps"), "apps"), key=lambda app: str(app.get("id")))
+    def apps(self, *, label: str | None = None) -> list[Document]:
+        """Return every app (of a label selector) with its counts, by id. Raises Refused for a bad selector."""
+        found = self.call("GET", "/v2/apps", query={"label": label} if label else None)
+        apps = self._list(self.object_of(found, "an object"), "apps")
+        return sorted(apps, key=lambda app: str(app.get("id")))
+
+    def app_ids(self) -> list[str]:
+        """Return the ids of all apps."""
+        return [str(app.get("id")) for app in self.apps()]
 
     def app(self, app_id: str) -> Document:
         """Return one app with counts, tasks and last failure. Raises NotFound."""
@@ -100,25 +116,56 @@ class Marathon:
         listed = created.get("deployments") or [{}]
         return created, answer.headers.get("Marathon-Deployment-Id") or listed[0].get("id")
 
-    def remove_app(self, app_id: str, *, force: bool = True) -> str | None:
-        """Remove an app and its tasks; return the id of the deployment. Raises NotFound, Locked."""
-        answer = self._ask("DELETE", f"/v2/apps{quote(app_id)}", query={"force": str(force).lower()})
-        return str(self._http.read(answer).get("deploymentId") or "") or None
-
     def tasks(self, app_id: str | None = None) -> list[Document]:
         """Return the tasks of one app (raises NotFound) or of all, by app and id."""
         path = "/v2/tasks" if app_id is None else f"/v2/apps{quote(app_id)}/tasks"
         found = self._list(self._object("GET", path), "tasks")
         return sorted(found, key=lambda task: (str(task.get("appId")), str(task.get("id"))))
 
-    def deployments(self) -> list[Document]:
-        """Return the deployments that are under way."""
-        found = self._http.read(self._ask("GET", "/v2/deployments"))
+    def deployments(self, *, blockers: bool = False) -> list[Document]:
+        """Return the deployments that are under way; with `blockers`, which only ours tells, what stops each."""
+        query = {"embed": "blockers"} if blockers else None
+        found = self._http.read(self._ask("GET", "/v2/deployments", query=query))
         return self._list({"deployments": found}, "deployments")
 
-    def queue(self) -> list[Document]:
-        """Return what waits to be launched, with the reasons why offers did not serve."""
-        return self._list(self._object("GET", "/v2/queue"), "queue")
+    def queue(self, *, last_offers: bool = False) -> list[Document]:
+        """Return what waits to be launched, with the reasons why offers did not serve; of each agent's last, too."""
+        query = {"embed": "lastUnusedOffers"} if last_offers else None
+        found = self._http.read(self._ask("GET", "/v2/queue", query=query))
+        return self._list(found if isinstance(found, dict) else {}, "queue")
+
+    def pod(self, pod_id: str) -> Document:
+        """Return a pod's status: its `spec` and its instances. Raises NotFound, Refused where there are no pods."""
+        return self._object("GET", f"/v2/pods{quote(pod_id)}::status")
+
+    def call(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+        """Return the JSON of an answer, None for an empty one. Raises what a refusal stands for."""
+        return self.answer(method, path, query=query, body=body)[0]
+
+    def answer(
+        self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
+    ) -> tuple[Any, Mapping[str, str]]:
+        """Return the JSON of an answer (None for an empty one) and its headers."""
+        answer = self._ask(method, path, query=query, body=body)
+        return self._http.read(answer) if answer.content.strip() else None, answer.headers
+
+    def change(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Change:
+        """Ask for a change; return the deployment that a Marathon names in its answer or in a header."""
+        said, headers = self.answer(method, path, query=query, body=body)
+        said = said if isinstance(said, dict) else {}
+        listed = said.get("deployments") or [{}]
+        deployment_id = said.get("deploymentId") or headers.get("Marathon-Deployment-Id") or listed[0].get("id")
+        return Change(deployment_id, said.get("version"))
+
+    def object_of(self, found: Any, what: str) -> Document:
+        """Return an answer that must be an object. Raises ProtocolError."""
+        if not isinstance(found, dict):
+            raise self._strange(f"{what} was expected")
+        return found
+
+    def list_of(self, found: Any, what: str) -> list[Document]:
+        """Return an answer that must be a list of objects. Raises ProtocolError."""
+        return self._list({what: found}, what)
 
     def mesos(self) -> Mesos:
         """Return a client of the master that this Marathon is with, and of its agents. Raises Unavailable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from marathon_cli.box import default_work_dir
-from marathon_cli.output import DEFAULT, FORMS, Output, Table, show
+from marathon_cli.output import DEFAULT, FORMS, Output, Table, render
 from marathon_cli.target import connection_options
-from mesos_gpu.errors import BadInput
+from mesos_gpu.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
@@ -39,8 +40,12 @@ class Console:
     """What -o or -q asked for; None where neither was given."""
     default_output: Output = DEFAULT
     debug: bool = False
+    watch_s: float | None = None
+    """How often --watch looks; None where it was not asked for."""
     goes_on: str = ""
     """What a server goes on doing when this program is interrupted; said then."""
+    _caught: list[str] | None = None
+    """What is shown in one look of --watch."""
     _connections: Connections | None = None
 
     @property
@@ -50,7 +55,34 @@ class Console:
 
     def show(self, value: Any, *, table: Callable[[], Table], names: Sequence[str]) -> None:
         """Print a value in the form that was asked for; `names` are the ids in it."""
-        show(value, self.output or self.default_output, table=table, names=names)
+        text = render(value, self.output or self.default_output, table=table, names=names)
+        if self._caught is None:
+            click.echo(text, nl=False)
+        else:
+            self._caught.append(text)
+
+    def repeat(self, look: Callable[[], None]) -> None:
+        """Do what shows something, again and again where --watch says so. A server that is away is waited for."""
+        if self.watch_s is None:
+            look()
+            return
+        import shutil
+
+        from marathon_cli.watch import Watcher, repeat
+
+        size = shutil.get_terminal_size() if sys.stdout.isatty() else None
+
+        def text() -> str:
+            self._caught = []
+            try:
+                look()
+            except Unavailable as error:
+                return f"{error}\n"
+            finally:
+                caught, self._caught = self._caught, None
+            return "".join(caught)
+
+        repeat(text, self.watch_s, Watcher(terminal=size))
 
     def tell(self, sentence: str, value: Any, *, names: Sequence[str]) -> None:
         """Print what was done: a sentence, where no other form was asked for."""
@@ -58,7 +90,7 @@ class Console:
         if output.form in ("table", "wide"):
             click.echo(sentence)
         else:
-            show(value, output, table=lambda: Table(()), names=names)
+            click.echo(render(value, output, table=lambda: Table(()), names=names), nl=False)
 
     def box_dir(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the work_dir of the box that is meant."""

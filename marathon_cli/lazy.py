@@ -21,6 +21,14 @@ class LazyGroup(click.Group):
         super().__init__(*args, **settings)
         self.path = path
         self._rows = rows_below(path)
+        self._default = next((row.default for row in ROWS if row.path == path), "")
+        self.no_args_is_help = not self._default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take a group that has a usual command for that command, when no other is named."""
+        if self._default and (not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)):
+            args = [self._default, *args]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the registry's order."""

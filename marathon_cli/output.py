@@ -74,38 +74,24 @@ def columns(*names: str, numbers: Sequence[str] = ()) -> tuple[Column, ...]:
     return tuple(Column(name, number=name in numbers) for name in names)
 
 
-def show(value: Any, output: Output, *, table: Callable[[], Table], names: Sequence[str]) -> None:
-    """Print a value in the form that was asked for. `names` is what -o name gives, one a line."""
+def render(value: Any, output: Output, *, table: Callable[[], Table], names: Sequence[str]) -> str:
+    """Return a value in the form that was asked for, as whole lines. `names` is what -o name gives, one a line.
+
+    Elsewhere than on a terminal every row of a table is one line, and nothing is left out or cut.
+    """
     if output.form == "json":
-        show_json(value)
-    elif output.form == "yaml":
-        show_yaml(value)
-    elif output.form == "name":
-        for name in names:
-            click.echo(printable(name))
-    elif output.template is not None:
+        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    if output.form == "yaml":
+        from marathon_cli.yaml_text import write_yaml
+
+        return write_yaml(value)
+    if output.form == "name":
+        return "".join(f"{printable(name)}\n" for name in names)
+    if output.template is not None:
         text = output.template.render(value)
-        click.echo(text, nl=bool(text) and not text.endswith("\n"))
-    else:
-        show_table(table(), wide=output.form == "wide")
-
-
-def show_json(value: Any) -> None:
-    """Print a value as JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def show_yaml(value: Any) -> None:
-    """Print a value as YAML that reads back as the same value."""
-    import yaml
-
-    click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=False), nl=False)
-
-
-def show_table(table: Table, *, wide: bool = False) -> None:
-    """Print a table. Elsewhere than on a terminal every row is one line and nothing is left out or cut."""
-    for line in table_lines(table, width=None if wide or not sys.stdout.isatty() else terminal_width()):
-        click.echo(line)
+        return text if not text or text.endswith("\n") else text + "\n"
+    width = terminal_width() if sys.stdout.isatty() and output.form != "wide" else None
+    return "".join(f"{line}\n" for line in table_lines(table(), width=width))
 
 
 def table_lines(table: Table, *, width: int | None) -> list[str]:

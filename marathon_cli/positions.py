@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]|[^\s{}\[\],:"]+')
 
-_DEEPEST = 50
+DEEPEST = 50
 """Levels that have places of their own; what lies deeper is placed with what holds it."""
 
 
@@ -81,7 +81,7 @@ def scan(text: str) -> Places:
             if key in frame.seen:
                 places.duplicates.append(Duplicate(frame.at, key, here))
             frame.seen.add(key)
-            if len(stack) <= _DEEPEST:
+            if len(stack) <= DEEPEST:
                 places.by_path[frame.at] = here
         else:
             if frame is None:
@@ -90,8 +90,8 @@ def scan(text: str) -> Places:
                 path = f"{frame.path}({frame.index})"
             else:
                 path = frame.at
-            if len(stack) > _DEEPEST:
-                path = stack[_DEEPEST].path
+            if len(stack) > DEEPEST:
+                path = stack[DEEPEST].path
             elif frame is None or frame.is_list:
                 places.by_path.setdefault(path, here)
             if token in "{[":

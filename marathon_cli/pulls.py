@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from marathon_cli.output import say
 from marathon_cli.sandbox import Mesos
+from marathon_cli.screen import new_progress
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
@@ -18,14 +19,16 @@ if TYPE_CHECKING:
     from marathon_cli.http import HttpClient
 
 LINE_EVERY_S = 5.0
+_MIB = 1 << 20
 
 
 class PullDisplay:
     """Shows pulls as an agent's /images lists them. `close` it to have the terminal back."""
 
-    def __init__(self, *, bars: bool | None = None) -> None:
-        self._bars = sys.stderr.isatty() if bars is None else bars
-        self._progress: Progress | None = None
+    def __init__(self, progress: Progress | None = None, *, bars: bool | None = None) -> None:
+        """Show bars in `progress`, which its owner starts and stops; without one, in bars of its own."""
+        self._bars = progress is not None or (sys.stderr.isatty() if bars is None else bars)
+        self._progress, self._is_ours = progress, False
         self._tasks: dict[str, TaskID] = {}
         self._next_line_s = 0.0
         self._phases: dict[str, str] = {}
@@ -44,7 +47,11 @@ class PullDisplay:
     def close(self) -> None:
         """Take the bars from the screen."""
         if self._progress is not None:
-            self._progress.stop()
+            for task in self._tasks.values():
+                self._progress.remove_task(task)
+            self._tasks.clear()
+            if self._is_ours:
+                self._progress.stop()
             self._progress = None
 
     def _show_bars(self, pulls: Sequence[Mapping[str, Any]]) -> None:
@@ -53,17 +60,18 @@ class PullDisplay:
         if self._progress is None:
             if not here:
                 return
-            self._progress = _new_progress()
+            self._progress, self._is_ours = new_progress(), True
             self._progress.start()
         for name, pull in here.items():
             if name not in self._tasks:
-                self._tasks[name] = self._progress.add_task(name, total=None)
+                self._tasks[name] = self._progress.add_task(name, total=None, info="")
             total = int(pull.get("bytes_total") or 0)
             self._progress.update(
                 self._tasks[name],
                 total=total or None,
                 completed=int(pull.get("bytes_done") or 0),
                 description=f"{pull.get('phase')} {name}",
+                info=f"{int(pull.get('bytes_done') or 0) / _MIB:.1f} of {total / _MIB:.1f} MiB",
             )
         for name in [name for name in self._tasks if name not in here]:
             self._progress.remove_task(self._tasks.pop(name))
@@ -72,8 +80,8 @@ class PullDisplay:
 class PullWatch:
     """Shows the pulls of the agents behind a Marathon. What cannot be asked is not shown: waiting goes on without."""
 
-    def __init__(self, marathon: Marathon) -> None:
-        self._marathon, self._display = marathon, PullDisplay()
+    def __init__(self, marathon: Marathon, progress: Progress | None = None) -> None:
+        self._marathon, self._display = marathon, PullDisplay(progress)
         self._mesos: Mesos | None = None
         self._silent = False
 
@@ -101,11 +109,3 @@ def _pulls(agent: HttpClient) -> list[Mapping[str, Any]]:
     answer = agent.ask("GET", "/images")
     found = agent.read(answer) if answer.ok else None  # an agent of Mesos' own does not know it
     return list(found.get("pulls") or []) if isinstance(found, dict) else []
-
-
-def _new_progress() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)

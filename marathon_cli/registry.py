@@ -20,23 +20,44 @@ class Row(NamedTuple):
     help: str
     section: str = ""
     """For a command of the first level: under which headline it is listed."""
+    default: str = ""
+    """For a group: which of its commands is meant when none is named."""
 
 
 ROWS: Sequence[Row] = (
+    Row(
+        "convert", "convert:convert", "Turn Kubernetes and Compose files and docker run into apps, pods and jobs.", RUN
+    ),
     Row("app", "", "Apps: what runs, in how many copies, on how many GPUs.", RUN),
-    Row("app add", "app:add", "Add the app that FILE defines."),
+    Row("app add", "app_add:add", "Add the app that FILE defines."),
     Row("app list", "app:list_apps", "List the apps."),
     Row("app show", "app:show", "Print everything that Marathon knows of APP."),
-    Row("app remove", "app:remove", "Remove APP and end its tasks."),
+    Row("app update", "app_update:update", "Change APP by KEY=VALUE, by a file, or by both."),
+    Row("app scale", "app_change:scale", "Run INSTANCES copies of APP."),
+    Row("app start", "app_change:start", "Start APP, which has no instances, with INSTANCES of them."),
+    Row("app stop", "app_change:stop", "Stop APP: no instances, and all its tasks end."),
+    Row("app restart", "app_change:restart", "Replace all tasks of APP, as its upgradeStrategy says."),
+    Row("app kill", "app_change:kill", "End the tasks of APP; others take their place."),
+    Row("app remove", "app_change:remove", "Remove APP and end its tasks."),
+    Row("app versions", "app:versions", "List the versions of APP, newest first."),
+    Row("app validate", "app_add:validate", "Check files that define apps, and change nothing."),
     Row("task", "", "Tasks: the running copies of apps.", RUN),
     Row("task list", "task:list_tasks", "List the tasks of all apps, or of APP."),
-    Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox."),
+    Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox, or another FILE there."),
     Row("task exec", "task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs, files and limits."),
     Row(
         "task attach",
         "task_exec:attach",
         "Attach this terminal to TASK's own, until it ends or the detach keys are typed.",
     ),
+    Row("task ls", "task_files:ls", "List the files of TASK's sandbox, or of a folder in it."),
+    Row(
+        "task download",
+        "task_files:download",
+        "Copy files and folders out of TASK's sandbox, all of it without a PATH.",
+    ),
+    Row("task metrics", "task_metrics:metrics", "Show what TASK uses: CPUs, memory, disk, and each of its GPUs."),
+    Row("why", "why:why", "Explain why APP is not running, and what would make it run.", LOOK),
     Row("gpu", "", "GPUs: which there are, how they are, who holds them.", LOOK),
     Row("gpu list", "gpu:list_gpus", "List the GPUs of all agents: where, what, how they are, who holds them."),
     Row("gpu types", "gpu:types", "List the kinds of GPUs, as GKE lists accelerator types, and how to ask for each."),

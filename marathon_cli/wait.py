@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from marathon_cli.client import Marathon
-from mesos_gpu.errors import Conflict, NotFound, Unavailable
+from marathon_cli.api.cluster import Deployments
+from marathon_cli.api.pods import Pods
+from marathon_cli.client import Change, Marathon
+from marathon_cli.rollout import (
+    Aim,
+    Standing,
+    aims_of,
+    app_standing,
+    failure_text,
+    id_of,
+    pod_standing,
+    progress,
+    reasons_of,
+    waits_for_offers,
+)
+from marathon_cli.screen import Screen
+from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
 
 PAUSE_S = 0.25
 SILENCE_S = 30.0
 """How long Marathon may be silent (it is being restarted) before waiting is given up."""
 
-_REASONS = {
-    "UnfulfilledRole": "offered resources belong to other roles",
-    "UnfulfilledConstraint": "no machine fulfils the constraints",
-    "NoCorrespondingReservationFound": "its reservation is not offered",
-    "AgentMaintenance": "machines are under maintenance",
-    "InsufficientCpus": "not enough CPUs are free on one machine",
-    "InsufficientMemory": "not enough memory is free on one machine",
-    "InsufficientDisk": "not enough disk is free on one machine",
-    "InsufficientGpus": "not enough GPUs are free on one machine",
-    "InsufficientPorts": "the ports it wants are taken",
-    "DeclinedScarceResources": "machines with GPUs are kept for apps that use them",
-}
-
 
 @dataclass(slots=True)
 class Wait:
-    """One wait for one deployment of one app. Clock, sleep and speech come in."""
+    """One wait for one deployment. Clock, sleep and screen come in.
+
+    `aims` are the apps and pods it is about; when there are none, those that Marathon names.
+    """
 
     marathon: Marathon
-    app_id: str
-    deployment_id: str
-    say: Callable[[str], None]
+    change: Change
+    aims: Sequence[Aim]
+    screen: Screen
     now: Callable[[], float]
     sleep: Callable[[float], None]
     show_pulls: Callable[[], None] | None = None
-    """Called when a task of the app may be waiting for its image."""
-    _said: str = ""
-    _failure: str = ""
+    """Called when a task may be waiting for its image."""
+    _failures: dict[str, str] = field(default_factory=dict)
+    _blocked: set[str] = field(default_factory=set)
 
-    def until_done(self, timeout_s: float, *, removing: bool = False) -> None:
+    def until_done(self, timeout_s: float) -> None:
         """Return when the deployment is done; 0 waits without end.
 
-        Raises Unavailable when time is up or Marathon stays silent, Conflict when the deployment was given up.
+        Raises TimeIsUp, Unavailable when Marathon stays silent, Conflict when the deployment was given up.
         """
         begun = heard = self.now()
         while True:
@@ -56,111 +61,116 @@ class Wait:
             except Unavailable as error:
                 if self.now() - heard > SILENCE_S:
                     raise
-                self._tell(f"still waiting: {error}")
+                self.screen.status("", f"still waiting: {error}")
             if timeout_s and self.now() - begun >= timeout_s:
-                raise Unavailable(self._verdict(timeout_s))
+                raise TimeIsUp(self._verdict(timeout_s))
             self.sleep(PAUSE_S)
-        self._check(removing)
+        for aim in self.aims:
+            self._check(aim)
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(aim.id for aim in self.aims[:3]) + (", ..." if len(self.aims) > 3 else "") or "it"
 
     def _look(self) -> bool:
-        """Say what is new; return whether the deployment is done."""
-        mine = next((item for item in self.marathon.deployments() if item.get("id") == self.deployment_id), None)
+        """Show what is new; return whether the deployment is done."""
+        listed = self.marathon.deployments(blockers=True)
+        mine = next((item for item in listed if item.get("id") == self.change.deployment_id), None)
         if mine is None:
             return True
-        app = self._app()
-        self._tell_failure(app)
-        self._tell(progress(self.app_id, mine, app))
-        if self.show_pulls is not None and _may_pull(app):
+        self.aims = self.aims or aims_of(mine)
+        for blocker in mine.get("blockers") or []:
+            self._tell_blocker(blocker)
+        pulling = False
+        for aim in self.aims:
+            standing = self._standing(aim)
+            if standing is not None:
+                self._tell_failure(standing)
+                pulling = pulling or standing.image
+            ready, wanted = (standing.ready, standing.wanted) if standing is not None else (0, 0)
+            self.screen.status(aim.id, progress(aim.id, mine, standing), ready, wanted)
+        if self.show_pulls is not None and pulling:
             self.show_pulls()
         return False
 
-    def _app(self) -> Mapping[str, Any]:
+    def _standing(self, aim: Aim) -> Standing | None:
         try:
-            return self.marathon.app(self.app_id)
+            if aim.kind == "pod":
+                return pod_standing(Pods(self.marathon).status(aim.id))
+            return app_standing({"id": aim.id, **self.marathon.app(aim.id)})
         except NotFound:
-            return {}
+            return None
 
-    def _tell(self, text: str) -> None:
-        if text != self._said:
-            self._said = text
-            self.say(text)
+    def _tell_blocker(self, blocker: Mapping[str, Any]) -> None:
+        app_id = str(blocker.get("app"))
+        if app_id not in self._blocked:
+            self._blocked.add(app_id)
+            self.screen.say(f"{blocker.get('message')} `mesos-gpu why {app_id}` says what would help")
 
-    def _tell_failure(self, app: Mapping[str, Any]) -> None:
-        failure = app.get("lastTaskFailure")
-        if failure and failure.get("taskId") != self._failure:
-            self._failure = str(failure.get("taskId"))
-            self.say(failure_text(failure))
+    def _tell_failure(self, standing: Standing) -> None:
+        failure = standing.failure
+        # One that is older than the change says nothing about it.
+        if failure and not (self.change.version and str(failure.get("timestamp") or "~") < self.change.version):
+            task_id = str(failure.get("taskId"))
+            if self._failures.get(standing.id) != task_id:
+                self._failures[standing.id] = task_id
+                self.screen.say(failure_text(failure))
 
     def _verdict(self, timeout_s: float) -> str:
-        lines = [f"{self.app_id} is not there yet after {timeout_s:g} s; its deployment {self.deployment_id} goes on"]
-        if failure := self._app().get("lastTaskFailure"):
-            lines.append(f"  {failure_text(failure)}")
-        if reasons := self._waiting_for():
-            lines.append(f"  waiting: {reasons}")
-        lines.append(f"  `mesos-gpu app remove {self.app_id}` gives it up")
+        deployment_id = self.change.deployment_id
+        are = "are" if len(self.aims) > 1 else "is"
+        lines = [f"{self._names} {are} not there yet after {timeout_s:g} s; the deployment {deployment_id} goes on"]
+        for aim in self.aims:
+            standing = self._standing(aim)
+            if standing is not None and standing.failure:
+                lines.append(f"  {failure_text(standing.failure)}")
+            if reasons := self._waiting_for(aim):
+                lines.append(f"  {aim.id} waits: {reasons}")
+        lines.append(f"  `mesos-gpu deployment rollback {deployment_id}` takes it back")
         return "\n".join(lines)
 
-    def _waiting_for(self) -> str:
+    def _waiting_for(self, aim: Aim) -> str:
         """Return why offers do not serve, from the launch queue."""
         try:
             queue = self.marathon.queue()
         except (Unavailable, NotFound):
             return ""
         for item in queue:
-            if (item.get("app") or {}).get("id") == self.app_id:
+            if id_of(item) == aim.id:
                 return "; ".join(reasons_of(item)) or "no offer of resources has come"
         return ""
 
-    def _check(self, removing: bool) -> None:
+    def _check(self, aim: Aim) -> None:
         """Look at what a finished deployment has left: Marathon does not tell success from giving up."""
-        app = self._app()
-        if removing:
-            if app and not app.get("deployments"):
-                raise Conflict(f"{self.app_id} is still there: its removal {self.deployment_id} was given up")
+        standing, deployment_id = self._standing(aim), self.change.deployment_id
+        if aim.gone:
+            if standing is not None and not standing.deployments:
+                raise Conflict(f"{aim.id} is still there: its removal {deployment_id} was given up")
             return
-        if not app:
-            raise Conflict(f"{self.app_id} is gone: its deployment {self.deployment_id} was given up")
-        self._tell_failure(app)
-        running, wanted = app.get("tasksRunning", 0), app.get("instances", 0)
-        if running < wanted and app.get("deployments"):
-            raise Conflict(f"another deployment has replaced {self.deployment_id} of {self.app_id}")
-        self._tell(f"{self.app_id}: {running} of {wanted} running")
+        if standing is None:
+            raise Conflict(f"{aim.id} is gone: its deployment {deployment_id} was given up")
+        self._tell_failure(standing)
+        if (standing.running < standing.wanted and standing.deployments) or (
+            self.change.version and standing.version > self.change.version
+        ):
+            raise Conflict(f"another deployment has replaced {deployment_id} of {aim.id}")
+        if standing.old or (standing.running < standing.wanted and self._never_launched(aim, standing)):
+            raise Conflict(f"the deployment {deployment_id} of {aim.id} was stopped before its end: {standing.text}")
+        line = f"{aim.id}: {standing.running} of {standing.wanted} running"
+        self.screen.status(aim.id, line, standing.ready, standing.wanted)
+
+    def _never_launched(self, aim: Aim, standing: Standing) -> bool:
+        if standing.states or self._failures.get(aim.id):
+            return False
+        try:
+            return waits_for_offers(self.marathon.queue(), aim.id)
+        except (Unavailable, NotFound):
+            return False
 
 
-def _may_pull(app: Mapping[str, Any]) -> bool:
-    image = ((app.get("container") or {}).get("docker") or {}).get("image")
-    states = {task.get("state", "TASK_STAGING") for task in app.get("tasks") or []}
-    return bool(image) and not states.isdisjoint(("TASK_STAGING", "TASK_STARTING"))
-
-
-def progress(app_id: str, deployment: Mapping[str, Any], app: Mapping[str, Any]) -> str:
-    """Return one line about a deployment under way."""
-    step, steps = deployment.get("currentStep", 0), deployment.get("totalSteps", 0)
-    actions = sorted({str(item.get("action")) for item in deployment.get("currentActions", [])})
-    states: dict[str, int] = {}
-    for task in app.get("tasks") or []:
-        state = str(task.get("state", "TASK_STAGING")).removeprefix("TASK_").lower()
-        states[state] = states.get(state, 0) + 1
-    tasks = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "no task yet"
-    wanted = app.get("instances")
-    return f"{app_id}: step {step} of {steps} ({', '.join(actions) or 'starting'}): {tasks}" + (
-        f" of {wanted}" if wanted is not None else ""
-    )
-
-
-def failure_text(failure: Mapping[str, Any]) -> str:
-    """Return one line about a task that failed."""
-    return (
-        f"task {failure.get('taskId')} on {failure.get('host')}: {failure.get('state')}: "
-        f"{failure.get('message') or 'no reason was given'}"
-    )
-
-
-def reasons_of(item: Mapping[str, Any]) -> list[str]:
-    """Return, in words, why a waiting app was not launched: the reasons of the last offers, and its delay."""
-    summary = (item.get("processedOffersSummary") or {}).get("rejectSummaryLastOffers") or []
-    reasons = [
-        _REASONS.get(entry.get("reason"), str(entry.get("reason"))) for entry in summary if entry.get("declined")
-    ]
-    left = (item.get("delay") or {}).get("timeLeftSeconds") or 0
-    return [*reasons, f"the next try is in {left:g} s"] if left > 0 else reasons
+def roll_back(marathon: Marathon, deployment_id: str) -> Change | None:
+    """Lead the apps of a deployment back; None when it is over by now. Raises Unavailable, Refused."""
+    try:
+        return Deployments(marathon).roll_back(deployment_id)
+    except NotFound:
+        return None

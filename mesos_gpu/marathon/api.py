@@ -12,6 +12,8 @@ from mesos_gpu.marathon.api_apps import AppsApi
 from mesos_gpu.marathon.api_cluster import ClusterApi
 from mesos_gpu.marathon.api_groups import GroupsApi
 from mesos_gpu.marathon.api_leader import LeaderApi
+from mesos_gpu.marathon.api_metrics import MetricsApi, measured
+from mesos_gpu.marathon.api_openapi import OpenApi
 from mesos_gpu.marathon.election import Election
 from mesos_gpu.marathon.proxy import LeaderProxy
 from mesos_gpu.marathon.scheduler import Scheduler
@@ -31,6 +33,7 @@ def make_api(
     """
     app, proxy = make_app(), LeaderProxy(election)
     app.middlewares.insert(0, proxy.middleware())
+    app.middlewares.append(measured(scheduler.metrics))
     app.middlewares.append(framed(lambda: f"http://{election.address}", credentials))
     app.on_cleanup.append(lambda _: proxy.close())
     app.add_routes(
@@ -39,6 +42,8 @@ def make_api(
             *GroupsApi(scheduler).routes(),
             *ClusterApi(scheduler, info).routes(),
             *LeaderApi(scheduler, election).routes(),
+            *MetricsApi(scheduler).routes(),
+            *OpenApi().routes(),
         ]
     )
     return app

@@ -115,11 +115,13 @@ class ClusterApi:
         listener = Listener(stream.send_raw, frozenset(request.query.getall("event_type", [])))
         bus = self._scheduler.bus
         bus.add(listener)
+        self._scheduler.metrics.listeners += 1
         try:
             bus.publish("event_stream_attached", {"remoteAddress": request.remote})
             await stream.closed()
         finally:
             bus.remove(listener)
+            self._scheduler.metrics.listeners -= 1
             bus.publish("event_stream_detached", {"remoteAddress": request.remote})
         return stream.response
 

@@ -34,6 +34,7 @@ from mesos_gpu.marathon.actions import (
 from mesos_gpu.marathon.event_bus import EventBus
 from mesos_gpu.marathon.events import Event, Moment, Subscribed, Tick
 from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
+from mesos_gpu.marathon.metrics import Metrics
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.prober import Prober
 from mesos_gpu.marathon.probes import probes
@@ -71,6 +72,7 @@ class Scheduler:
         """Load what was saved, unless that is left for later. Raises Unavailable when it cannot be read."""
         self.settings, self.clock, self.bus = settings, clock, EventBus(clock)
         self.new_id = new_seed
+        self.metrics = Metrics(clock)
         self._store, self._link = store, link
         self._state = State()
         if load:
@@ -111,6 +113,7 @@ class Scheduler:
             except RuntimeError:
                 pass  # the loop has ended before the link
 
+        self.metrics.leading_since_s = self.clock()
         self._link.start(self._state.lasting.framework_id, from_link)
         self._follow(None)
         try:
@@ -151,6 +154,7 @@ class Scheduler:
         state, actions = self._state, []
         answered: list[tuple[asyncio.Future[Answer | None], Answer | None]] = []
         for asked in batch:
+            self.metrics.event(asked.event)
             try:
                 after, decided = handle(state, asked.event, Moment(self.clock(), self.new_id()), self.settings)
                 if asked.answer is not None:
@@ -158,6 +162,7 @@ class Scheduler:
                         if isinstance(action, Save):
                             self._store.refuse(action)
             except Exception as error:
+                self.metrics.refused(error)
                 _refuse(asked, error)
                 continue
             state = after
@@ -179,6 +184,7 @@ class Scheduler:
             if not answer.done():
                 answer.set_result(result)
         for action in actions:
+            self.metrics.action(action)
             self._perform(action)
         for asked in batch:
             if isinstance(asked.event, Subscribed):

@@ -62,13 +62,13 @@ class Marathon:
         self.endpoint = Endpoint("127.0.0.1", 0)
         self.url = ""
         election = Election()
-        api = make_api(
+        self.app = make_api(
             self.scheduler,
             info=lambda: {"name": "marathon", "marathon_config": {"master": "127.0.0.1:5050"}},
             election=election,
             credentials=self.credentials,
         )
-        await self.endpoint.start(api)
+        await self.endpoint.start(self.app)
         election.address = f"127.0.0.1:{self.endpoint.port}"
         election.stand_alone()
         election.take()

@@ -34,7 +34,7 @@ def accepting(marathon: ScriptedServer) -> ScriptedServer:
 
 def test_add_sends_the_file_as_it_is(accepting: ScriptedServer, run: Run, app_file: Write) -> None:
     result = run("app", "add", app_file(GPU_APP))
-    assert (result.exit_code, result.stdout) == (0, "Created deployment d-1 of /train\n")
+    assert (result.exit_code, result.stdout) == (0, "Created deployment d-1: adds /train\n")
     (request,) = accepting.sent("POST")
     assert request.body == GPU_APP
     assert request.query == {"force": "false"}
@@ -136,7 +136,7 @@ def test_case_63_an_app_that_exists_is_refused(marathon: ScriptedServer, run: Ru
     result = run("app", "add", app_file(GPU_APP))
     assert result.exit_code == 1
     assert "already exists" in result.stderr
-    assert "`mesos-gpu app remove train`" in result.stderr
+    assert "`mesos-gpu app update train --file FILE`" in result.stderr
 
 
 def test_a_lock_names_its_deployment_and_force_is_passed_on(
@@ -208,11 +208,12 @@ def populated(marathon: ScriptedServer) -> ScriptedServer:
 def test_list_shows_gpus_and_what_deployments_do(populated: ScriptedServer, run: Run) -> None:
     header, train, web = run("app", "list").stdout.splitlines()
     assert header.split() == [
-        *("ID", "GPUS", "DEVICES", "CPUS", "MEM", "TASKS", "HEALTH", "DEPLOYMENT", "CONTAINER", "ROLE", "CMD")
+        *("ID", "GPUS", "DEVICES", "CPUS", "MEM", "TASKS", "HEALTH", "DEPLOYMENT"),
+        *("WAITING", "CONTAINER", "ROLE", "CMD"),
     ]
-    assert train.split()[:10] == ["/train", "2", "---", "1", "128", "1/1", "1/1", "---", "MESOS", "slave_public"]
+    assert train.split()[:11] == ["/train", "2", "---", "1", "128", "1/1", "1/1", "---", "---", "MESOS", "slave_public"]
     assert train.endswith("while true; do nvidia-smi; sleep 5; done # a long one")
-    assert web.split()[:10] == ["/web", "0", "---", "0.1", "64", "1/3", "---", "scale", "DOCKER", "*"]
+    assert web.split()[:11] == ["/web", "0", "---", "0.1", "64", "1/3", "---", "scale", "---", "DOCKER", "*"]
     assert web.endswith("[serve, now]")
 
 
@@ -263,6 +264,6 @@ def test_a_task_that_keeps_failing_is_reported_when_time_is_up(
 
     accepting.on("POST", "/v2/apps", create)
     result = run("app", "add", app_file(GPU_APP), "--wait", "--timeout", "0.01")
-    assert result.exit_code == 1
-    assert "Command exited with status 1" in result.stderr.splitlines()[0]
+    assert result.exit_code == 4
+    assert "Command exited with status 1" in result.stderr
     assert "is not there yet after 0.01 s" in result.stderr

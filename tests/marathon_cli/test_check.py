@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from marathon_cli.check import Source, check_app, parse, read_source, report
+from marathon_cli.check import Source, check_app, check_group, parse, read_source, report
+from marathon_cli.yaml_text import read_yaml, write_yaml
 from mesos_gpu.errors import BadInput, Problem
 from mesos_gpu.marathon.app import AppRules
 
@@ -109,3 +114,130 @@ def test_a_good_app_comes_back_canonical() -> None:
 def test_one_problem_is_not_called_problems() -> None:
     problem: Any = Problem("/x", "c", "m")
     assert report(Source("f", "{}"), [problem, problem]).splitlines()[0] == "f: 1 problem; nothing was changed"
+
+
+YAML = """\
+# a comment
+id: train
+cmd: |
+  nvidia-smi
+  sleep 5
+gpus: 2
+env: {MODE: "yes", COUNTRY: "NO"}
+constraints:
+  - [gpu_model, LIKE, NVIDIA-H200.*]
+"""
+
+
+def test_an_app_in_yaml_is_the_same_app() -> None:
+    source = Source("app.yaml", YAML)
+    app = check_app(source, parse(source), AppRules())
+    assert (app["id"], app["gpus"], app["cmd"]) == ("/train", 2, "nvidia-smi\nsleep 5\n")
+    assert app["env"] == {"MODE": "yes", "COUNTRY": "NO"}
+    assert app["constraints"] == [["gpu_model", "LIKE", "NVIDIA-H200.*"]]
+
+
+def test_what_is_wrong_with_yaml_has_its_line_and_column() -> None:
+    text = YAML.replace("gpus: 2", "gpus: 0.5\ngpuz: 1").replace('"NO"', "NO, PORT: 80") + "id: again\n"
+    source = Source("app.yaml", text)
+    with pytest.raises(BadInput) as caught:
+        check_app(source, parse(source), AppRules())
+    said = str(caught.value)
+    assert said.startswith("app.yaml: 4 problems; nothing was changed\n")
+    assert "app.yaml:6:1: /gpus: " in said
+    assert "app.yaml:7:1: /gpuz: unknown key `gpuz`\n    did you mean `gpus`?" in said
+    assert "app.yaml:8:33: /env/PORT: " in said
+    assert "app.yaml:11:1: /id: key `id` is there twice" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1, 2", "f.yaml:1:9: not YAML: "),
+        ("a: 1\nb: 2\n c: 3", "f.yaml:3:"),
+        ("a: 1\n---\nb: 2", "f.yaml:3:1: not YAML: a second document begins"),
+        ("80: x", 'f.yaml:1:1: not YAML: a key must be text: write "80" in quotes'),
+        ("? [a]\n: x", "f.yaml:1:3: not YAML: a key must be text"),
+        ("a: !!binary aGk=", "f.yaml:1:4: not YAML: JSON has nothing for !!binary"),
+        ("a: .nan", "f.yaml:1:4: not YAML: .nan is no number that JSON knows"),
+        ("a: *b", "f.yaml:1:4: not YAML: "),
+        ("a: \tx\x07", "f.yaml:1:"),
+    ],
+)
+def test_yaml_that_is_none_or_no_json_is_pointed_at(text: str, said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(Source("f.yaml", text))
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (
+            "[yes, on, NO, y, 1:30, 2001-01-01, 1_000, 0b1]",
+            ["yes", "on", "NO", "y", "1:30", "2001-01-01", "1_000", "0b1"],
+        ),
+        (
+            "[true, False, ~, null, '', 012, 0x1f, 0o17, 1e3, .5, -3, +4]",
+            [True, False, None, None, "", 12, 31, 15, 1000.0, 0.5, -3, 4],
+        ),
+        ("a: &x {b: 1}\nc: *x\nd: {<<: *x, b: 2, e: 3}", {"a": {"b": 1}, "c": {"b": 1}, "d": {"b": 2, "e": 3}}),
+        ("", None),
+    ],
+)
+def test_scalars_mean_what_yaml_1_2_says(text: str, value: object) -> None:
+    assert read_yaml(text)[0] == value
+
+
+def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(BadInput, match="stands for more than 100000 values"):
+        read_yaml("\n".join(lines))
+    with pytest.raises(BadInput, match="nested too deeply"):
+        read_yaml("[" * 5000)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(JSON_VALUES)
+def test_what_is_printed_as_yaml_reads_back(value: object) -> None:
+    text = write_yaml(value)
+    assert read_yaml(text)[0] == value
+    assert yaml.safe_load(text) == value
+
+
+def test_standard_input_is_yaml_unless_it_begins_as_json() -> None:
+    assert parse(Source("standard input", "id: a")) == {"id": "a"}
+    assert parse(Source("standard input", ' {"id": "a"}')) == {"id": "a"}
+    assert "not JSON" in not_json("id: a")
+
+
+GROUP = {"id": "prod", "apps": [{"id": "db", "cmd": "x"}], "groups": [{"id": "web", "apps": [{"id": "a", "cmd": "x"}]}]}
+
+
+def test_every_app_of_a_group_is_checked_and_named() -> None:
+    text = (
+        json.dumps(GROUP).replace('"db"', '"db", "gpuz": 1').replace('"cmd": "x"}]}]}', '"gpus": 0.5}], "app": []}]}')
+    )
+    source = Source("group.json", text)
+    with pytest.raises(BadInput) as caught:
+        check_group(source, parse(source), AppRules())
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "group.json: 3 problems; nothing was changed"
+    assert "/apps(0)/gpuz: unknown key `gpuz` (app db)" in lines[1]
+    assert "/groups(0)/apps(0)/gpus: `gpus` must be a whole number, but is 0.5 (app a)" in lines[3]
+    assert "/groups(0)/app: a group has no `app`" in lines[5]
+    check_group(Source("g", json.dumps(GROUP)), GROUP, AppRules())
+
+
+@pytest.mark.parametrize("document", [[], "x", {"id": "g", "apps": {}}, {"id": "g", "groups": [1]}, {"id": "G"}])
+def test_what_is_no_group_is_refused(document: Any) -> None:
+    source = Source("g.json", json.dumps(document))
+    with pytest.raises(BadInput):
+        check_group(source, document, AppRules())

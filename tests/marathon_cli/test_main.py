@@ -82,7 +82,7 @@ def test_the_words_of_dcos_marathon_are_understood(marathon: ScriptedServer, run
 
 
 def test_ctrl_c_is_one_line_that_says_what_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         click.get_current_context().ensure_object(Console).goes_on = "deployment d-1 goes on"
         raise KeyboardInterrupt
 
@@ -121,7 +121,7 @@ def test_case_64_add_without_a_file_on_a_terminal_is_bad_usage_and_does_not_wait
 
 
 def test_our_own_bug_is_exit_status_3_without_a_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise KeyError("oops")
 
     monkeypatch.setattr("marathon_cli.client.Marathon.apps", broken)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from marathon_cli.output import Column, Output, Table, columns, printable, show, show_json, show_table, table_lines
+from marathon_cli.output import Column, Output, Table, columns, printable, render, table_lines
 from mesos_gpu.errors import BadInput
 
 COLUMNS = columns("ID", "GPUS", "CMD", numbers=("GPUS",))
@@ -12,9 +12,9 @@ RANKED = (Column("ID"), Column("ROLE", rank=1), Column("CMD", rank=2, cut=True))
 VALUE = [{"id": "/a", "name": "é"}, {"id": "/b", "version": "2026-01-01T00:00:00.000Z"}]
 
 
-def test_a_pipe_gets_plain_columns_that_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    show_table(Table(COLUMNS, [*ROWS, ["/b", 0, "x" * 300]]))
-    lines = capsys.readouterr().out.splitlines()
+def test_a_pipe_gets_plain_columns_that_are_never_cut() -> None:
+    table = Table(COLUMNS, [*ROWS, ["/b", 0, "x" * 300]])
+    lines = render([], Output.of("table"), table=lambda: table, names=[]).splitlines()
     assert lines[:3] == ["ID       GPUS  CMD", "/a          2  echo [red]", "/longer    10"]
     assert lines[3].endswith("x" * 300)
 
@@ -55,14 +55,13 @@ def test_a_cell_cannot_steer_the_terminal() -> None:
     assert printable("naïve 日本") == "naïve 日本"
 
 
-def test_a_table_without_rows_has_its_header(capsys: pytest.CaptureFixture[str]) -> None:
-    show_table(Table(COLUMNS))
-    assert capsys.readouterr().out == "ID  GPUS  CMD\n"
+def test_a_table_without_rows_has_its_header() -> None:
+    assert table_lines(Table(COLUMNS), width=None) == ["ID  GPUS  CMD"]
 
 
-def test_json_is_readable_and_keeps_letters(capsys: pytest.CaptureFixture[str]) -> None:
-    show_json({"name": "é"})
-    assert capsys.readouterr().out == '{\n  "name": "é"\n}\n'
+def test_json_is_readable_and_keeps_letters() -> None:
+    text = render({"name": "é"}, Output.of("json"), table=lambda: Table(()), names=[])
+    assert text == '{\n  "name": "é"\n}\n'
 
 
 @pytest.mark.parametrize(
@@ -77,16 +76,14 @@ def test_json_is_readable_and_keeps_letters(capsys: pytest.CaptureFixture[str]) 
         ('jsonpath={range [*]}{.id}{"\\n"}{end}', "/a\n/b\n"),
     ],
 )
-def test_every_form_of_one_value(form: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_form_of_one_value(form: str, text: str) -> None:
     table = Table(columns("ID"), [["/a"], ["/b"]])
-    show(VALUE, Output.of(form), table=lambda: table, names=["/a", "/b"])
-    assert capsys.readouterr().out == text
+    assert render(VALUE, Output.of(form), table=lambda: table, names=["/a", "/b"]) == text
 
 
-def test_yaml_reads_back_as_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_yaml_reads_back_as_the_same_value() -> None:
     value = {"a": VALUE, "text": "yes", "lines": "x\ny", "none": None, "one": 1.0}
-    show(value, Output.of("yaml"), table=lambda: Table(()), names=[])
-    printed = capsys.readouterr().out
+    printed = render(value, Output.of("yaml"), table=lambda: Table(()), names=[])
     assert yaml.safe_load(printed) == value
     assert "é" in printed
 

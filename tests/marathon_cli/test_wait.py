@@ -6,12 +6,23 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.wait import SILENCE_S, Wait, reasons_of
-from mesos_gpu.errors import Conflict, NotFound, Unavailable
+from marathon_cli.client import Change
+from marathon_cli.rollout import Aim, aims_of, app_standing, pod_standing, reasons_of
+from marathon_cli.screen import Lines
+from marathon_cli.wait import SILENCE_S, Wait
+from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
 
 PLAN = {"id": "d", "currentStep": 1, "totalSteps": 2, "currentActions": [{"action": "ScaleApplication", "app": "/a"}]}
 FAILURE = {"taskId": "a.1", "host": "h", "state": "TASK_FAILED", "message": "exit status 1"}
 Moment = tuple[list[dict[str, Any]], dict[str, Any] | None]
+
+
+class Screen(Lines):
+    """Keeps what would be said."""
+
+    def __init__(self, said: list[str]) -> None:
+        super().__init__()
+        self.say = said.append  # type: ignore[method-assign]
 
 
 class World:
@@ -21,6 +32,7 @@ class World:
         self.moments, self.waiting = list(moments), queue or []
         self.said: list[str] = []
         self.time_s = 0.0
+        self.version: str | None = None
 
     def _now(self) -> Moment:
         moment = self.moments[0]
@@ -28,7 +40,8 @@ class World:
             raise moment
         return moment
 
-    def deployments(self) -> list[dict[str, Any]]:
+    def deployments(self, *, blockers: bool) -> list[dict[str, Any]]:
+        assert blockers
         return self._now()[0]
 
     def app(self, app_id: str) -> dict[str, Any]:
@@ -46,8 +59,10 @@ class World:
             self.moments.pop(0)
 
     def wait(self, timeout_s: float = 0, *, removing: bool = False) -> None:
-        wait = Wait(self, "/a", "d", self.said.append, lambda: self.time_s, self.sleep)  # type: ignore[arg-type]
-        wait.until_done(timeout_s, removing=removing)
+        aims = [Aim("app", "/a", removing)]
+        Wait(self, Change("d", self.version), aims, Screen(self.said), lambda: self.time_s, self.sleep).until_done(
+            timeout_s
+        )  # type: ignore[arg-type]
 
 
 def app(running: int = 0, *states: str, **fields: Any) -> dict[str, Any]:
@@ -61,6 +76,15 @@ def test_progress_is_told_once_per_change() -> None:
         "/a: step 1 of 2 (ScaleApplication): no task yet of 1",
         "/a: step 1 of 2 (ScaleApplication): 1 staging of 1",
         "/a: 1 of 1 running",
+    ]
+
+
+def test_an_upgrade_that_waits_for_its_own_gpus_is_told_once() -> None:
+    plan = {**PLAN, "blockers": [{"app": "/a", "message": "2 new instances wait."}]}
+    world = World(([plan], app()), ([plan], app()), ([], app(1)))
+    world.wait()
+    assert [text for text in world.said if "2 new instances wait." in text] == [
+        "2 new instances wait. `mesos-gpu why /a` says what would help"
     ]
 
 
@@ -83,13 +107,13 @@ def test_when_time_is_up_the_last_failure_and_the_reasons_are_given() -> None:
     }
     item = {"app": {"id": "/a"}, "delay": {"timeLeftSeconds": 3}, "processedOffersSummary": summary}
     world = World(([PLAN], app(lastTaskFailure=FAILURE)), queue=[item])
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(TimeIsUp) as caught:
         world.wait(10)
     assert str(caught.value).splitlines() == [
-        "/a is not there yet after 10 s; its deployment d goes on",
+        "/a is not there yet after 10 s; the deployment d goes on",
         "  task a.1 on h: TASK_FAILED: exit status 1",
-        "  waiting: not enough GPUs are free on one machine; the next try is in 3 s",
-        "  `mesos-gpu app remove /a` gives it up",
+        "  /a waits: not enough GPUs are free on one machine; the next try is in 3 s",
+        "  `mesos-gpu deployment rollback d` takes it back",
     ]
 
 
@@ -133,3 +157,58 @@ def test_a_marathon_that_stays_away_ends_the_wait() -> None:
     with pytest.raises(Unavailable, match="down"):
         world.wait()
     assert world.time_s > SILENCE_S
+
+
+def test_a_deployment_that_was_stopped_is_no_success() -> None:
+    with pytest.raises(Conflict, match="was stopped before its end"):
+        World(([PLAN], app()), ([], app()), queue=[{"app": {"id": "/a"}, "delay": {"timeLeftSeconds": 0}}]).wait()
+
+
+def test_tasks_of_the_old_version_that_are_left_are_no_success() -> None:
+    tasks = [{"state": "TASK_RUNNING", "version": "2026-01-01"}, {"state": "TASK_RUNNING", "version": "2026-01-02"}]
+    mixed = {"instances": 1, "tasksRunning": 2, "tasks": tasks, "versionInfo": {"lastConfigChangeAt": "2026-01-02"}}
+    with pytest.raises(Conflict, match="2 running of 1, 1 ready, 1 of the old version"):
+        World(([PLAN], mixed), ([], mixed)).wait()
+
+
+def test_a_task_that_has_ended_by_now_is_success_all_the_same() -> None:
+    world = World(([PLAN], app()), ([], app(lastTaskFailure=FAILURE)), queue=[{"app": {"id": "/a"}}])
+    world.wait()
+    assert world.said[-1] == "/a: 0 of 1 running"
+
+
+def test_the_apps_of_a_deployment_are_those_it_names_and_removed_ones_are_to_be_gone() -> None:
+    steps = [
+        {"actions": [{"action": "StopApplication", "app": "/b"}]},
+        {"actions": [{"action": "StartPod", "pod": "/p"}]},
+    ]
+    found = aims_of({"affectedApps": ["/a", "/b"], "affectedPods": ["/p"], "steps": steps})
+    assert found == [Aim("app", "/a"), Aim("app", "/b", gone=True), Aim("pod", "/p")]
+
+
+def test_a_pod_is_ready_when_its_instances_are_stable() -> None:
+    spec = {"version": "2026-01-02", "scaling": {"instances": 3}}
+    instances = [
+        {"status": "STABLE", "specReference": "/v2/pods/p::versions/2026-01-02"},
+        {"status": "STABLE", "specReference": "/v2/pods/p::versions/2026-01-01"},
+        {"status": "STAGING", "specReference": "/v2/pods/p::versions/2026-01-02"},
+    ]
+    standing = pod_standing({"id": "/p", "spec": spec, "instances": instances})
+    assert (standing.wanted, standing.ready, standing.running, standing.old) == (3, 1, 2, 1)
+    assert standing.text == "2 stable, 1 staging of 3, 1 ready, 1 of the old version"
+
+
+def test_an_app_with_health_checks_is_ready_when_they_pass() -> None:
+    tasks = [{"state": "TASK_RUNNING", "healthCheckResults": [{"alive": alive}]} for alive in (True, False)]
+    tasks.append({"state": "TASK_RUNNING"})
+    checked = {"id": "/a", "instances": 3, "tasksRunning": 3, "healthChecks": [{}], "tasks": tasks}
+    assert app_standing(checked).ready == 1
+    assert app_standing({**checked, "tasks": [], "tasksHealthy": 2}).ready == 2
+
+
+def test_an_old_failure_is_not_told_again() -> None:
+    old = {**FAILURE, "timestamp": "2026-01-01"}
+    world = World(([PLAN], app(lastTaskFailure=old)), ([], app(1, lastTaskFailure=old)))
+    world.version = "2026-01-02"
+    world.wait()
+    assert [text for text in world.said if "exit status" in text] == []

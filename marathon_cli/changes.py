@@ -1,0 +1,156 @@
+"""What every command that changes something has in common: its options, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from marathon_cli.console import Console
+from marathon_cli.output import say
+from mesos_gpu.errors import TimeIsUp
+
+if TYPE_CHECKING:
+    from marathon_cli.client import Change, Marathon
+    from marathon_cli.rollout import Aim
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Waiting(NamedTuple):
+    """Whether to wait for a change, for how long (0 = without end), and what to do when it does not come about."""
+
+    wanted: bool = False
+    timeout_s: float = 0.0
+    roll_back: bool = False
+
+
+def wait_options(*, roll_back: bool = True) -> Callable[[Command], Command]:
+    """Let a command take --wait, --timeout and --rollback-on-failure; it gets them as `waiting`."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def inner(*args: Any, wait: bool, timeout_s: float, rollback_on_failure: bool = False, **others: Any) -> Any:
+            return command(
+                *args, waiting=Waiting(wait or rollback_on_failure, timeout_s, rollback_on_failure), **others
+            )
+
+        if roll_back:
+            text = "With --wait (implied): when time is up, lead back to what was."
+            click.option("--rollback-on-failure", is_flag=True, help=text)(inner)
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=click.FloatRange(min=0),
+            default=300.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long --wait waits; 0 = without end.",
+        )(inner)
+        click.option("--wait", is_flag=True, help="Return when it is done, and show how it goes.")(inner)
+        return inner  # type: ignore[return-value]
+
+    return decorate
+
+
+def force_option(command: Command) -> Command:
+    """Let a command take --force."""
+    return click.option("--force", is_flag=True, help="Replace a deployment that holds what is to be changed.")(command)
+
+
+def update_options(command: Command) -> Command:
+    """Let a command take --dry-run, --diff and --yes."""
+    command = click.option("--yes", "-y", is_flag=True, help="Do not ask.")(command)
+    command = click.option("--diff", is_flag=True, help="Show what changes also where nobody is asked.")(command)
+    return click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(command)
+
+
+def finish(
+    console: Console,
+    marathon: Marathon,
+    change: Change,
+    aims: Sequence[Aim],
+    sentence: str,
+    waiting: Waiting = Waiting(),  # noqa: B008 (a value)
+    *,
+    value: Mapping[str, Any] | None = None,
+) -> None:
+    """Say that a deployment was created; wait for it if that was asked for.
+
+    Raises TimeIsUp (after leading back, if that was asked for), Conflict when it was given up, Unavailable.
+    """
+    told = {"deploymentId": change.deployment_id, "version": change.version, **(value or {})}
+    names = [change.deployment_id] if change.deployment_id else []
+    console.tell(f"Created deployment {change.deployment_id}: {sentence}", told, names=names)
+    if change.deployment_id is None:
+        return
+    taken_back = f"`mesos-gpu deployment rollback {change.deployment_id}` takes it back"
+    console.goes_on = f"the deployment {change.deployment_id} goes on; {taken_back}"
+    if not waiting.wanted:
+        return
+    try:
+        wait_for(marathon, change, aims, waiting.timeout_s)
+    except TimeIsUp as error:
+        if waiting.roll_back:
+            _lead_back(console, marathon, change, waiting.timeout_s, error)
+        raise
+    console.goes_on = ""
+
+
+def wait_for(marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float) -> None:
+    """Wait for a deployment, and show how it goes; without aims, of all that Marathon says it is about.
+
+    Raises TimeIsUp, Conflict when it was given up, Unavailable.
+    """
+    from marathon_cli.pulls import PullWatch
+    from marathon_cli.screen import Bars, new_screen
+    from marathon_cli.wait import Wait
+
+    screen = new_screen()
+    pulls = PullWatch(marathon, screen.progress if isinstance(screen, Bars) else None)
+    wait = Wait(marathon, change, aims, screen, time.monotonic, time.sleep, show_pulls=pulls.look)
+    try:
+        wait.until_done(timeout_s)
+    finally:
+        pulls.close()
+        screen.close()
+
+
+def _lead_back(console: Console, marathon: Marathon, change: Change, timeout_s: float, error: TimeIsUp) -> None:
+    """Lead back and wait for that, too. Raises TimeIsUp in any case: what was asked for has not come about."""
+    from marathon_cli.wait import roll_back
+
+    say(str(error).partition("\n")[0])
+    back = roll_back(marathon, str(change.deployment_id))
+    if back is None:
+        say("it has come to its end just now; nothing is led back")
+        return
+    say(f"Created deployment {back.deployment_id}: leads back to what was before {change.deployment_id}")
+    console.goes_on = f"the deployment {back.deployment_id}, which leads back, goes on"
+    reasons = "\n".join(line for line in str(error).splitlines()[1:-1])
+    try:
+        wait_for(marathon, back, (), timeout_s)
+    except TimeIsUp as late:
+        raise TimeIsUp(f"{late}\n  it leads back from {change.deployment_id}") from None
+    console.goes_on = ""
+    raise TimeIsUp(f"not there after {timeout_s:g} s, and led back\n{reasons}".rstrip())
+
+
+def confirm(console: Console, lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:
+    """Show a difference, and ask whether to go on where somebody can answer. Return whether to go on."""
+    ask = not yes and sys.stdin.isatty() and sys.stderr.isatty()
+    if ask or diff:
+        show_difference(lines)
+        say(f"This means: {consequence}.")
+    return not ask or click.confirm("Go on?", default=False, err=True)
+
+
+def show_difference(lines: Sequence[str]) -> None:
+    """Print the lines of a diff to stderr, in colours on a terminal."""
+    for line in lines:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        click.secho(line, fg=colour, err=True)

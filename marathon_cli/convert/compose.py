@@ -1,0 +1,307 @@
+"""Reads Compose files: every service becomes a workload. Source: the Compose specification (and version 2 files)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import TypeVar
+
+from marathon_cli.convert import accelerators, docker_words, quantities
+from marathon_cli.convert.drivers import is_driver_path, is_driver_volume
+from marathon_cli.convert.model import Container, Mount, Notes, Place, Port, Probe, Timing, Workload
+from marathon_cli.convert.source import Section
+
+_VARIABLE = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-?+])([^}]*))?\})")
+_PLACEMENT = re.compile(r"\s*([\w.\-]+)\s*(==|!=)\s*(.+?)\s*")
+_CLUSTER = "tasks find each other through Marathon, Mesos-DNS or a load balancer"
+_Value = TypeVar("_Value")
+
+
+def is_compose(document: Section) -> bool:
+    """Tell whether this is a Compose file."""
+    return document.is_object("services")
+
+
+def read(document: Section, environ: Mapping[str, str], notes: Notes) -> list[Workload]:
+    """Return a workload for each service; their names are `project/service` where the file names the project."""
+    project = document.text("name")
+    document.ignore("version", *(key for key in document if key.startswith("x-")))
+    document.lose(_CLUSTER, "networks")
+    document.lose("use a folder of the machine, or a persistent volume of Marathon", "volumes")
+    document.lose("files are brought into the sandbox with `fetch`; secrets need a store", "configs", "secrets")
+    services = document.section("services")
+    found = []
+    for name in services:
+        reader = _Service(services.section(name), environ, notes)
+        found.append(reader.read(f"{project}/{name}" if project else name, project))
+    document.finish()
+    return found
+
+
+def interpolate(text: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return a text with its `$VARIABLES` replaced, as Compose does, and those that have no value."""
+    unknown: list[str] = []
+
+    def value(found: re.Match[str]) -> str:
+        if found[1]:
+            return "$"
+        name, operator, other = found[2] or found[3], found[4] or "", found[5] or ""
+        there = name in environ and (not operator.startswith(":") or environ[name] != "")
+        if operator.endswith("+"):
+            return other if there else ""
+        if there:
+            return environ[name]
+        if not operator.endswith("-"):
+            unknown.append(name)
+            return found[0]
+        return other
+
+    return _VARIABLE.sub(value, text), unknown
+
+
+class _Service:
+    """Reads one service."""
+
+    def __init__(self, section: Section, environ: Mapping[str, str], notes: Notes) -> None:
+        self._section, self._environ, self._notes = section, environ, notes
+
+    def read(self, name: str, project: str | None) -> Workload:
+        section, notes = self._section, self._notes
+        container = Container(name.rpartition("/")[2], section.place, self._text("image") or "")
+        workload = Workload(name, section.place, [container])
+        if not container.image:
+            raise notes.bad(section.place, "image: is missing; build the image, push it, and name it")
+        section.lose("build the image and push it to a registry", "build")
+        if (named := section.text("container_name")) is not None:
+            notes.check(section.at("container_name"), f"its id is /{name}, not {named}")
+        container.entrypoint = self._words("entrypoint") or None
+        container.args = self._words("command") or []
+        container.workdir, container.workdir_at = self._text("working_dir"), section.at("working_dir")
+        user = self._text("user")
+        container.user = user.partition(":")[0] if user else None
+        container.tty = section.flag("tty")
+        container.force_pull = section.text("pull_policy") == "always"
+        self._read_variables(container)
+        self._read_resources(container, workload)
+        if container.gpus:
+            # Compose stops a container before it starts the next; Marathon's default would need twice the GPUs.
+            workload.healthy_part, workload.extra_part = 0.0, 0.0
+        self._read_ports(container)
+        self._read_volumes(container)
+        container.alive = self._health()
+        self._read_life(workload)
+        workload.labels = {key: value or "" for key, (value, _) in self._map("labels").items()}
+        needed = [item for item, _ in section.texts("depends_on")] if section.is_list("depends_on") else []
+        if section.is_object("depends_on"):
+            others = section.section("depends_on")
+            needed = list(others)
+            others.ignore(*needed)
+        workload.after = [f"{project}/{item}" if project else item for item in needed]
+        section.ignore("stdin_open", "init", "platform", "logging", "profiles", "attach", "restart_policy")
+        section.lose("a container gets its GPUs without it, and there is no such mode", "privileged")
+        section.lose(_CLUSTER, "networks", "links", "external_links", "hostname", "network_mode", "extra_hosts")
+        section.lose("write its variables into `environment`", "env_file")
+        section.lose("containers have a /dev/shm of their own; shm_size sets its size", "ipc")
+        section.lose("files are brought into the sandbox with `fetch`; secrets need a store", "configs", "secrets")
+        return workload
+
+    def _text(self, key: str) -> str | None:
+        text = self._section.text(key)
+        return None if text is None else self._filled(text, self._section.at(key))
+
+    def _filled(self, text: str, place: Place) -> str:
+        found, unknown = interpolate(text, self._environ)
+        for name in unknown:
+            self._notes.check(place, f"{name} is not set in the environment: write its value")
+        return found
+
+    def _words(self, key: str) -> list[str] | None:
+        section = self._section
+        if section.is_list(key):
+            return [self._filled(text, place) for text, place in section.texts(key)]
+        text = self._text(key)
+        try:
+            return None if text is None else shlex.split(text)
+        except ValueError as error:
+            raise self._notes.bad(section.at(key), f"cannot be split into words: {error}") from None
+
+    def _map(self, key: str) -> dict[str, tuple[str | None, Place]]:
+        """Return what may be written as an object or as a list of KEY=VALUE."""
+        section = self._section
+        if not section.is_list(key):
+            pairs = section.texts_by_key(key)
+        else:
+            pairs = {}
+            for text, place in section.texts(key):
+                name, equals, value = text.partition("=")
+                pairs[name] = (value if equals else None, place)
+        return {
+            name: (None if value is None else self._filled(value, place), place)
+            for name, (value, place) in pairs.items()
+        }
+
+    def _read_variables(self, container: Container) -> None:
+        for name, (value, place) in self._map("environment").items():
+            if value is None and name not in self._environ:
+                self._notes.lost(place, f"{name} comes from the environment, where it is not set")
+            else:
+                container.env[name] = self._environ[name] if value is None else value
+
+    def _read_resources(self, container: Container, workload: Workload) -> None:
+        section = self._section
+        deploy = section.section("deploy")
+        resources = deploy.section("resources")
+        limits, reserved = resources.section("limits"), resources.section("reservations")
+        cpus = limits.read("cpus", quantities.cpus)
+        container.cpus = _or(reserved.read("cpus", quantities.cpus), _or(cpus, section.read("cpus", quantities.cpus)))
+        container.cpus_limit = None if cpus == container.cpus else cpus
+        limit = _or(limits.read("memory", quantities.docker_mib), section.read("mem_limit", quantities.docker_mib))
+        least = _or(
+            reserved.read("memory", quantities.docker_mib), section.read("mem_reservation", quantities.docker_mib)
+        )
+        container.mem_mib = _or(least, limit)
+        if least is not None and limit != least:
+            container.mem_limit_mib = "unlimited" if limit is None else limit
+        container.shm_mib = section.read("shm_size", quantities.docker_mib)
+        self._read_gpus(container, reserved)
+        self._read_deploy(deploy, workload)
+
+    def _read_gpus(self, container: Container, reserved: Section) -> None:
+        """Count the GPUs: reserved devices, `gpus`, the runtime nvidia, or device nodes."""
+        section, notes = self._section, self._notes
+        visible_at = section.at("environment")
+        visible = container.env.pop("NVIDIA_VISIBLE_DEVICES", None)
+        runtime = section.text("runtime")
+        nodes = [(text.partition(":")[0], place) for text, place in section.texts("devices")]
+        for node, place in nodes:
+            if not is_driver_path(node):
+                notes.lost(place, f"{node}: the only devices that apps have are GPUs")
+        requests = reserved.sections("devices")
+        if section.is_list("gpus"):
+            requests += section.sections("gpus")
+        elif (text := section.text("gpus")) is not None:
+            docker_words.take_gpus(container, text, section.at("gpus"), notes)
+            return
+        for request in requests:
+            self._read_request(container, request)
+        if requests:
+            return
+        if runtime == "nvidia":
+            docker_words.take_visible(container, visible, visible_at if visible else section.at("runtime"), notes)
+        elif runtime is not None:
+            notes.lost(section.at("runtime"), "the agents have one runtime for all")
+        elif nodes:
+            container.gpus = len({node for node, _ in nodes if re.fullmatch(r"/dev/nvidia[0-9]+", node)})
+
+    def _read_request(self, container: Container, request: Section) -> None:
+        driver, words = request.text("driver") or "nvidia", request.words("capabilities") or []
+        request.ignore("options")
+        if driver != "nvidia":
+            self._notes.lost(request.at("driver"), f"there are NVIDIA GPUs only, not {driver}")
+            request.ignore("count", "device_ids")
+            return
+        before = container.gpus
+        if "device_ids" in request:
+            container.gpus = len({text for text, _ in request.texts("device_ids")})
+            self._notes.check(request.at("device_ids"), docker_words.NO_DEVICES)
+        else:
+            docker_words.take_gpus(container, request.text("count") or "all", request.at("count"), self._notes)
+        container.gpus += before
+        wanted = [word for word in words if word not in ("gpu", "nvidia")]
+        if wanted:
+            container.env.setdefault("NVIDIA_DRIVER_CAPABILITIES", ",".join(wanted))
+
+    def _read_deploy(self, deploy: Section, workload: Workload) -> None:
+        replicas, scale = deploy.integer("replicas"), self._section.integer("scale")
+        workload.instances = 1 if _or(replicas, scale) is None else _or(replicas, scale) or 0
+        if deploy.text("mode") == "global":
+            workload.constraints.append(["hostname", "UNIQUE"])
+            self._notes.check(deploy.at("mode"), "`instances` does not follow the number of machines: set it to that")
+        policy = deploy.section("restart_policy")
+        workload.once = policy.text("condition") in ("none", "on-failure")
+        workload.restart_on_failure = policy.text("condition") == "on-failure"
+        for text, place in deploy.section("placement").texts("constraints"):
+            workload.constraints += filter(None, [_constraint(text, place, self._notes)])
+
+    def _read_ports(self, container: Container) -> None:
+        for item in self._section.items("ports"):
+            if isinstance(item, Section):
+                number, machine = item.integer("target") or 0, item.integer("published")
+                item.ignore("mode", "app_protocol")
+                port = Port(item.place, number, machine, item.text("name"), item.text("protocol") or "tcp")
+                container.ports.append(port)
+            else:
+                text, place = item
+                container.ports += docker_words.ports(self._filled(text, place), place, self._notes)
+        for text, place in self._section.texts("expose"):
+            container.ports += docker_words.ports(text, place, self._notes)
+
+    def _read_volumes(self, container: Container) -> None:
+        for item in self._section.items("volumes"):
+            mount: Mount | None
+            if not isinstance(item, Section):
+                text, place = item
+                mount = docker_words.mount(self._filled(text, place), place, self._notes)
+            else:
+                kind, source, path = item.text("type"), item.text("source") or "", item.text("target") or ""
+                source, read_only = self._filled(source, item.place), item.flag("read_only")
+                item.ignore("bind", "volume", "tmpfs")
+                if is_driver_volume(source) or is_driver_path(source):
+                    self._notes.lost(item.place, docker_words.DRIVER)
+                    mount = None
+                elif kind == "tmpfs":
+                    mount = Mount(item.place, path, None, path.strip("/").replace("/", "-"))
+                else:
+                    mount = docker_words.mount_of(source or "(no name)", path, read_only, item.place, self._notes)
+            if mount is not None:
+                container.mounts.append(mount)
+
+    def _health(self) -> Probe | None:
+        section = self._section
+        if "healthcheck" not in section:
+            return None
+        check = section.section("healthcheck")
+        test = check.words("test") if check.is_list("test") else ["CMD-SHELL", check.text("test") or ""]
+        timing = Timing(
+            check.read("interval", quantities.seconds) or 30,
+            check.read("timeout", quantities.seconds) or 30,
+            check.integer("retries") or 3,
+            grace_s=check.read("start_period", quantities.seconds) or 0,
+        )
+        check.ignore("start_interval")
+        if check.flag("disable") or not test or test[0] == "NONE":
+            return None
+        command = test[1] if test[0] == "CMD-SHELL" else shlex.join(test[1:] if test[0] == "CMD" else test)
+        return Probe(section.at("healthcheck"), command=command.replace("$$", "$"), timing=timing)
+
+    def _read_life(self, workload: Workload) -> None:
+        restart = self._section.text("restart")
+        policy = (restart or "").partition(":")[0]
+        if policy in ("no", "on-failure"):
+            workload.once = True
+            workload.restart_on_failure = policy == "on-failure"
+        elif policy not in ("always", "unless-stopped") and not workload.once:
+            what = 'an app is started again when it ends; `restart: "no"` makes a job of it, which is not'
+            self._notes.check(workload.at, what)
+        if restart and ":" in restart:
+            self._notes.check(
+                self._section.at("restart"), "a job is started again until it succeeds, not so many times"
+            )
+        workload.kill_grace_s = self._section.read("stop_grace_period", quantities.seconds)
+
+
+def _constraint(text: str, place: Place, notes: Notes) -> list[str] | None:
+    found = _PLACEMENT.fullmatch(text)
+    if found is None:
+        raise notes.bad(place, f"{text!r} is no constraint such as node.labels.gpu==true")
+    name, operator, value = found.groups()
+    label = "kubernetes.io/hostname" if name == "node.hostname" else name.removeprefix("node.labels.")
+    if name.startswith(("node.role", "node.id", "node.platform")):
+        notes.lost(place, "agents have nothing like it")
+        return None
+    return accelerators.expression(label, "In" if operator == "==" else "NotIn", [value], place, notes)
+
+
+def _or(first: _Value | None, second: _Value | None) -> _Value | None:
+    return second if first is None else first

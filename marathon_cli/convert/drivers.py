@@ -1,0 +1,33 @@
+"""Tells what elsewhere brings the NVIDIA driver into a container; here the agent does, so none of it is needed."""
+
+from __future__ import annotations
+
+import re
+
+_DRIVER_PATH = re.compile(
+    r"(/usr/lib(64)?(/x86_64-linux-gnu)?/(nvidia[^/]*|lib(cuda|nvidia|nvcuvid)[^/]*)"
+    r"|/var/lib/nvidia-docker/volumes/.*|/home/kubernetes/bin/nvidia|/usr/local/nvidia|/opt/nvidia-driver"
+    r"|/usr/bin/nvidia-(smi|debugdump|persistenced|cuda-mps-.*)|/dev/nvidia[^/]*)(/.*)?"
+)
+_GPU_NODE = re.compile(r"/dev/nvidia[0-9]+")
+_NODE = re.compile(r"/dev/nvidia[^/]*")
+
+
+def is_driver_path(path: str) -> bool:
+    """Tell whether a path of a machine is part of its NVIDIA driver, or one of its devices."""
+    return _DRIVER_PATH.fullmatch(path.rstrip("/")) is not None
+
+
+def is_driver_volume(source: str) -> bool:
+    """Tell whether a Docker volume is nvidia-docker 1's: `nvidia_driver_375.39`."""
+    return source.startswith("nvidia_driver")
+
+
+def is_gpu_node(path: str) -> bool:
+    """Tell whether a device is a GPU: /dev/nvidia0."""
+    return _GPU_NODE.fullmatch(path) is not None
+
+
+def is_nvidia_node(path: str) -> bool:
+    """Tell whether a device belongs to the NVIDIA driver: /dev/nvidiactl, /dev/nvidia-uvm."""
+    return _NODE.fullmatch(path) is not None
