@@ -78,7 +78,7 @@ class Mesos:
                 continue
             if found is not None:
                 executor, ended = found
-                return Sandbox(task_id, agent, str(executor["directory"]), ended, _state(executor, task_id))
+                return Sandbox(task_id, agent, directory_of(executor, task_id), ended, _state(executor, task_id))
         if silent:
             raise Unavailable(f"cannot look for the files of task {task_id}: {'; '.join(silent)}")
         where = f"agent {agent_id}" if agent_id else "no agent"
@@ -209,6 +209,12 @@ def find_executor(state: Mapping[str, Any], task_id: str) -> tuple[Mapping[str, 
                     state_of = _state(executor, task_id)
                     found = executor, state_of is not None and is_terminal(state_of)
     return found
+
+
+def directory_of(executor: Mapping[str, Any], task_id: str) -> str:
+    """Return the sandbox of a task: the executor's, and in that of a task group one of its own."""
+    directory = str(executor["directory"])
+    return f"{directory}/tasks/{task_id}" if executor.get("type") == "DEFAULT" else directory
 
 
 def _runs(executor: Mapping[str, Any], task_id: str) -> bool:

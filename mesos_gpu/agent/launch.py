@@ -216,7 +216,8 @@ def _container_refusal(container: Mapping[str, Any]) -> str | None:
     ):
         if container.get(field):
             return f"{what} are not supported yet"
-    if any(network.get("name") or network.get("port_mappings") for network in container.get("network_infos", ())):
+    # One without a name asks for no network but the host's, whatever it says of ports, as to Mesos' network/cni.
+    if any(network.get("name") for network in container.get("network_infos", ())):
         return "Container networks are not supported yet: only the host's"
     image = (container.get("mesos") or {}).get("image")
     if image is not None and image.get("type") != "DOCKER":
