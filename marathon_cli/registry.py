@@ -25,6 +25,7 @@ class Row(NamedTuple):
 
 
 ROWS: Sequence[Row] = (
+    Row("run", "run:run", "Run a command once, on GPUs of its own, and end as it ends.", RUN),
     Row(
         "convert", "convert:convert", "Turn Kubernetes and Compose files and docker run into apps, pods and jobs.", RUN
     ),
