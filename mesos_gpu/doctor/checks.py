@@ -116,7 +116,7 @@ def _nvml(facts: Facts) -> Iterator[Finding]:
                 "NVML",
                 Verdict.WARNING,
                 f"{len(nvml.gpus)} of {total} GPUs can be used",
-                "`nvidia-smi` and `dmesg | grep -i xid` tell which is lost; those in MIG mode need --mig_strategy=single",
+                "`nvidia-smi` and `dmesg | grep -i xid` tell which is lost; MIG mode needs --mig_strategy=single",
             )
         else:
             names = ", ".join(sorted({name for _, name in nvml.gpus}))
