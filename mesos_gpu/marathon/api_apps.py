@@ -57,7 +57,8 @@ class AppsApi:
         apps = [
             app_view(state, spec, asked, self._scheduler.clock())
             for spec in state.apps()
-            if query.get("id", "") in spec.id
+            if not spec.is_pod
+            and query.get("id", "") in spec.id
             and query.get("cmd", "").lower() in str(spec.document.get("cmd") or "").lower()
             and selects(terms, spec.document["labels"])
         ]
@@ -204,13 +205,14 @@ class AppsApi:
             spec = self._scheduler.state.app(canonical_id(text))
         except InvalidApp:
             spec = None
-        if spec is None:
+        if spec is None or spec.is_pod:
             raise NotFound(f"App '/{text.strip('/')}' does not exist")
         return spec
 
     def _group(self, request: web.Request) -> list[RunSpec]:
         prefix = canonical_id(request.match_info["app_id"].rstrip("*").rstrip("/") or "/").rstrip("/") + "/"
-        found = [spec for spec in self._scheduler.state.apps() if spec.id.startswith(prefix)]
+        apps = [spec for spec in self._scheduler.state.apps() if not spec.is_pod]
+        found = [spec for spec in apps if spec.id.startswith(prefix)]
         if not found and prefix != "/":
             raise NotFound(f"Group '{prefix.rstrip('/')}' does not exist")
         return found

@@ -315,6 +315,8 @@ class PymesosLink:
 
 def _send(driver: _Driver, call: Call) -> None:
     match call:
+        case Launch(offer_id=offer_id, groups=groups, refuse_s=refuse_s) if groups:
+            driver.acceptOffers([{"value": offer_id}], _operations(call), {"refuse_seconds": refuse_s})
         case Launch(offer_id=offer_id, task_infos=task_infos, refuse_s=refuse_s):
             driver.launchTasks([{"value": offer_id}], list(task_infos), {"refuse_seconds": refuse_s})
         case Decline(offer_ids=offer_ids, refuse_s=refuse_s):
@@ -335,6 +337,19 @@ def _send(driver: _Driver, call: Call) -> None:
             raise TypeError("Resubscribe is not a message")
         case _:
             assert_never(call)
+
+
+def _operations(call: Launch) -> list[dict[str, Any]]:
+    """Return the launch of tasks and of groups as Mesos' operations."""
+    single = {"type": "LAUNCH", "launch": {"task_infos": list(call.task_infos)}}
+    groups = [
+        {
+            "type": "LAUNCH_GROUP",
+            "launch_group": {"executor": group.executor, "task_group": {"tasks": list(group.task_infos)}},
+        }
+        for group in call.groups
+    ]
+    return [single, *groups] if call.task_infos else groups
 
 
 def _nowhere(_: object) -> None:

@@ -110,12 +110,39 @@ _CAUSES: Mapping[str, Cause] = {
     # The master knows no such task: it never arrived, or ended long ago.
     "TASK_UNKNOWN": Cause.TASK_ENDED,
 }
-_TASK_ID = re.compile(r"^(?P<instance>.+\.instance-[0-9a-f-]{36})\._app\.(?P<incarnation>\d+)$")
+_TASK_ID = re.compile(
+    r"^(?P<instance>.+\.instance-[0-9a-f-]{36})\.(_app|[a-z0-9]([a-z0-9-]*[a-z0-9])?)\.(?P<incarnation>\d+)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerTask:
+    """The Mesos task of one container of a pod. Times are seconds since the epoch."""
+
+    id: str
+    name: str
+    since_s: float
+    """When `state` last changed."""
+    state: str = "TASK_STAGING"
+    host_ports: tuple[int | None, ...] = ()
+    """The port of the machine of each endpoint, None where it takes none."""
+    started_at_s: float | None = None
+    healthy: bool | None = None
+    message: str | None = None
+    check_result: Mapping[str, Any] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether it runs no more."""
+        return is_terminal(self.state) or self.state == "TASK_UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is known about the task that fills an instance. Times are seconds since the epoch."""
+    """What is known about the task that fills an instance. Times are seconds since the epoch.
+
+    An instance of a pod is filled by a task for each container; `id` is then a name of ours for all of them.
+    """
 
     id: str
     agent_id: str
@@ -134,6 +161,17 @@ class Task:
     zone: str | None = None
     check_result: Mapping[str, Any] | None = None
     """What the app's `check` last found, as the API shows it."""
+    containers: tuple[ContainerTask, ...] = ()
+    """Those of a pod, in its order."""
+
+    @property
+    def living_ids(self) -> tuple[str, ...]:
+        """Return the ids of Mesos' tasks that have not ended, as far as we know."""
+        return tuple(c.id for c in self.containers if not c.ended) if self.containers else (self.id,)
+
+    def has(self, task_id: str) -> bool:
+        """Tell whether one of Mesos' tasks that fill the instance has this id."""
+        return any(c.id == task_id for c in self.containers) if self.containers else task_id == self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +192,10 @@ class Instance:
     def next_task_id(self) -> str:
         """Return the id of the task that would fill it next."""
         return f"{self.id}._app.{self.incarnation + 1}"
+
+    def next_container_id(self, name: str) -> str:
+        """Return the id of the task that would fill it next in the container of that name; for pods."""
+        return f"{self.id}.{name}.{self.incarnation + 1}"
 
     @property
     def wanted(self) -> bool:

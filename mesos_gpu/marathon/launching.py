@@ -8,11 +8,12 @@ from typing import Any
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon import lifecycle
-from mesos_gpu.marathon.actions import Decline, Launch, Revive, Say, Suppress
+from mesos_gpu.marathon.actions import Decline, Launch, Revive, Say, Suppress, TaskGroup
 from mesos_gpu.marathon.backoff import Backoff, ready_at
 from mesos_gpu.marathon.instances import Cause, Instance, Task, moved
 from mesos_gpu.marathon.matching import Match, match
 from mesos_gpu.marathon.offers import Offer
+from mesos_gpu.marathon.pod_taskinfo import task_group
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Draft, State
@@ -38,7 +39,7 @@ def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
 def _use(draft: Draft, offer: Offer) -> bool:
     """Start instances on one offer, one of each app in turn; tell whether any was started."""
     left = offer.resources
-    infos: list[Mapping[str, Any]] = []
+    started: list[Mapping[str, Any] | TaskGroup] = []
     queue = _ready_by_app(draft)
     refused: dict[str, QueueEntry] = {}
     cut_short = False
@@ -48,7 +49,7 @@ def _use(draft: Draft, offer: Offer) -> bool:
             if spec is None:
                 del queue[app_id]
                 continue
-            if len(infos) >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
+            if len(started) >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
                 cut_short, queue = True, {}
                 break
             found = match(
@@ -64,7 +65,7 @@ def _use(draft: Draft, offer: Offer) -> bool:
             entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
             if isinstance(found, Match):
                 left -= found.resources + found.executor
-                infos.append(_provision(draft, queue[app_id].pop(0), spec, offer, found))
+                started.append(_provision(draft, queue[app_id].pop(0), spec, offer, found))
                 draft.queue.put(app_id, entry.used(draft.now_s))
                 refused.pop(app_id, None)
             else:
@@ -74,14 +75,31 @@ def _use(draft: Draft, offer: Offer) -> bool:
                 del queue[app_id]
     for app_id, entry in refused.items():
         draft.queue.put(app_id, entry)
-    if infos:
+    if started:
+        infos = [item for item in started if not isinstance(item, TaskGroup)]
+        groups = [item for item in started if isinstance(item, TaskGroup)]
         # What is left is worth another look at once only if we stopped before trying everything.
-        draft.actions.append(Launch(offer.id, infos, 0.0 if cut_short else _refuse_s(draft)))
-    return bool(infos)
+        draft.actions.append(Launch(offer.id, infos, 0.0 if cut_short else _refuse_s(draft), groups))
+    return bool(started)
 
 
-def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match) -> Mapping[str, Any]:
-    task_id = instance.next_task_id
+def _provision(
+    draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match
+) -> Mapping[str, Any] | TaskGroup:
+    task_id, pick = instance.next_task_id, draft.pick()
+    pod = (
+        task_group(
+            spec,
+            instance,
+            offer,
+            found,
+            framework_id=draft.framework_id or "",
+            env_prefix=draft.settings.env_prefix,
+            pick=pick,
+        )
+        if spec.is_pod
+        else None
+    )
     task = Task(
         id=task_id,
         agent_id=offer.agent_id,
@@ -92,10 +110,13 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         attributes=offer.attributes,
         region=offer.region,
         zone=offer.zone,
+        containers=() if pod is None else tuple(replace(c, since_s=draft.now_s) for c in pod.containers),
     )
     draft.tokens = draft.tokens.taken(1)
     launched = moved(instance, Cause.LAUNCHED, draft.now_s)
     draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
+    if pod is not None:
+        return pod.group
     return task_info(
         spec,
         task_id,
@@ -103,7 +124,7 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         found,
         env_prefix=draft.settings.env_prefix,
         enforces_role=draft.enforces_role(spec.id),
-        pick=draft.pick(),
+        pick=pick,
     )
 
 

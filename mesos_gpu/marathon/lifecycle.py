@@ -34,13 +34,16 @@ def give_up(draft: Draft, instance: Instance) -> None:
 
 
 def end(draft: Draft, task: Task) -> None:
-    """Ask the master to end a task, unless that was just done; the answer comes as a status."""
+    """Ask the master to end a task, unless that was just done; the answer comes as a status.
+
+    Of a pod, every container's: one that was ended alone would end the others, but only if it ended badly.
+    """
     asked_s = draft.kills.get(task.id)
     if asked_s is not None and draft.now_s < asked_s + draft.settings.kill_retry_s:
         return
     draft.kills.put(task.id, draft.now_s)
     if draft.subscribed:
-        draft.actions.append(Kill(task.id))
+        draft.actions += [Kill(task_id) for task_id in task.living_ids]
 
 
 def after_end(draft: Draft, instance: Instance, *, replaced: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from typing_extensions import assert_never
 
-from mesos_gpu.marathon import group_requests, lifecycle, requests
+from mesos_gpu.marathon import group_requests, lifecycle, pod_requests, requests
 from mesos_gpu.marathon.actions import (
     Action,
     Decline,
@@ -36,6 +36,7 @@ from mesos_gpu.marathon.events import (
     Offered,
     PutApps,
     PutGroup,
+    PutPod,
     ReadinessChecked,
     RemoveApp,
     RemoveGroup,
@@ -87,6 +88,8 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             watch(draft)
         case PutApps():
             requests.put_apps(draft, event)
+        case PutPod():
+            pod_requests.put_pod(draft, event)
         case RemoveApp():
             requests.remove_app(draft, event)
         case RestartApp():

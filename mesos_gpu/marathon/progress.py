@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.marathon import lifecycle
+from mesos_gpu.marathon import lifecycle, pods
 from mesos_gpu.marathon.actions import Publish
 from mesos_gpu.marathon.constraints import from_fullest
 from mesos_gpu.marathon.deployment import Counts, Deployment, Work, rolling
@@ -148,6 +148,8 @@ def healthy(draft: Draft, instance: Instance) -> bool:
     if instance.phase is not Phase.RUNNING or instance.task is None or instance.task.id in draft.kills:
         return False
     spec = draft.spec_of(instance)
+    if spec is not None and spec.is_pod:
+        return pods.healthy(spec, instance.task)
     if spec is None or not spec.document["healthChecks"]:
         return True
     return verdict(draft.health.get(instance.task.id)) is True

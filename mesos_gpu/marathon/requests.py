@@ -114,10 +114,13 @@ def redefined(
 ) -> RunSpec:
     """Return the app that a whole document in a group's list of apps defines; the present one when it says the same.
 
-    `groups` are those that are to be, `others` the apps of the same change before it. Raises InvalidApp.
+    `groups` are those that are to be, `others` the apps of the same change before it. Raises InvalidApp, or Conflict
+    when a pod has its id.
     """
     definition = _checked(draft, document, groups, others, base=base)
     before = draft.app(definition["id"])
+    if before is not None and before.is_pod:
+        raise Conflict(f"A pod with id [{before.id}] already exists.")
     if before is not None and definition == before.definition:
         return before
     return versioned(definition, version, before)
@@ -129,6 +132,8 @@ def _next_spec(
     given_id = document.get("id")
     app_id = canonical_id(given_id) if isinstance(given_id, str) and given_id else ""
     before = draft.app(app_id)
+    if before is not None and before.is_pod:
+        raise Conflict(f"A pod with id [{before.id}] already exists.")
     if before is None and event.create is False:
         raise NotFound(f"App '{app_id}' does not exist")
     if event.partial and document.get("version") is not None:
@@ -185,9 +190,9 @@ def _existing(draft: Draft, app_id: str) -> RunSpec:
 
 def _with_task(draft: Draft, task_id: str) -> Instance | None:
     instance = draft.instances.get(instance_of(task_id) or task_id)
-    if instance is None or (instance.task is not None and task_id not in (instance.task.id, instance.id)):
-        return None
-    return instance
+    if instance is None or task_id == instance.id or instance.task is None or instance.task.has(task_id):
+        return instance
+    return instance if task_id == instance.task.id else None
 
 
 def _scale_down(draft: Draft, event: KillTasks, chosen: Sequence[Instance]) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -158,3 +159,17 @@ def test_a_name_that_means_no_or_several_tasks_is_refused_with_candidates(box: L
     assert all(task.encode() in several.stderr for task in tasks)
     assert run(box, "task", "exec", tasks[0][:40], "true").returncode == 0
     box.ok("app", "remove", "trainer")
+
+
+def test_files_of_a_task_are_listed_and_copied_out(box: LiveBox, tmp_path: Path) -> None:
+    assert run(box, "task", "exec", "train", "sh", "-c", "mkdir -p out; echo 42 > out/answer").returncode == 0
+    assert box.ok("task", "ls", "train", "out").split() == ["answer"]
+    box.ok("task", "download", "train", "out", "std*", "--target-dir", str(tmp_path))
+    assert (tmp_path / "out/answer").read_text() == "42\n"
+    assert (tmp_path / "stderr").read_text() == "oops\n"
+    assert box.ok("task", "log", "train", "out/answer") == "42\n"
+
+
+def test_metrics_show_each_gpu_of_the_task(box: LiveBox) -> None:
+    rows = [line.split() for line in box.ok("task", "metrics", "train", "--interval", "0.1").splitlines()]
+    assert [row[:2] for row in rows if row[0] == "gpu" and row[2] != "mem"] == [["gpu", "0"], ["gpu", "1"]]
