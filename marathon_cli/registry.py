@@ -120,6 +120,10 @@ ROWS: Sequence[Row] = (
     Row("config list", "config:list_profiles", "List the profiles."),
     Row("config show", "config:show", "Show which settings count now and where each is from; or those of PROFILE."),
     Row("config keys", "config:keys", "List the keys that can be set, and the variable of each."),
+    Row("flags", "", "Flags of agents, masters and Marathons for a cluster with GPUs.", OPERATE),
+    Row("flags agent", "flags:agent", "Print the flags of an agent that hands out GPUs."),
+    Row("flags master", "flags:master", "Print the flags of a master of a cluster with GPUs."),
+    Row("flags marathon", "flags:marathon", "Print the flags of a Marathon that runs apps on GPUs."),
     Row("up", "box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "box:down", "Stop the box and its tasks.", BOX),
     Row(
