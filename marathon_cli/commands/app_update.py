@@ -70,13 +70,13 @@ def update(
     from marathon_cli.inquiry import caution
     from marathon_cli.properties import parse_properties
     from marathon_cli.rollout import Aim
-    from mesos_gpu.marathon.app_schema import app_schema
+    from mesos_gpu.marathon.app_schema import APP
 
     wanted = app_id(name)
     if replace and file is None:
         raise click.UsageError("--replace takes the whole definition from --file")
     source, asked = _asked(file, properties, wanted)
-    given = parse_properties(properties, app_schema())
+    given = parse_properties(properties, APP.schema)
     marathon = console.marathon()
     with hints(wanted, marathon.app_ids):
         current = marathon.app(wanted)

@@ -59,22 +59,23 @@ class BoxAgent:
         state: dict[str, Any] = _http(f"{self.url}/state")
         return state
 
-    def break_gpu(self, gpu: int, xid: int = 79) -> None:
-        """Let a GPU fall ill with an XID of NVIDIA's (79: it has fallen off the bus); seen within 0.1 s.
+    def gpu_uuids(self) -> dict[int, str]:
+        """Return the UUIDs of its GPUs by index; simulated GPUs of one index have one UUID on every agent."""
+        return {shown["index"]: shown["uuid"] for shown in _http(f"{self.url}/gpus")}
+
+    def break_gpu(self, gpu: int | str, xid: int = 79) -> None:
+        """Let a GPU, by index or UUID, fall ill with an XID of NVIDIA's (79: it is off the bus); seen within 0.1 s.
 
         An agent withdraws such a GPU: it offers one less, and tells the task that holds it, or with the agent flag
         `gpu_unhealthy_action=kill` ends that task. Raises NotFound for a GPU that is not there.
         """
-        self._check_gpu(gpu)
-        self._write_faults({**self._faults(), gpu: xid})
+        self._write_faults({**self._faults(), self._index(gpu): xid})
 
-    def heal_gpu(self, gpu: int) -> None:
+    def heal_gpu(self, gpu: int | str) -> None:
         """Make a GPU fit again and say so to the agent, as an operator would who replaced it. Raises NotFound."""
-        self._check_gpu(gpu)
-        self._write_faults({index: xid for index, xid in self._faults().items() if index != gpu})
-        for shown in _http(f"{self.url}/gpus"):
-            if shown["index"] == gpu:
-                _http(f"{self.url}/gpus/{shown['uuid']}/healthy", "POST")
+        healed = self._index(gpu)
+        self._write_faults({index: xid for index, xid in self._faults().items() if index != healed})
+        _http(f"{self.url}/gpus/{self.gpu_uuids()[healed]}/healthy", "POST")
 
     def kill(self) -> None:
         """End the agent with SIGKILL: its tasks run on, and nobody hears of them until it is started again."""
@@ -109,9 +110,13 @@ class BoxAgent:
         """End `partition`: the agent goes on where it stood, and the master hears of its tasks again."""
         self._nursery.signal(self._box, self.name, signal.SIGCONT)
 
-    def _check_gpu(self, gpu: int) -> None:
-        if not 0 <= gpu < self.gpus:
+    def _index(self, gpu: int | str) -> int:
+        by_name: dict[int | str, int] = {n: n for n in range(self.gpus)}
+        if isinstance(gpu, str):
+            by_name |= {uuid: n for n, uuid in self.gpu_uuids().items()}
+        if gpu not in by_name:
             raise NotFound(f"{self.name} has no GPU {gpu}; it has {self.gpus}")
+        return by_name[gpu]
 
     def _faults(self) -> dict[int, int]:
         file = plan.faults_file(self._box, self.index)
