@@ -44,6 +44,7 @@ class BoxAgent:
         self.name = plan.agent_name(index)
         self.work_dir = work_dir / self.name
         self.url = self.id = ""
+        self.pid = 0
 
     def __repr__(self) -> str:
         return f"<BoxAgent {self.name} {self.id} {self.url}>"
@@ -94,7 +95,7 @@ class BoxAgent:
 
     def start(self) -> BoxAgent:
         """Start it again where it was, and wait until the master knows it. Raises Conflict when it runs."""
-        self._nursery.start(self._box, plan.Program(self.name, "", "", (), "", ""))
+        self.pid = self._nursery.start_again(self._box, self.name)
         return self.ready()
 
     def partition(self) -> None:
@@ -156,7 +157,7 @@ class MesosBox:
             for agent, program, ill in zip(self.agents, programs, faults, strict=True):
                 if ill:
                     agent._write_faults(dict(ill))
-                nursery.start(work_dir, program)
+                agent.pid = nursery.start(work_dir, program)
             if wishes.marathon:
                 nursery.start(work_dir, plan.marathon(work_dir, self.master))
                 self.marathon_url = nursery.until_ready(work_dir, "marathon")["url"]
@@ -191,7 +192,7 @@ class MesosBox:
 
         Raises Conflict when one runs.
         """
-        self._nursery.start(self.work_dir, plan.Program("master", "", "", (), "", ""))
+        self._nursery.start_again(self.work_dir, "master")
         self._master_ready()
 
     def fail_over(self) -> None:
