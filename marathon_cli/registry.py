@@ -124,6 +124,7 @@ ROWS: Sequence[Row] = (
     Row("flags agent", "flags:agent", "Print the flags of an agent that hands out GPUs."),
     Row("flags master", "flags:master", "Print the flags of a master of a cluster with GPUs."),
     Row("flags marathon", "flags:marathon", "Print the flags of a Marathon that runs apps on GPUs."),
+    Row("completion", "completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
     Row("up", "box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "box:down", "Stop the box and its tasks.", BOX),
     Row(
