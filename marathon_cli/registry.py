@@ -149,8 +149,15 @@ ROWS: Sequence[Row] = (
     Row("config list", "config:list_profiles", "List the profiles."),
     Row("config show", "config:show", "Show which settings count now and where each is from; or those of PROFILE."),
     Row("config keys", "config:keys", "List the keys that can be set, and the variable of each."),
+    Row("completion", "completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
     Row("up", "box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "box:down", "Stop the box and its tasks.", BOX),
+    Row(
+        "doctor",
+        "doctor:doctor",
+        "Check this machine: driver, NVML, device nodes, cgroups, programs, ports, and the flags of its agents.",
+        BOX,
+    ),
     Row("status", "box:status", "Show the box's services and GPUs.", BOX),
 )
 
