@@ -149,6 +149,10 @@ class Marathon:
         answer = self._ask(method, path, query=query, body=body)
         return self._http.read(answer) if answer.content.strip() else None, answer.headers
 
+    def text(self, path: str) -> str:
+        """Return an answer that need not be JSON."""
+        return self._ask("GET", path).text.strip()
+
     def change(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Change:
         """Ask for a change; return the deployment that a Marathon names in its answer or in a header."""
         said, headers = self.answer(method, path, query=query, body=body)

@@ -110,6 +110,13 @@ class Mesos:
         """Return the JSON that the master answers; `missing` where it does not know the path. Raises as `slaves`."""
         return _get_any(self._master, path, query, missing)
 
+    def operate(self, call: Mapping[str, Any]) -> None:
+        """Send the master one of its operator API's calls. Raises Refused with its words, Unavailable."""
+        answer = self._master.ask("POST", "/api/v1", body=call)
+        if not answer.ok:
+            said = answer.text.strip() or answer.reason
+            raise Refused(f"Mesos master {self._master.url} refuses this: {said}", status=answer.status_code)
+
     def ask_agent(self, address: str, path: str, *, missing: Any) -> Any:
         """Return the JSON that the agent at HOST:PORT answers; `missing` where it does not know the path."""
         known = self._known.get(address) or {"pid": f"slave(1)@{address}"}

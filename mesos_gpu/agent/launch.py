@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mesos_gpu.agent.events import Identity, LaunchSpec
+from mesos_gpu.agent.actions import LaunchSpec
+from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.paths import sandbox_path, volume_path
 from mesos_gpu.agent.settings import read_settings

@@ -41,12 +41,16 @@ class TaskGroup:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Accept an offer and start these tasks and groups on it; what is left of it is refused for a while."""
+    """Accept an offer and start these tasks and groups on it; what is left of it is refused for a while.
+
+    `operations` come before that: reserving and freeing, as Mesos' Offer.Operation. There may be no tasks.
+    """
 
     offer_id: str
     task_infos: Sequence[Mapping[str, Any]]
     refuse_s: float
     groups: Sequence[TaskGroup] = ()
+    operations: Sequence[Mapping[str, Any]] = ()
 
     @property
     def task_ids(self) -> tuple[str, ...]:

@@ -132,11 +132,11 @@ class AppsApi:
 
     async def kill_all(self, request: web.Request) -> web.Response:
         """End the tasks of an app, or those on one host."""
-        spec, host = self._spec(request), request.query.get("host", "*")
+        spec, host, wipe = self._spec(request), request.query.get("host", "*"), flag(request, "wipe")
         chosen = [
             i
             for i in self._scheduler.state.instances_of(spec.id)
-            if i.task is not None and i.wanted and host in ("*", "", i.task.host)
+            if host in ("*", "", i.host) and ((i.wanted and i.task is not None) or (wipe and i.host is not None))
         ]
         answer = await self._kill(request, chosen)
         if flag(request, "scale") and chosen:
@@ -147,9 +147,9 @@ class AppsApi:
         """End one task of an app."""
         spec, task_id = self._spec(request), request.match_info["task_id"]
         for instance in self._scheduler.state.instances_of(spec.id):
-            if instance.task is not None and task_id in (instance.task.id, instance.id):
-                answer = await self._kill(request, [instance])
+            if instance.shown_task_id is not None and task_id in (instance.shown_task_id, instance.id):
                 (task,) = task_views([instance], spec)
+                answer = await self._kill(request, [instance])
                 return changed(answer) if flag(request, "scale") else json_response({"task": task})
         raise NotFound(f"Task '{task_id}' does not exist")
 
@@ -191,7 +191,7 @@ class AppsApi:
     async def _kill(self, request: web.Request, chosen: list[Instance]) -> Answer | None:
         return await self._scheduler.ask(
             KillTasks(
-                [i.task.id for i in chosen if i.task is not None],
+                [i.task.id if i.task is not None else i.id for i in chosen],
                 self._scheduler.new_id(),
                 scale=flag(request, "scale"),
                 wipe=flag(request, "wipe"),

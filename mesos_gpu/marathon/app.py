@@ -25,6 +25,7 @@ INVALID_JSON = "Invalid JSON"
 
 unknown_keys = APP.unknown_keys
 _NEVER_REPLACED = "disabled"
+_RESIDENCY = {"relaunchEscalationTimeoutSeconds": 3600, "taskLostBehavior": "WAIT_FOREVER"}
 
 
 def read_app(document: object, rules: AppRules, *, base: str = "/") -> dict[str, Any]:
@@ -55,6 +56,11 @@ def _refuse(problems: Iterable[Problem], stage: str = "Object is not valid") -> 
 def _with_computed_defaults(app: dict[str, Any], rules: AppRules) -> dict[str, Any]:
     """Fill in what depends on the rest of the app, and bring sets and older spellings into their one form."""
     new = {**app, **_replacement(app)}
+    if any("persistent" in volume for volume in volumes(app)):
+        # Neither of these has an effect any more; Marathon shows them all the same (raml/AppConversion).
+        new["residency"] = dict(_RESIDENCY)
+    else:
+        new.pop("residency", None)
     new.setdefault("role", default_role(app["id"], rules))
     new["dependencies"] = _unique(canonical_id(item, app["id"]) for item in app["dependencies"])
     new["constraints"] = _unique([item[0], item[1].upper(), *item[2:]] for item in app["constraints"])

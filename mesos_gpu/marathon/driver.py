@@ -315,10 +315,8 @@ class PymesosLink:
 
 def _send(driver: _Driver, call: Call) -> None:
     match call:
-        case Launch(offer_id=offer_id, groups=groups, refuse_s=refuse_s) if groups:
+        case Launch(offer_id=offer_id, refuse_s=refuse_s):
             driver.acceptOffers([{"value": offer_id}], _operations(call), {"refuse_seconds": refuse_s})
-        case Launch(offer_id=offer_id, task_infos=task_infos, refuse_s=refuse_s):
-            driver.launchTasks([{"value": offer_id}], list(task_infos), {"refuse_seconds": refuse_s})
         case Decline(offer_ids=offer_ids, refuse_s=refuse_s):
             driver.declineOffer([{"value": offer_id} for offer_id in offer_ids], {"refuse_seconds": refuse_s})
         case Revive():
@@ -340,7 +338,7 @@ def _send(driver: _Driver, call: Call) -> None:
 
 
 def _operations(call: Launch) -> list[dict[str, Any]]:
-    """Return the launch of tasks and of groups as Mesos' operations."""
+    """Return all that is to be done on an offer as Mesos' operations, in the order in which it must be."""
     single = {"type": "LAUNCH", "launch": {"task_infos": list(call.task_infos)}}
     groups = [
         {
@@ -349,7 +347,7 @@ def _operations(call: Launch) -> list[dict[str, Any]]:
         }
         for group in call.groups
     ]
-    return [single, *groups] if call.task_infos else groups
+    return [*map(dict, call.operations), *([single] if call.task_infos else []), *groups]
 
 
 def _nowhere(_: object) -> None:

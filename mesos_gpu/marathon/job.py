@@ -17,7 +17,6 @@ from mesos_gpu.marathon.app_words import shape_problem
 from mesos_gpu.marathon.cron import cron_problem, zone_problem
 from mesos_gpu.marathon.jobs import Schedule, run_spec_id
 from mesos_gpu.marathon.runspec import RunSpec, versioned
-from mesos_gpu.marathon.unsupported import refuse_unsupported
 
 Document = dict[str, Any]
 
@@ -70,7 +69,6 @@ def run_spec(job: Mapping[str, Any], run_id: str, version: str, rules: AppRules)
     """Return what carries out a run of a canonical job. Raises InvalidApp, with paths in the job's document."""
     try:
         app = read_app(_as_app(job), replace(rules, enforced_groups=frozenset()))
-        refuse_unsupported(app)
     except InvalidApp as error:
         raise InvalidApp([replace(problem, path=_place(problem.path)) for problem in error.problems]) from None
     definition = {

@@ -7,17 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.errors import BadResources
-from mesos_gpu.marathon import lifecycle
+from mesos_gpu.marathon import lifecycle, residency
 from mesos_gpu.marathon.actions import Decline, Launch, Revive, Say, Suppress, TaskGroup
 from mesos_gpu.marathon.backoff import Backoff, ready_at
 from mesos_gpu.marathon.instances import Cause, Instance, Task, moved
-from mesos_gpu.marathon.matching import Match, match
+from mesos_gpu.marathon.matching import Match, Reason, Refusal, match
 from mesos_gpu.marathon.offers import Offer
 from mesos_gpu.marathon.pod_taskinfo import task_group
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Draft, State
 from mesos_gpu.marathon.taskinfo import task_info
+from mesos_gpu.mesos.resources import Resources
 
 
 def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -37,9 +38,14 @@ def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _use(draft: Draft, offer: Offer) -> bool:
-    """Start instances on one offer, one of each app in turn; tell whether any was started."""
-    left = offer.resources
+    """Start instances on one offer, one of each app in turn; tell whether it was used.
+
+    For an app with persistent volumes the start may be to reserve what it needs.
+    """
+    sifted = residency.sift(draft, offer)
+    left, operations = sifted.left, list(sifted.operations)
     started: list[Mapping[str, Any] | TaskGroup] = []
+    reserved = 0
     queue = _ready_by_app(draft)
     refused: dict[str, QueueEntry] = {}
     cut_short = False
@@ -49,23 +55,19 @@ def _use(draft: Draft, offer: Offer) -> bool:
             if spec is None:
                 del queue[app_id]
                 continue
-            if len(started) >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
+            if len(started) + reserved >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
                 cut_short, queue = True, {}
                 break
-            found = match(
-                spec,
-                offer,
-                left,
-                [i for i in draft.members(app_id) if i.active and i.wanted and not lifecycle.outdated(i, spec)],
-                behaviour=draft.settings.gpu_behaviour,
-                now_s=draft.now_s,
-                pick=draft.pick(),
-                home_region=draft.region,
-            )
+            instance, found = _find(draft, spec, offer, left, queue[app_id])
             entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
             if isinstance(found, Match):
-                left -= found.resources + found.executor
-                started.append(_provision(draft, queue[app_id].pop(0), spec, offer, found))
+                left -= found.whole
+                queue[app_id].remove(instance)
+                if spec.resident and instance.reservation is None:
+                    operations += residency.reserve(draft, spec, instance, offer, found)
+                    reserved += 1
+                else:
+                    started.append(_provision(draft, instance, spec, offer, found))
                 draft.queue.put(app_id, entry.used(draft.now_s))
                 refused.pop(app_id, None)
             else:
@@ -75,12 +77,42 @@ def _use(draft: Draft, offer: Offer) -> bool:
                 del queue[app_id]
     for app_id, entry in refused.items():
         draft.queue.put(app_id, entry)
-    if started:
+    if started or operations:
         infos = [item for item in started if not isinstance(item, TaskGroup)]
         groups = [item for item in started if isinstance(item, TaskGroup)]
-        # What is left is worth another look at once only if we stopped before trying everything.
-        draft.actions.append(Launch(offer.id, infos, 0.0 if cut_short else _refuse_s(draft), groups))
-    return bool(started)
+        # What is left is worth another look at once if we stopped before trying everything, or wait for what we made.
+        refuse_s = 0.0 if cut_short or reserved else _refuse_s(draft)
+        draft.actions.append(Launch(offer.id, infos, refuse_s, groups, operations))
+    return bool(started or operations)
+
+
+def _find(
+    draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[Instance]
+) -> tuple[Instance, Match | Refusal]:
+    """Return which of the waiting instances of an app fits what is left of an offer, or why none does."""
+    members = draft.members(spec.id)
+    placed = [i for i in members if i.active and i.wanted and not lifecycle.outdated(i, spec)]
+    instance, pool = waiting[0], None
+    if spec.resident:
+        chosen = residency.choose(waiting, offer, left)
+        if chosen is None:
+            return instance, Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
+        instance, pool = chosen
+        placed += residency.bound(members, instance)
+    found = match(
+        spec,
+        offer,
+        left,
+        placed,
+        behaviour=draft.settings.gpu_behaviour,
+        now_s=draft.now_s,
+        pick=draft.pick(),
+        home_region=draft.region,
+        pool=pool,
+    )
+    if isinstance(found, Match) and instance.reservation is not None:
+        found = residency.with_volumes(instance, found, left)
+    return instance, found
 
 
 def _provision(
@@ -172,14 +204,16 @@ def ask_for_offers(draft: Draft) -> None:
         if app_id in reasons:
             waiting[instance.next_task_id] = app_id
     due = {task_id for task_id, app_id in waiting.items() if reasons[app_id]}
-    if not waiting:
+    # What is to be given back must come in an offer, too.
+    due |= draft.releasing
+    if not waiting and not draft.releasing:
         draft.asked_for, draft.revive_due = frozenset(), False
         if not draft.suppressed and not draft.backoffs.result:
             draft.suppressed = True
             draft.actions.append(Suppress())
         return
     draft.revive_due = draft.revive_due or draft.suppressed or not due <= draft.asked_for
-    draft.asked_for = draft.asked_for & waiting.keys() | due
+    draft.asked_for = draft.asked_for & (waiting.keys() | draft.releasing) | due
     if draft.revive_due and draft.now_s >= _revive_allowed_s(draft.revive_credit_s, interval_s, burst):
         draft.revive_credit_s = max(draft.revive_credit_s, draft.now_s) + interval_s
         draft.revive_due, draft.suppressed = False, False

@@ -49,6 +49,17 @@ class RunSpec:
         return "pod" in self.document
 
     @property
+    def persistent_volumes(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the volumes that outlive its tasks."""
+        volumes = self.document.get("container", {}).get("volumes", ())
+        return tuple(volume for volume in volumes if "persistent" in volume)
+
+    @property
+    def resident(self) -> bool:
+        """Tell whether its instances stay on the agents that have their volumes."""
+        return bool(self.persistent_volumes)
+
+    @property
     def executor_resources(self) -> Mapping[str, float]:
         """Return what an executor of its own takes beside each task; nothing for the command executor."""
         own = self.is_pod or self.document.get("executor", "") not in ("", "//cmd")

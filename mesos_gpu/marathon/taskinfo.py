@@ -12,6 +12,7 @@ from mesos_gpu.marathon.matching import Match
 from mesos_gpu.marathon.offers import Offer
 from mesos_gpu.marathon.ports import wishes
 from mesos_gpu.marathon.runspec import RunSpec, task_name
+from mesos_gpu.marathon.volumes import task_volumes
 from mesos_gpu.mesos.resources import Resources
 
 Document = dict[str, Any]
@@ -181,7 +182,7 @@ def _container(
         document["mesos"] = {"image": image}
     if networked:
         document["network_infos"] = network_infos(app, ports, effective)
-    volumes = [_volume(volume) for volume in container.get("volumes", [])]
+    volumes = task_volumes(container.get("volumes", []))
     if volumes:
         document["volumes"] = volumes
     if "linuxInfo" in container:
@@ -214,10 +215,6 @@ def _mappings(
         if port is not None and (network is None or not names or network in names)
         for protocol in wish.protocol.split(",")
     ]
-
-
-def _volume(volume: Mapping[str, Any]) -> Document:
-    return {"container_path": volume["containerPath"], "host_path": volume["hostPath"], "mode": volume["mode"]}
 
 
 def linux_info(info: Mapping[str, Any]) -> Document:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.marathon import job_progress, lifecycle, pods
+from mesos_gpu.marathon import job_progress, lifecycle, pods, residency
 from mesos_gpu.marathon.actions import Acknowledge, Kill, Publish, Reconcile, Say
 from mesos_gpu.marathon.backoff import after_failure
 from mesos_gpu.marathon.checks import check_result
@@ -15,6 +15,7 @@ from mesos_gpu.marathon.health_updates import take_status_health
 from mesos_gpu.marathon.instances import (
     FAILURES,
     Cause,
+    Goal,
     Instance,
     Phase,
     Task,
@@ -85,6 +86,9 @@ def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Caus
         # A task that was asked to end and ended is not a failure, whatever its exit status.
         if failed and not was_ending:
             _note_backoff(draft, instance)
+        if after.state == "TASK_GONE_BY_OPERATOR":
+            # That agent will not come back, nor will what it kept (InstanceUpdater.shouldAbandonReservation).
+            instance = replace(instance, reservation=None)
         lifecycle.after_end(draft, instance, replaced=_is_restarting(draft, instance.app_id))
         return
     draft.put_instance(instance)
@@ -96,7 +100,9 @@ def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Caus
     known = draft.backoffs.get(instance.app_id)
     if known is not None and instance.phase is not Phase.KILLING:
         draft.backoffs.put(instance.app_id, known.advanced(draft.now_s))
-    if not instance.wanted:
+    if instance.goal is Goal.STOPPED:
+        lifecycle.end_if_reachable(draft, instance)
+    elif not instance.wanted:
         lifecycle.give_up(draft, instance)
 
 
@@ -159,6 +165,8 @@ def _watch_unreachable(draft: Draft, instance: Instance) -> None:
     """Forget an instance on a lost agent once its app says so; `progress` puts another in its place."""
     spec = draft.app(instance.app_id)
     strategy = spec.document["unreachableStrategy"] if spec is not None else {"expungeAfterSeconds": 0}
+    if instance.goal is Goal.STOPPED:
+        return  # it keeps its volumes there until its agent is back
     if not instance.wanted:
         lifecycle.give_up(draft, instance)
     elif strategy != "disabled" and instance.task is not None:
@@ -172,6 +180,7 @@ def _watch_unreachable(draft: Draft, instance: Instance) -> None:
 def watch(draft: Draft) -> None:
     """Look after what should have happened by now: tasks that never ran, kills without answer, lost agents."""
     settings = draft.settings
+    residency.watch(draft)
     for instance in list(draft.instances.values()):
         task = instance.task
         if task is None or not instance.active:

@@ -13,6 +13,7 @@ from mesos_gpu.marathon.matching import Reason
 from mesos_gpu.marathon.pod_views import pod_task_views, pod_view
 from mesos_gpu.marathon.ports import service_ports_of
 from mesos_gpu.marathon.queue_entry import QueueEntry, funnel
+from mesos_gpu.marathon.reservations import Reservation
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import State
 from mesos_gpu.marathon.task_stats import task_stats
@@ -71,7 +72,8 @@ def task_views(
 ) -> list[Document]:
     """Return the tasks of instances; one that waits for an offer has none (it shows in /v2/queue).
 
-    With `spec` they carry their app's service ports, with `health` the results of their checks.
+    One with volumes keeps its last task beside them, until the next takes its place. With `spec` they carry their
+    app's service ports, with `health` the results of their checks.
     """
     found = health or {}
     views: list[Document] = []
@@ -81,7 +83,40 @@ def task_views(
             views += pod_task_views(instance, task)
         elif task is not None:
             views.append(_task_view(instance, task, spec, found.get(task.id)))
+        elif instance.reservation is not None and instance.shown_task_id is not None:
+            views.append(_past_task(instance, instance.reservation, spec))
     return views
+
+
+def _past_task(instance: Instance, kept: Reservation, spec: RunSpec | None) -> Document:
+    """Return the task that used volumes last; it has neither times nor ports any more."""
+    shown: Document = {
+        "appId": instance.app_id,
+        "id": kept.last_task_id,
+        "host": kept.host,
+        "state": kept.last_state,
+        "role": instance.role,
+        "slaveId": kept.agent_id,
+        "localVolumes": _local_volumes(instance),
+        "ipAddresses": [],
+        "ports": [],
+    }
+    if spec is not None:
+        shown["servicePorts"] = service_ports_of(spec.document)
+    places = (("region", kept.region), ("zone", kept.zone))
+    return {**shown, **{key: value for key, value in places if value is not None}}
+
+
+def _local_volumes(instance: Instance) -> list[Document]:
+    return [
+        {
+            "runSpecId": volume.app_id,
+            "containerPath": volume.container_path,
+            "uuid": volume.uuid,
+            "persistenceId": volume.persistence_id,
+        }
+        for volume in (instance.reservation.volumes if instance.reservation is not None else ())
+    ]
 
 
 def readiness_views(state: State, app_ids: Iterable[str]) -> list[Document]:
@@ -104,7 +139,7 @@ def _task_view(instance: Instance, task: Task, spec: RunSpec | None, results: Re
         "state": task.state,
         "role": instance.role,
         "slaveId": task.agent_id,
-        "localVolumes": [],
+        "localVolumes": _local_volumes(instance),
         "ipAddresses": [{"ipAddress": ip, "protocol": protocol} for ip, protocol in task.ip_addresses],
         "ports": list(task.ports),
         "stagedAt": timestamp(task.staged_at_s),
