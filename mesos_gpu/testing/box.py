@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import signal
 import time
@@ -181,6 +182,25 @@ class MesosBox:
         """Return the master's `/state`."""
         state: dict[str, Any] = _http(f"{self.url}/state")
         return state
+
+    def sandbox(self, task_id: str) -> Path:
+        """Return the sandbox of a task, with its `stdout` and `stderr`; the latest one of that id.
+
+        Raises NotFound when no agent has had such a task, or has it no sandbox yet.
+        """
+        runs = "slaves/*/frameworks/*/executors"
+        found = [
+            path
+            for agent in self.agents
+            for pattern in (
+                f"{runs}/{glob.escape(task_id)}/runs/*-*",
+                f"{runs}/*/runs/*-*/tasks/{glob.escape(task_id)}",
+            )
+            for path in agent.work_dir.glob(pattern)
+        ]
+        if not found:
+            raise NotFound(f"no agent of this box has had a task {task_id}")
+        return max(found, key=lambda path: path.stat().st_mtime_ns)
 
     def kill_master(self) -> None:
         """End the master with SIGKILL: schedulers and agents lose it, tasks run on."""

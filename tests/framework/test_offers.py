@@ -26,7 +26,7 @@ def gpu_tasks(draw: st.DrawFn, id_prefix: str = "t") -> GpuTask:
     if draw(st.booleans()):
         container["image"] = draw(st.sampled_from(["nvidia/cuda", "nvcr.io/nvidia/pytorch:24.01-py3"]))
     if draw(st.booleans()):
-        container["volumes"] = [volume("/data", "/mnt/data", read_only=draw(st.booleans())), volume("scratch")]
+        container["volumes"] = [volume("/data", "/mnt/data", read_only=draw(st.booleans())), volume("/scratch")]
     commands: list[Any] = ["nvidia-smi", ["python", "train.py"], *([None] if "image" in container else [])]
     number = draw(st.integers(0, 99))
     return GpuTask(

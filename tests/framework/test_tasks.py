@@ -63,3 +63,6 @@ def test_a_volume_has_a_place() -> None:
     assert volume("/a/b")["source"]["sandbox_path"] == {"type": "SELF", "path": "a_b"}
     with pytest.raises(BadInput, match="empty path"):
         volume("")
+    for host_path in (None, "data"):
+        with pytest.raises(BadInput, match="is in the sandbox already"):
+            volume("scratch", host_path)
