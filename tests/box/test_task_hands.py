@@ -114,6 +114,15 @@ def test_a_terminal_passes_keys_and_sizes_on_and_is_put_back(box: LiveBox) -> No
         assert tty.modes() == before
 
 
+def test_a_terminal_without_input_leaves_ctrl_c_to_us(box: LiveBox) -> None:
+    with terminal() as tty:
+        with tty.run(exec_argv("-t", "train", "sh", "-c", "stty size; exec sleep 4243"), box.env) as process:
+            tty.until(b"24 80")
+            tty.type(b"\x03")
+            assert tty.end(process) == 130
+        assert b"interrupted" in tty.said
+
+
 def test_detach_keys_leave_a_session(box: LiveBox) -> None:
     with terminal() as tty:
         before = tty.modes()
