@@ -69,7 +69,7 @@ def agent_resources(text: str | None, default_role: str, machine: Machine, gpus:
         if kind := resource.disk.get("source", {}).get("type"):
             raise BadFlag(
                 "resources",
-                f"names a disk of type {kind}, and this agent keeps every persistent volume below its --work_dir: leave "
+                f"names a disk of type {kind}, and this agent keeps every persistent volume below --work_dir: leave "
                 "out its `source`, or put the work_dir on that disk",
             )
     missing = ";".join(f"{name}:{amount}" for name, amount in detected.items() if name not in named)
