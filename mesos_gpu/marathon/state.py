@@ -255,6 +255,18 @@ class Draft:
         """Return the instances that wait for an offer."""
         return [self.instances[key] for key in self._waiting.result]
 
+    def waiting_apps(self) -> set[str]:
+        """Return the ids of apps with an instance that waits for an offer."""
+        return set(self._waiting.result.values())
+
+    def all_asked_for(self) -> bool:
+        """Tell whether offers were asked for, for everything that waits, and nothing has changed that since.
+
+        What was asked for is never more than what waits, so their numbers tell; it saves a walk at most events.
+        """
+        changed = self._waiting.changes or self.backoffs.changes or self.versions.changes or self.suppressed
+        return not changed and 0 < len(self._waiting.result) == len(self.asked_for)
+
     def put_instance(self, instance: Instance) -> None:
         """Add or change an instance."""
         before = self.instances.get(instance.id)
