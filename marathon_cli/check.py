@@ -120,10 +120,10 @@ def check_group(source: Source, document: Any, rules: AppRules) -> None:
 def _group_problems(group: Mapping[str, Any], rules: AppRules, path: str, base: str) -> Iterator[Problem]:
     """Find what is wrong with a group that stands at `path` of its file, within the group `base`."""
     from mesos_gpu.marathon.app import canonical_id, read_app, unknown_keys
-    from mesos_gpu.marathon.app_schema import group_shape_problems
+    from mesos_gpu.marathon.app_schema import GROUP
 
     shape = {**group, "groups": [], "apps": []}
-    yield from (_moved(path, problem) for problem in group_shape_problems(shape))
+    yield from (_moved(path, problem) for problem in GROUP.shape_problems(shape))
     for key in [key for key in group if key not in _GROUP_KEYS]:
         near = difflib.get_close_matches(key, _GROUP_KEYS, n=1)
         advice = f"did you mean `{near[0]}`?" if near else None

@@ -122,14 +122,21 @@ class Marathon:
         found = self._list(self._object("GET", path), "tasks")
         return sorted(found, key=lambda task: (str(task.get("appId")), str(task.get("id"))))
 
-    def deployments(self) -> list[Document]:
-        """Return the deployments that are under way."""
-        found = self._http.read(self._ask("GET", "/v2/deployments"))
+    def deployments(self, *, blockers: bool = False) -> list[Document]:
+        """Return the deployments that are under way; with `blockers`, which only ours tells, what stops each."""
+        query = {"embed": "blockers"} if blockers else None
+        found = self._http.read(self._ask("GET", "/v2/deployments", query=query))
         return self._list({"deployments": found}, "deployments")
 
-    def queue(self) -> list[Document]:
-        """Return what waits to be launched, with the reasons why offers did not serve."""
-        return self._list(self._object("GET", "/v2/queue"), "queue")
+    def queue(self, *, last_offers: bool = False) -> list[Document]:
+        """Return what waits to be launched, with the reasons why offers did not serve; of each agent's last, too."""
+        query = {"embed": "lastUnusedOffers"} if last_offers else None
+        found = self._http.read(self._ask("GET", "/v2/queue", query=query))
+        return self._list(found if isinstance(found, dict) else {}, "queue")
+
+    def pod(self, pod_id: str) -> Document:
+        """Return a pod's status: its `spec` and its instances. Raises NotFound, Refused where there are no pods."""
+        return self._object("GET", f"/v2/pods{quote(pod_id)}::status")
 
     def call(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """Return the JSON of an answer, None for an empty one. Raises what a refusal stands for."""
@@ -141,6 +148,10 @@ class Marathon:
         """Return the JSON of an answer (None for an empty one) and its headers."""
         answer = self._ask(method, path, query=query, body=body)
         return self._http.read(answer) if answer.content.strip() else None, answer.headers
+
+    def text(self, path: str) -> str:
+        """Return an answer that need not be JSON."""
+        return self._ask("GET", path).text.strip()
 
     def change(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Change:
         """Ask for a change; return the deployment that a Marathon names in its answer or in a header."""

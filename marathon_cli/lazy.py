@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from marathon_cli.registry import ALIASES, ROWS, Row
+from marathon_cli.registry import DCOS, ROWS, Row
 
 _EPILOG = "Options of all commands, such as --marathon-url: mesos-gpu --help"
 
@@ -32,11 +32,11 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the registry's order."""
-        return [*self._rows, *(ALIASES if not self.path else ())]
+        return [*self._rows, *(DCOS if not self.path else ())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command, or make the group of that name."""
-        if not self.path and cmd_name in ALIASES:
+        if not self.path and cmd_name in DCOS:
             return _alias(cmd_name)
         row = self._rows.get(cmd_name)
         return None if row is None else load(row)
@@ -63,7 +63,9 @@ class LazyGroup(click.Group):
         for name, row in self._rows.items():
             sections.setdefault(row.section or "Commands", []).append((name, row.help))
         if not self.path:
-            aliases = [(name, f"The commands of `dcos {name}`: {', '.join(held)}.") for name, held in ALIASES.items()]
+            aliases = [
+                (name, f"The commands of `dcos {name}`: {', '.join(sorted(held))}.") for name, held in DCOS.items()
+            ]
             sections["As in DC/OS"] = aliases
         width = max((len(name) for rows in sections.values() for name, _ in rows), default=0)
         for headline, rows in sections.items():
@@ -92,8 +94,8 @@ def load(row: Row) -> click.Command:
 
 
 def _alias(name: str) -> click.Group:
-    gathered = rows_below("")
-    group = click.Group(name, help=f"The commands of `dcos {name}`.")
-    for word in ALIASES[name]:
-        group.add_command(load(gathered[word]), word)
+    rows = {row.path: row for row in ROWS}
+    group = click.Group(name, help=f"The commands of `dcos {name}`.", epilog=_EPILOG)
+    for word, path in DCOS[name].items():
+        group.add_command(load(rows[path]), word)
     return group

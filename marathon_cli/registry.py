@@ -25,6 +25,7 @@ class Row(NamedTuple):
 
 
 ROWS: Sequence[Row] = (
+    Row("run", "run:run", "Run a command once, on GPUs of its own, and end as it ends.", RUN),
     Row(
         "convert", "convert:convert", "Turn Kubernetes and Compose files and docker run into apps, pods and jobs.", RUN
     ),
@@ -41,15 +42,37 @@ ROWS: Sequence[Row] = (
     Row("app remove", "app_change:remove", "Remove APP and end its tasks."),
     Row("app versions", "app:versions", "List the versions of APP, newest first."),
     Row("app validate", "app_add:validate", "Check files that define apps, and change nothing."),
+    Row("group", "", "Groups: trees of apps and pods, changed as one.", RUN),
+    Row("group add", "group:add", "Add the group that FILE (JSON or YAML) defines, with all its apps."),
+    Row("group list", "group:list_groups", "List the groups, with all that is in each."),
+    Row("group show", "group:show", "Print everything that is in GROUP; without one, in the root."),
+    Row("group update", "group:update", "Change GROUP by KEY=VALUE, by a file, or by both."),
+    Row("group scale", "group:scale", "Multiply the instances of every app in GROUP by FACTOR, rounded up."),
+    Row("group remove", "group:remove", "Remove GROUP and everything in it."),
+    Row("deployment", "", "Deployments: changes that are under way.", RUN),
+    Row("deployment list", "deployment:list_deployments", "List the deployments under way, of all apps or of APP."),
+    Row("deployment watch", "deployment:watch", "Show how a deployment goes, until it is done."),
+    Row("deployment rollback", "deployment:rollback", "Stop a deployment and lead its apps back to what they were."),
+    Row("deployment stop", "deployment:stop", "Stop a deployment and leave everything as it is now."),
     Row("task", "", "Tasks: the running copies of apps.", RUN),
     Row("task list", "task:list_tasks", "List the tasks of all apps, or of APP."),
-    Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox."),
+    Row("task show", "task_change:show", "Print everything that Marathon knows of TASK: its id, or how that begins."),
+    Row("task kill", "task_change:kill", "End tasks; others take their place unless --scale says otherwise."),
+    Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox, or another FILE there."),
     Row("task exec", "task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs, files and limits."),
     Row(
         "task attach",
         "task_exec:attach",
         "Attach this terminal to TASK's own, until it ends or the detach keys are typed.",
     ),
+    Row("task ls", "task_files:ls", "List the files of TASK's sandbox, or of a folder in it."),
+    Row(
+        "task download",
+        "task_files:download",
+        "Copy files and folders out of TASK's sandbox, all of it without a PATH.",
+    ),
+    Row("task metrics", "task_metrics:metrics", "Show what TASK uses: CPUs, memory, disk, and each of its GPUs."),
+    Row("why", "why:why", "Explain why APP is not running, and what would make it run.", LOOK),
     Row("gpu", "", "GPUs: which there are, how they are, who holds them.", LOOK),
     Row("gpu list", "gpu:list_gpus", "List the GPUs of all agents: where, what, how they are, who holds them."),
     Row("gpu types", "gpu:types", "List the kinds of GPUs, as GKE lists accelerator types, and how to ask for each."),
@@ -58,6 +81,34 @@ ROWS: Sequence[Row] = (
     Row(
         "agent describe", "describe:describe", "Show all about one agent: its GPUs, what is taken, and by which tasks."
     ),
+    Row("agent list", "agent:list_agents", "List the agents, how each is, and what it has free."),
+    Row(
+        "agent drain",
+        "agent:drain",
+        "Take AGENT out of use: no more offers of it, and its tasks end, to be started elsewhere.",
+    ),
+    Row("agent deactivate", "agent:deactivate", "Make no more offers of AGENT; what runs there goes on."),
+    Row(
+        "agent reactivate",
+        "agent:reactivate",
+        "Make offers of AGENT again, after `deactivate` or a `drain` that is done.",
+    ),
+    Row("queue", "", "The launch queue: what waits for resources, and what the last offers lacked.", LOOK, "list"),
+    Row("queue list", "queue:list_queue", "List what waits to be launched."),
+    Row("queue summary", "queue:summary", "Show how many of the last offers met each wish of APP, GPUs too."),
+    Row(
+        "queue details",
+        "queue:details",
+        "Show the last offer of each agent that APP could not use, and what it lacked.",
+    ),
+    Row("queue reset", "queue:reset", "Launch APP at once, whatever delay its failures have led to."),
+    Row("about", "cluster:about", "Print what Marathon says of itself: version, leader, flags.", OPERATE),
+    Row("ping", "cluster:ping", "Ask Marathon for a sign of life.", OPERATE),
+    Row("leader", "", "The leader: which of several Marathons leads.", OPERATE, "show"),
+    Row("leader show", "cluster:show_leader", "Print host and port of the leading Marathon."),
+    Row("leader delete", "cluster:delete_leader", "Have the leading Marathon step down, so that another one leads."),
+    Row("plugin", "", "Plugins: what Marathon was extended with.", OPERATE, "list"),
+    Row("plugin list", "cluster:list_plugins", "List the plugins that Marathon runs."),
     Row("image", "", "Images: what the agents keep of what containers run in.", OPERATE),
     Row("image list", "image:list_images", "List the images of all agents."),
     Row("image pull", "image:pull", "Have every agent pull IMAGE, so that the first container in it starts at once."),
@@ -69,12 +120,29 @@ ROWS: Sequence[Row] = (
     Row("config list", "config:list_profiles", "List the profiles."),
     Row("config show", "config:show", "Show which settings count now and where each is from; or those of PROFILE."),
     Row("config keys", "config:keys", "List the keys that can be set, and the variable of each."),
+    Row("completion", "completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
     Row("up", "box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "box:down", "Stop the box and its tasks.", BOX),
+    Row(
+        "doctor",
+        "doctor:doctor",
+        "Check this machine: driver, NVML, device nodes, cgroups, programs, ports, and the flags of its agents.",
+        BOX,
+    ),
     Row("status", "box:status", "Show the box's services and GPUs.", BOX),
 )
 
-ALIASES: dict[str, Sequence[str]] = {
-    "marathon": ("app", "task"),
+DCOS: dict[str, dict[str, str]] = {
+    "marathon": {
+        **{word: word for word in ("about", "app", "deployment", "group", "leader", "ping", "plugin", "task")},
+        "debug": "queue",
+        "delay": "queue",
+    },
+    "node": {
+        "list": "agent list",
+        "drain": "agent drain",
+        "deactivate": "agent deactivate",
+        "reactivate": "agent reactivate",
+    },
 }
 """Groups that only gather others: `mesos-gpu marathon app add`, as `dcos marathon app add`, is `mesos-gpu app add`."""

@@ -78,7 +78,7 @@ class Mesos:
                 continue
             if found is not None:
                 executor, ended = found
-                return Sandbox(task_id, agent, str(executor["directory"]), ended, _state(executor, task_id))
+                return Sandbox(task_id, agent, directory_of(executor, task_id), ended, _state(executor, task_id))
         if silent:
             raise Unavailable(f"cannot look for the files of task {task_id}: {'; '.join(silent)}")
         where = f"agent {agent_id}" if agent_id else "no agent"
@@ -109,6 +109,13 @@ class Mesos:
     def ask_master(self, path: str, query: Mapping[str, str] | None = None, *, missing: Any) -> Any:
         """Return the JSON that the master answers; `missing` where it does not know the path. Raises as `slaves`."""
         return _get_any(self._master, path, query, missing)
+
+    def operate(self, call: Mapping[str, Any]) -> None:
+        """Send the master one of its operator API's calls. Raises Refused with its words, Unavailable."""
+        answer = self._master.ask("POST", "/api/v1", body=call)
+        if not answer.ok:
+            said = answer.text.strip() or answer.reason
+            raise Refused(f"Mesos master {self._master.url} refuses this: {said}", status=answer.status_code)
 
     def ask_agent(self, address: str, path: str, *, missing: Any) -> Any:
         """Return the JSON that the agent at HOST:PORT answers; `missing` where it does not know the path."""
@@ -209,6 +216,12 @@ def find_executor(state: Mapping[str, Any], task_id: str) -> tuple[Mapping[str, 
                     state_of = _state(executor, task_id)
                     found = executor, state_of is not None and is_terminal(state_of)
     return found
+
+
+def directory_of(executor: Mapping[str, Any], task_id: str) -> str:
+    """Return the sandbox of a task: the executor's, and in that of a task group one of its own."""
+    directory = str(executor["directory"])
+    return f"{directory}/tasks/{task_id}" if executor.get("type") == "DEFAULT" else directory
 
 
 def _runs(executor: Mapping[str, Any], task_id: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from marathon_cli.api.cluster import Deployments
 from marathon_cli.api.pods import Pods
@@ -44,6 +45,7 @@ class Wait:
     show_pulls: Callable[[], None] | None = None
     """Called when a task may be waiting for its image."""
     _failures: dict[str, str] = field(default_factory=dict)
+    _blocked: set[str] = field(default_factory=set)
 
     def until_done(self, timeout_s: float) -> None:
         """Return when the deployment is done; 0 waits without end.
@@ -72,11 +74,13 @@ class Wait:
 
     def _look(self) -> bool:
         """Show what is new; return whether the deployment is done."""
-        listed = self.marathon.deployments()
+        listed = self.marathon.deployments(blockers=True)
         mine = next((item for item in listed if item.get("id") == self.change.deployment_id), None)
         if mine is None:
             return True
         self.aims = self.aims or aims_of(mine)
+        for blocker in mine.get("blockers") or []:
+            self._tell_blocker(blocker)
         pulling = False
         for aim in self.aims:
             standing = self._standing(aim)
@@ -96,6 +100,12 @@ class Wait:
             return app_standing({"id": aim.id, **self.marathon.app(aim.id)})
         except NotFound:
             return None
+
+    def _tell_blocker(self, blocker: Mapping[str, Any]) -> None:
+        app_id = str(blocker.get("app"))
+        if app_id not in self._blocked:
+            self._blocked.add(app_id)
+            self.screen.say(f"{blocker.get('message')} `mesos-gpu why {app_id}` says what would help")
 
     def _tell_failure(self, standing: Standing) -> None:
         failure = standing.failure

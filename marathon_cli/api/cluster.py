@@ -48,9 +48,9 @@ class Cluster:
         found = self._marathon.object_of(self._marathon.call("DELETE", "/v2/leader"), "a message")
         return str(found.get("message"))
 
-    def ping(self) -> None:
-        """Have it answer. Raises Unavailable, ProtocolError."""
-        self._marathon.call("GET", "/ping")
+    def ping(self) -> str:
+        """Have it answer; a Marathon says `pong`. Raises Unavailable."""
+        return self._marathon.text("/ping").strip('"')
 
     def plugins(self) -> list[Document]:
         """Return the plugins that it runs."""

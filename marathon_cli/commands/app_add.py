@@ -9,7 +9,7 @@ import click
 
 from marathon_cli.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
-from marathon_cli.output import Table, columns
+from marathon_cli.output import Table, columns, say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
 
 if TYPE_CHECKING:
@@ -29,10 +29,11 @@ def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool,
     """Add the app that FILE defines.
 
     FILE is JSON or YAML; a URL, or - for standard input. It is checked first; unknown keys, which a server would
-    overlook, are refused.
+    overlook, are refused. What is likely to surprise (it fits no agent, it ends at once) is warned of.
     """
     from marathon_cli import check, rules
     from marathon_cli.client import Change, Locked
+    from marathon_cli.inquiry import caution
     from marathon_cli.rollout import Aim
 
     source = _read(file)
@@ -46,6 +47,8 @@ def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool,
             check.check_app(source, document, rules.OFFLINE)
         raise
     canonical = document if no_validate else check.check_app(source, document, known)
+    if not no_validate:
+        caution(marathon, canonical, say)
     if dry_run:
         _preview(console, canonical, {str(app.get("id")) for app in marathon.apps()})
         return

@@ -67,15 +67,16 @@ def update(
     """
     from marathon_cli import definitions, rules
     from marathon_cli.api.apps import Apps
+    from marathon_cli.inquiry import caution
     from marathon_cli.properties import parse_properties
     from marathon_cli.rollout import Aim
-    from mesos_gpu.marathon.app_schema import app_schema
+    from mesos_gpu.marathon.app_schema import APP
 
     wanted = app_id(name)
     if replace and file is None:
         raise click.UsageError("--replace takes the whole definition from --file")
     source, asked = _asked(file, properties, wanted)
-    given = parse_properties(properties, app_schema())
+    given = parse_properties(properties, APP.schema)
     marathon = console.marathon()
     with hints(wanted, marathon.app_ids):
         current = marathon.app(wanted)
@@ -91,6 +92,8 @@ def update(
             _check(source, asked, before, after, known)
         body, partial = definitions.to_send(before, after)
     lines, means = definitions.difference(before, after), definitions.consequence(before, after)
+    if lines and not no_validate:
+        caution(marathon, {"id": wanted, **after}, say)
     if not lines:
         console.tell(f"{wanted} is so already; nothing changes", {"id": wanted, "deploymentId": None}, names=[])
         return

@@ -15,6 +15,7 @@ from mesos_gpu.errors import Conflict, InvalidApp, NotFound
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
+    from marathon_cli.sandbox import Mesos
 
 _PAUSE_S = 0.5
 _COLUMNS = (
@@ -71,25 +72,33 @@ def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[
 
 @click.command()
 @click.argument("name", metavar="APP_OR_TASK")
+@click.argument("file", metavar="[FILE]", required=False)
 @click.option("--follow", "-f", is_flag=True, help="Go on until the task ends; Ctrl-C stops.")
 @click.option("--stderr", "stderr_file", is_flag=True, help="Show stderr, not stdout.")
+@click.option("--completed", is_flag=True, help="Also of tasks that have ended.")
 @click.option("--lines", "-n", type=click.IntRange(min=0), metavar="N", help="Begin N lines before the end.")
 @target_options
 @pass_console
-def log(console: Console, name: str, follow: bool, stderr_file: bool, lines: int | None) -> None:
-    """Print what a task writes: the file stdout of its sandbox.
+def log(
+    console: Console, name: str, file: str | None, follow: bool, stderr_file: bool, completed: bool, lines: int | None
+) -> None:
+    """Print what a task writes: the file stdout of its sandbox, or another FILE there.
 
-    For an app, of all its tasks; of the one that failed last when none runs.
+    For an app, of all its tasks; of the one that failed last when none runs. A task of another framework is named by
+    its id, the begin of one, or a pattern.
     """
     from marathon_cli import follow as following
+    from marathon_cli.files import inside
 
+    if file is not None and stderr_file:
+        raise click.UsageError("give a FILE or --stderr, not both")
     marathon = console.marathon()
     mesos = console.mesos(marathon)
-    file = "stderr" if stderr_file else "stdout"
+    path = inside(file or ("stderr" if stderr_file else "stdout"))
     while True:
-        wanted = _tasks(marathon, name)
+        wanted = _all_tasks(mesos, name) if completed else _tasks(marathon, mesos, name)
         try:
-            logs = [following.Log.of(mesos.sandbox(one.id, one.agent_id), file, lines) for one in wanted]
+            logs = [following.Log.of(mesos.sandbox(one.id, one.agent_id), path, lines) for one in wanted]
         except NotFound as error:
             failure = wanted[0].failure
             if failure is not None:
@@ -120,7 +129,7 @@ class _Wanted(NamedTuple):
     failure: str | None = None
 
 
-def _tasks(marathon: Marathon, name: str) -> list[_Wanted]:
+def _tasks(marathon: Marathon, mesos: Mesos, name: str) -> list[_Wanted]:
     """Return the tasks that `name` means; none when its app has had none yet. Raises NotFound."""
     from marathon_cli.rollout import failure_text
     from mesos_gpu.marathon.app_ids import canonical_id
@@ -134,12 +143,26 @@ def _tasks(marathon: Marathon, name: str) -> list[_Wanted]:
         if ".instance-" in name:
             # Marathon forgets tasks that have ended; their agent still has the files.
             return [_Wanted(name, known=False)]
+        other = _all_tasks(mesos, name, ended=False)
+        if other:
+            return other
         raise NotFound(_unknown(marathon, name)) from None
     placed = [_Wanted(str(item["id"]), item["slaveId"]) for item in app.get("tasks") or [] if item.get("slaveId")]
     if placed:
         return sorted(placed)
     failure = app.get("lastTaskFailure")
     return [_Wanted(str(failure["taskId"]), failure.get("slaveId"), failure=failure_text(failure))] if failure else []
+
+
+def _all_tasks(mesos: Mesos, name: str, *, ended: bool = True) -> list[_Wanted]:
+    """Return the tasks of any framework that `name` means, with `ended` also those. Raises NotFound, with `ended`."""
+    from marathon_cli.task_names import TaskRef, matching
+
+    tasks = [TaskRef.of(task) for task in mesos.tasks()]
+    found = [_Wanted(one.id, one.agent_id, known=False) for one in matching(tasks, name) if ended or not one.ended]
+    if ended and not found:
+        raise NotFound(f"the master knows no task {name}, running or ended")
+    return found
 
 
 def _unknown(marathon: Marathon, name: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 
 from typing_extensions import assert_never
 
-from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.events import Action
+from mesos_gpu.agent import actions as act
+from mesos_gpu.agent.actions import Action
 from mesos_gpu.agent.status import EXECUTOR, Verdict
 from mesos_gpu.agent.tasks import Fate, Phase, Task
 from mesos_gpu.agent.variables import read_variables
@@ -54,13 +54,13 @@ def begin_checks(task: Task, now_s: float | None = None) -> list[Action]:
     if "executor" in task.info or task.phase is not Phase.RUNNING or task.container_id is None or since_s is None:
         return []
     courses = tuple(begin(plan, since_s, healthy=task.healthy, last=task.check_status) for plan in plans_of(task.info))
-    return [ev.BeginChecks(task.key, task.container_id, task.sandbox, courses)] if courses else []
+    return [act.BeginChecks(task.key, task.container_id, task.sandbox, courses)] if courses else []
 
 
 def end_checks(task: Task) -> list[Action]:
     """Return what ends the checks of a task, if it has any."""
     checked = task.info.get("check") or task.info.get("health_check")
-    return [ev.EndChecks(task.key)] if checked else []
+    return [act.EndChecks(task.key)] if checked else []
 
 
 def take(task: Task, news: News) -> tuple[Verdict, bool]:

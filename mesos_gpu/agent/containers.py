@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any, Protocol
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.events import Owner
 from mesos_gpu.agent.fetcher import Fetcher
@@ -118,19 +119,19 @@ class Runner:
         """How many GPUs each container that may be resized was last to have."""
         self._shrinking: set[str] = set()
 
-    def launch(self, action: ev.Launch) -> None:
+    def launch(self, action: act.Launch) -> None:
         """Make the sandbox and launch; then wait for the end."""
         self._start(self._launch(action.key, action.spec))
 
-    def watch(self, action: ev.Watch) -> None:
+    def watch(self, action: act.Watch) -> None:
         """Wait for a container that a former process launched."""
         self._start(self._watch(action))
 
-    def kill(self, action: ev.Kill) -> None:
+    def kill(self, action: act.Kill) -> None:
         """Ask a container to end."""
         self._start(self._kill(action))
 
-    def resize(self, action: ev.Resize) -> None:
+    def resize(self, action: act.Resize) -> None:
         """Make a container larger or smaller; of one container, in the order asked for."""
         # The master hears of the end of a task before its GPUs are given back; who comes for them waits from now on.
         if action.gpus < self._gpus.get(action.container_id, 0):
@@ -138,7 +139,7 @@ class Runner:
         self._gpus[action.container_id] = action.gpus
         self._start(self._resize(action))
 
-    def forget(self, action: ev.Forget) -> None:
+    def forget(self, action: act.Forget) -> None:
         """Let the containerizer forget a container that ended."""
         self._start(self._containers.destroy(action.container_id))
 
@@ -160,7 +161,7 @@ class Runner:
         if not task.cancelled() and task.exception() is not None:
             log.error("a container's work failed", exc_info=task.exception())
 
-    async def _launch(self, key: Owner, spec: ev.LaunchSpec) -> None:
+    async def _launch(self, key: Owner, spec: act.LaunchSpec) -> None:
         launching: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._launching.add(launching)
         try:
@@ -173,7 +174,7 @@ class Runner:
         else:
             self._released(spec.container_id)
 
-    async def _try(self, key: Owner, spec: ev.LaunchSpec) -> bool:
+    async def _try(self, key: Owner, spec: act.LaunchSpec) -> bool:
         """Launch and report; tell whether there is a container now."""
         config = ContainerConfig(
             container_id=spec.container_id,
@@ -209,7 +210,7 @@ class Runner:
         self._post(ev.Launched(key, pid))
         return True
 
-    async def _fetch(self, spec: ev.LaunchSpec) -> None:
+    async def _fetch(self, spec: act.LaunchSpec) -> None:
         """Fetch what the command asks for; `_kill` ends it."""
         if self._fetcher is None:
             raise ContainerError("this agent fetches nothing")
@@ -253,7 +254,7 @@ class Runner:
         self._changed.set()
         self._changed.clear()
 
-    async def _watch(self, action: ev.Watch) -> None:
+    async def _watch(self, action: act.Watch) -> None:
         if action.launching and action.container_id in self._containers.containers():
             self._post(ev.Launched(action.key, None))
         await self._wait(action.key, action.container_id)
@@ -280,7 +281,7 @@ class Runner:
             )
         )
 
-    async def _resize(self, action: ev.Resize) -> None:
+    async def _resize(self, action: act.Resize) -> None:
         problem: str | None = None
         container_id = action.container_id
         async with self._resizing.setdefault(container_id, asyncio.Lock()):
@@ -297,7 +298,7 @@ class Runner:
         self._change()  # what it gave back, another may wait for
         self._post(ev.Resized(action.key, container_id, action.round, problem))
 
-    async def _resize_when_free(self, action: ev.Resize) -> None:
+    async def _resize_when_free(self, action: act.Resize) -> None:
         while True:
             try:
                 await self._containers.resize(action.container_id, action.cpus_milli, action.mem_bytes, action.gpus)
@@ -307,7 +308,7 @@ class Runner:
                     raise
                 await self._changed.wait()
 
-    async def _kill(self, action: ev.Kill) -> None:
+    async def _kill(self, action: act.Kill) -> None:
         fetch = self._fetches.pop(action.container_id, None)
         if fetch is not None:
             fetch.cancel()

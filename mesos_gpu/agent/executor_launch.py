@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.agent import launch
-from mesos_gpu.agent.events import Identity, LaunchSpec
+from mesos_gpu.agent.actions import LaunchSpec
+from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.tasks import Task

@@ -5,9 +5,11 @@ Source: Mesos src/slave/slave.cpp (executorLaunched, executorTerminated, registe
 
 from __future__ import annotations
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent import executor_launch, verdicts
-from mesos_gpu.agent.events import Action, Event, Moment
+from mesos_gpu.agent.actions import Action
+from mesos_gpu.agent.events import Event, Moment
 from mesos_gpu.agent.executors import Executor, ExecutorKey, ExecutorPatience, Stage, Turn
 from mesos_gpu.agent.steps import Steps
 from mesos_gpu.agent.tasks import Cause, Framework, Phase, next_phase
@@ -51,10 +53,10 @@ class ExecutorLives(Steps):
         executor.pid = pid
         executor.turn(Turn.LAUNCHED)
         if executor.stage is Stage.TERMINATING:
-            return [ev.Kill(executor.key, executor.container_id, 0.0)]
+            return [act.Kill(executor.key, executor.container_id, 0.0)]
         actions: list[Action] = []
         if framework.checkpoint and pid is not None:
-            actions.append(ev.NoteRun(executor.key, executor.container_id, "pids/forked.pid", str(pid)))
+            actions.append(act.NoteRun(executor.key, executor.container_id, "pids/forked.pid", str(pid)))
         if executor.stage is Stage.REGISTERING:
             executor.deadline_s = at.mono_s + self.patience.registration_s
         waiting = any(parcel.round > executor.round for parcel in executor.queue)
@@ -72,8 +74,8 @@ class ExecutorLives(Steps):
                 task.phase = Phase.OVER
                 actions += self._say(framework, task, verdicts.with_its_executor(executor, task, ending), at)
         if not framework.silenced:
-            actions.append(ev.ExecutorGone(*executor.key, status=verdicts.wait_status(ending)))
-        actions += [ev.CloseStream(executor.key), ev.Forget(executor.container_id)]
+            actions.append(act.ExecutorGone(*executor.key, status=verdicts.wait_status(ending)))
+        actions += [act.CloseStream(executor.key), act.Forget(executor.container_id)]
         return actions + self._retire_if_done(framework, executor)
 
     def _resized(self, event: ev.Resized, at: Moment) -> list[Action]:
@@ -103,7 +105,7 @@ class ExecutorLives(Steps):
                 framework = self.frameworks[executor.key.framework]
                 executor.verdict = verdicts.not_subscribed(framework, executor, self.patience)
                 executor.turn(Turn.END_ASKED)
-            actions.append(ev.Kill(executor.key, executor.container_id, 0.0))
+            actions.append(act.Kill(executor.key, executor.container_id, 0.0))
         return actions
 
     # --- steps --------------------------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ class ExecutorLives(Steps):
             if parcel.group:
                 group = {"task_group": {"tasks": [task.info for task in tasks]}}
                 event = {"type": "LAUNCH_GROUP", "launch_group": group}
-            actions.append(ev.ToExecutor(executor.key, event))
+            actions.append(act.ToExecutor(executor.key, event))
         return actions
 
     def _fit(self, framework: Framework, executor: Executor) -> list[Action]:
@@ -135,7 +137,7 @@ class ExecutorLives(Steps):
         tasks = [task for task in framework.hosted_by(executor) if task.phase is not Phase.OVER]
         cpus_milli, mem_bytes, gpus = executor_launch.limits(executor, tasks)
         size = (cpus_milli, mem_bytes, gpus, executor.round)
-        return [ev.Resize(executor.key, executor.container_id, *size)]
+        return [act.Resize(executor.key, executor.container_id, *size)]
 
     def _end_if_useless(self, executor: Executor, at: Moment) -> list[Action]:
         """End an executor that was never given a task and has none to wait for: some would wait for ever."""
@@ -150,9 +152,9 @@ class ExecutorLives(Steps):
         grace_s = executor_launch.shutdown_grace_s(executor.info, self.patience)
         if was is Stage.RUNNING and executor.connected:
             executor.deadline_s = at.mono_s + grace_s
-            return [ev.ToExecutor(executor.key, {"type": "SHUTDOWN"})]
+            return [act.ToExecutor(executor.key, {"type": "SHUTDOWN"})]
         executor.deadline_s = None
-        return [ev.Kill(executor.key, executor.container_id, 0.0 if was is Stage.LAUNCHING else grace_s)]
+        return [act.Kill(executor.key, executor.container_id, 0.0 if was is Stage.LAUNCHING else grace_s)]
 
     def _retire_if_done(self, framework: Framework, executor: Executor) -> list[Action]:
         """Forget an executor that is gone, once the ends of its tasks are known."""
@@ -162,4 +164,4 @@ class ExecutorLives(Steps):
 
     def _retire(self, framework: Framework, executor: Executor) -> list[Action]:
         self.retire(framework, executor)
-        return [ev.Close(executor.key, executor.container_id)] if framework.checkpoint else []
+        return [act.Close(executor.key, executor.container_id)] if framework.checkpoint else []

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent import executor_launch, verdicts
-from mesos_gpu.agent.events import Action, Moment
+from mesos_gpu.agent.actions import Action
+from mesos_gpu.agent.events import Moment
 from mesos_gpu.agent.executor_lives import ExecutorLives
 from mesos_gpu.agent.executors import Executor, ExecutorKey, Parcel, Stage, Turn
 from mesos_gpu.agent.status import Verdict, hosted_status
@@ -49,7 +51,7 @@ class Hosting(ExecutorLives):
         known.executors[executor.key.executor] = executor
         executor.stage, executor.recovered = Stage.REGISTERING, True
         executor.deadline_s = at.mono_s + self.patience.reregistration_s
-        actions: list[Action] = [ev.Watch(executor.key, executor.container_id)]
+        actions: list[Action] = [act.Watch(executor.key, executor.container_id)]
         return actions + (self._end_executor(executor, at) if known.silenced else [])
 
     @property
@@ -80,7 +82,7 @@ class Hosting(ExecutorLives):
                 task.phase = Phase.OVER
                 actions += self._say(framework, task, verdict, at)
             if event.launch_executor and (executor is None or executor.over):
-                actions.append(ev.ExecutorGone(*key))  # the master has booked it
+                actions.append(act.ExecutorGone(*key))  # the master has booked it
             return actions
         if executor is None:
             return self._launch_executor(framework, key, info, infos, event.group)
@@ -95,11 +97,11 @@ class Hosting(ExecutorLives):
         executor = framework.executors[key.executor] = Executor(key, info, container_id, sandbox)
         actions: list[Action] = []
         if framework.checkpoint:
-            actions.append(ev.SaveExecutor(key, container_id, info))
+            actions.append(act.SaveExecutor(key, container_id, info))
         actions += self._enqueue(framework, executor, infos, group, 0)
         tasks = framework.hosted_by(executor)
         spec = executor_launch.executor_spec(self.identity, framework.info, executor, tasks, self.patience)
-        return [*actions, ev.Launch(key, spec)]
+        return [*actions, act.Launch(key, spec)]
 
     def _enqueue(
         self, framework: Framework, executor: Executor, infos: list[Document], group: bool, after_round: int
@@ -108,7 +110,7 @@ class Hosting(ExecutorLives):
         for info in infos:
             task = self._enter(framework, info, executor.key.executor, executor.container_id, executor.sandbox)
             if framework.checkpoint:
-                actions.append(ev.SaveTask(task.key, executor.container_id, info, executor.key.executor))
+                actions.append(act.SaveTask(task.key, executor.container_id, info, executor.key.executor))
         executor.queue.append(Parcel(tuple(info["task_id"]["value"] for info in infos), group, after_round))
         return actions
 
@@ -149,7 +151,7 @@ class Hosting(ExecutorLives):
             grace_s = most_s if grace_s is None else min(grace_s, most_s)
         if grace_s is not None:
             kill["kill_policy"] = {"grace_period": {"nanoseconds": round(grace_s * 1e9)}}
-        return [ev.ToExecutor(executor.key, {"type": "KILL", "kill": kill})]
+        return [act.ToExecutor(executor.key, {"type": "KILL", "kill": kill})]
 
     def _silence_executors(self, framework: Framework, at: Moment) -> list[Action]:
         """End the executors of a framework that is gone, without a word about their tasks."""
@@ -172,21 +174,21 @@ class Hosting(ExecutorLives):
             self._count("invalid_framework_messages")
             return []
         self._count("valid_framework_messages")
-        return [ev.ToExecutor(event.key, {"type": "MESSAGE", "message": {"data": event.data}})]
+        return [act.ToExecutor(event.key, {"type": "MESSAGE", "message": {"data": event.data}})]
 
     # --- from executors -----------------------------------------------------------------------------------------
 
     def _subscribed(self, event: ev.Subscribed, at: Moment) -> list[Action]:
         executor = self.executor(event.key)
         if executor is None or not executor.alive:
-            return [ev.ToExecutor(event.key, {"type": "SHUTDOWN"}), ev.CloseStream(event.key)]
+            return [act.ToExecutor(event.key, {"type": "SHUTDOWN"}), act.CloseStream(event.key)]
         framework = self.frameworks[event.key.framework]
         executor.turn(Turn.SUBSCRIBED)
         executor.connected, executor.deadline_s = True, None
         actions: list[Action] = []
         if framework.checkpoint:
-            actions.append(ev.NoteRun(executor.key, executor.container_id, "http.marker"))
-        actions.append(ev.Welcome(executor.key, framework.info, executor.info, executor.container_id))
+            actions.append(act.NoteRun(executor.key, executor.container_id, "http.marker"))
+        actions.append(act.Welcome(executor.key, framework.info, executor.info, executor.container_id))
         for status in event.updates:
             actions += self._executor_says(ev.ExecutorSays(event.key, status), at)
         for task in framework.hosted_by(executor):
@@ -216,7 +218,7 @@ class Hosting(ExecutorLives):
         status, executor = event.status, self.executor(event.key)
         task_id, uuid = status["task_id"]["value"], status["uuid"]
         answer = {"type": "ACKNOWLEDGED", "acknowledged": {"task_id": {"value": task_id}, "uuid": uuid}}
-        acknowledge = ev.ToExecutor(event.key, answer)
+        acknowledge = act.ToExecutor(event.key, answer)
         if executor is None:
             return []
         framework = self.frameworks[event.key.framework]
@@ -237,4 +239,4 @@ class Hosting(ExecutorLives):
         return actions + (self._fit(framework, executor) if is_terminal(full["state"]) else [])
 
     def _executor_message(self, event: ev.ExecutorMessage) -> list[Action]:
-        return [] if self.executor(event.key) is None else [ev.ToFramework(event.key, event.data)]
+        return [] if self.executor(event.key) is None else [act.ToFramework(event.key, event.data)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mesos_gpu.agent.events import Identity, LaunchSpec
+from mesos_gpu.agent.actions import LaunchSpec
+from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.paths import sandbox_path, volume_path
 from mesos_gpu.agent.settings import read_settings
@@ -216,7 +217,8 @@ def _container_refusal(container: Mapping[str, Any]) -> str | None:
     ):
         if container.get(field):
             return f"{what} are not supported yet"
-    if any(network.get("name") or network.get("port_mappings") for network in container.get("network_infos", ())):
+    # One without a name asks for no network but the host's, whatever it says of ports, as to Mesos' network/cni.
+    if any(network.get("name") for network in container.get("network_infos", ())):
         return "Container networks are not supported yet: only the host's"
     image = (container.get("mesos") or {}).get("image")
     if image is not None and image.get("type") != "DOCKER":

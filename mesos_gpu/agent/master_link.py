@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.launch import grace_s
@@ -157,7 +158,7 @@ class MasterLink:
         }
         self._send("ExitedExecutorMessage", document)
 
-    def executor_message(self, agent_id: str, message: ev.ToFramework) -> None:
+    def executor_message(self, agent_id: str, message: act.ToFramework) -> None:
         """Pass an executor's bytes on to its scheduler."""
         document = {
             "slave_id": {"value": agent_id},

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from mesos_gpu.agent.checkpoints import HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
-from mesos_gpu.agent.replay import ExecutorRun, Run
-from mesos_gpu.agent.tasks import MAX_COMPLETED_EXECUTORS
+from mesos_gpu.agent.events import Identity, Moment
+from mesos_gpu.agent.executors import Executor
+from mesos_gpu.agent.paths import sandbox_path
+from mesos_gpu.agent.replay import ExecutorRun, Run, replay, replay_executor
+from mesos_gpu.agent.tasks import MAX_COMPLETED_EXECUTORS, Fate, Framework, Phase, Task
 from mesos_gpu.errors import Conflict
 from mesos_gpu.mesos.resource import Document
 
@@ -144,3 +147,33 @@ def _folders(folder: Path) -> list[Path]:
         return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink())
     except FileNotFoundError:
         return []
+
+
+def replayed(
+    found: Recovered, identity: Identity, at: Moment
+) -> tuple[dict[str, Framework], list[tuple[Task, list[Document]]]]:
+    """Return the frameworks, and each command task as it stood, with what is not acknowledged of it."""
+    frameworks = {name: Framework(info) for name, info in found.frameworks.items()}
+    tasks = []
+    for run in found.runs:
+        task_id = run.task_info["task_id"]["value"]
+        sandbox = sandbox_path(identity.work_dir, identity.agent_id, run.framework, task_id, run.container_id)
+        task, pending = replay(run, sandbox, at)
+        if run.complete:
+            task.phase, pending = Phase.OVER, []
+        if task.fate is Fate.SILENCED:
+            frameworks[run.framework].silenced = True
+        tasks.append((task, pending))
+    return frameworks, tasks
+
+
+def replayed_executors(
+    found: Recovered, identity: Identity, at: Moment
+) -> list[tuple[Executor, list[tuple[Task, list[Document]]], bool]]:
+    """Return each executor, its tasks as `replayed` does, and whether its run is closed."""
+    executors = []
+    for run in found.executors:
+        name = run.info["executor_id"]["value"]
+        sandbox = sandbox_path(identity.work_dir, identity.agent_id, run.framework, name, run.container_id)
+        executors.append((*replay_executor(run, sandbox, at), run.complete))
+    return executors

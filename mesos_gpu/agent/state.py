@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing_extensions import assert_never
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import checking, launch, verdicts
 from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.events import Action, Event, Moment
+from mesos_gpu.agent.actions import Action
+from mesos_gpu.agent.events import Event, Moment
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.hosting import Hosting
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
@@ -43,10 +45,10 @@ class AgentState(Hosting):
         actions = self._decide(event, at)
         if self.drain is not None and not self.frameworks:
             self.drain = None
-            actions.append(ev.SaveDrain(None))
+            actions.append(act.SaveDrain(None))
         if self.stopping is not None and not self.frameworks and not self.stopped:
             self.stopped = True
-            actions.append(ev.Stop(self.stopping))
+            actions.append(act.Stop(self.stopping))
         return actions
 
     def _decide(self, event: Event, at: Moment) -> list[Action]:
@@ -118,9 +120,9 @@ class AgentState(Hosting):
         if task.phase is Phase.OVER or task.container_id is None:
             return []
         launching = task.phase in (Phase.LAUNCHING, Phase.CANCELLED)
-        actions: list[Action] = [ev.Watch(task.key, task.container_id, launching)]
+        actions: list[Action] = [act.Watch(task.key, task.container_id, launching)]
         if task.phase is Phase.ENDING:
-            actions.append(ev.Kill(task.key, task.container_id, launch.DEFAULT_KILL_GRACE_S))
+            actions.append(act.Kill(task.key, task.container_id, launch.DEFAULT_KILL_GRACE_S))
         return actions + checking.begin_checks(task)
 
     def adopted(self) -> None:
@@ -141,7 +143,7 @@ class AgentState(Hosting):
         if framework is None or framework.info != event.framework:
             framework = self.meet(event.framework)
             if framework.checkpoint:
-                actions.append(ev.SaveFramework(framework_id, framework.info))
+                actions.append(act.SaveFramework(framework_id, framework.info))
         refused = verdicts.refused_run(
             event, framework, resource_version=self.resource_version, draining=self.drain is not None
         )
@@ -165,9 +167,9 @@ class AgentState(Hosting):
         framework.tasks[key.task] = task
         actions: list[Action] = []
         if framework.checkpoint:
-            actions.append(ev.SaveTask(key, container_id, info))
+            actions.append(act.SaveTask(key, container_id, info))
         # The launch is begun first: it takes a hundred times as long as telling the master.
-        actions.append(ev.Launch(key, launch.launch_spec(self.identity, framework.info, info, container_id)))
+        actions.append(act.Launch(key, launch.launch_spec(self.identity, framework.info, info, container_id)))
         return actions + self._say(framework, task, Verdict("TASK_STARTING"), at)
 
     def _kill(self, event: ev.KillTask, at: Moment) -> list[Action]:
@@ -198,14 +200,14 @@ class AgentState(Hosting):
         if task.phase is Phase.CANCELLED:
             # Its container is killed when the launch has come to an end; but a pull or a fetch may take hours.
             long = was is Phase.LAUNCHING and launch.may_take_long(task.info)
-            return [*actions, ev.Kill(task.key, task.container_id, 0.0)] if long else actions
+            return [*actions, act.Kill(task.key, task.container_id, 0.0)] if long else actions
         actions += checking.end_checks(task)
         if was is Phase.RUNNING and fate in (Fate.KILLED, Fate.UNHEALTHY) and framework.can("TASK_KILLING_STATE"):
             actions += self._say(framework, task, Verdict("TASK_KILLING", reason=task.reason), at)
         grace_s = self._grace_s(task, fate, asked_grace_s)
         if task.grace_ends_s is None or at.mono_s + grace_s < task.grace_ends_s:
             task.grace_ends_s = at.mono_s + grace_s
-            actions.append(ev.Kill(task.key, task.container_id, grace_s))
+            actions.append(act.Kill(task.key, task.container_id, grace_s))
         return actions
 
     def _grace_s(self, task: Task, fate: Fate, asked_s: float | None) -> float:
@@ -240,7 +242,7 @@ class AgentState(Hosting):
 
     def _drain(self, event: ev.Drain, at: Moment) -> list[Action]:
         self.drain = event
-        actions: list[Action] = [ev.SaveDrain(event)]
+        actions: list[Action] = [act.SaveDrain(event)]
         for framework in list(self.frameworks.values()):
             for task in list(framework.tasks.values()):
                 task.reason, task.gone = "REASON_AGENT_DRAINING", event.gone
@@ -255,7 +257,7 @@ class AgentState(Hosting):
         if event.info is not None:
             self.meet(event.info)
             if framework.checkpoint:
-                actions.append(ev.SaveFramework(event.framework, framework.info))
+                actions.append(act.SaveFramework(event.framework, framework.info))
         return actions + self._sending(self.streams.resend(event.framework, at.mono_s))
 
     def _acknowledged(self, event: ev.Acknowledged, at: Moment) -> list[Action]:
@@ -285,7 +287,7 @@ class AgentState(Hosting):
         task.phase, task.pid = next_phase(task.phase, Cause.LAUNCHED), event.pid
         if task.phase is Phase.CANCELLED:
             assert task.container_id is not None
-            return [ev.Kill(task.key, task.container_id, 0.0)]
+            return [act.Kill(task.key, task.container_id, 0.0)]
         limit_s = launch.max_completion_s(task.info)
         task.deadline_s = None if limit_s is None else at.mono_s + limit_s
         return self._say(framework, task, Verdict("TASK_RUNNING"), at) + checking.begin_checks(task, at.mono_s)

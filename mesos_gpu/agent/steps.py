@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import checking
 from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.events import Action, Identity, Moment
+from mesos_gpu.agent.actions import Action
+from mesos_gpu.agent.events import Identity, Moment
 from mesos_gpu.agent.roster import Roster
 from mesos_gpu.agent.status import Verdict, container_status, make_status
 from mesos_gpu.agent.tasks import Framework, Task
@@ -40,7 +42,7 @@ class Steps(Roster):
         task.deadline_s = None
         actions = self._remove(framework, task) if framework.silenced else self._say(framework, task, verdict, at)
         assert task.container_id is not None
-        return [*checking.end_checks(task), *actions, ev.Forget(task.container_id)]
+        return [*checking.end_checks(task), *actions, act.Forget(task.container_id)]
 
     def _say(self, framework: Framework, task: Task, verdict: Verdict, at: Moment) -> list[Action]:
         """Put a status update on its way: logged first, then sent when it is its turn."""
@@ -60,7 +62,7 @@ class Steps(Roster):
 
     def _loose(self, key: TaskKey, verdict: Verdict, at: Moment) -> Action:
         """Say something about a task that is not here; whoever asked asks again when it gets lost."""
-        return ev.SendLoose(key, self._status(key, verdict, at))
+        return act.SendLoose(key, self._status(key, verdict, at))
 
     def _status(
         self,
@@ -91,12 +93,12 @@ class Steps(Roster):
     def _log(self, framework: Framework, task: Task, record: Document) -> list[Action]:
         if not framework.checkpoint or task.container_id is None:
             return []
-        return [ev.Log(task.key, task.container_id, record, task.executor_id if task.hosted else None)]
+        return [act.Log(task.key, task.container_id, record, task.executor_id if task.hosted else None)]
 
     def _close(self, task: Task, framework: Framework) -> list[Action]:
         if not framework.checkpoint or task.container_id is None or task.hosted:
             return []
-        return [ev.Close(task.key, task.container_id)]
+        return [act.Close(task.key, task.container_id)]
 
     def _remove(self, framework: Framework, task: Task) -> list[Action]:
         """Forget a task that everyone knows the end of; its framework too, when that was its last."""

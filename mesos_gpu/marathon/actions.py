@@ -30,17 +30,31 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskGroup:
+    """Tasks that start together in one executor: an instance of a pod."""
+
+    executor: Mapping[str, Any]
+    task_infos: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
-    """Accept an offer and start these tasks on it; what is left of it is refused for a while."""
+    """Accept an offer and start these tasks and groups on it; what is left of it is refused for a while.
+
+    `operations` come before that: reserving and freeing, as Mesos' Offer.Operation. There may be no tasks.
+    """
 
     offer_id: str
     task_infos: Sequence[Mapping[str, Any]]
     refuse_s: float
+    groups: Sequence[TaskGroup] = ()
+    operations: Sequence[Mapping[str, Any]] = ()
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """Return the ids of the tasks."""
-        return tuple(info["task_id"]["value"] for info in self.task_infos)
+        """Return the ids of the tasks, those in groups too."""
+        grouped = [info for group in self.groups for info in group.task_infos]
+        return tuple(info["task_id"]["value"] for info in (*self.task_infos, *grouped))
 
 
 @dataclass(frozen=True, slots=True)

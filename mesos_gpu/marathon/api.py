@@ -14,6 +14,7 @@ from mesos_gpu.marathon.api_groups import GroupsApi
 from mesos_gpu.marathon.api_leader import LeaderApi
 from mesos_gpu.marathon.api_metrics import MetricsApi, measured
 from mesos_gpu.marathon.api_openapi import OpenApi
+from mesos_gpu.marathon.api_pods import PodsApi
 from mesos_gpu.marathon.election import Election
 from mesos_gpu.marathon.proxy import LeaderProxy
 from mesos_gpu.marathon.scheduler import Scheduler
@@ -39,6 +40,7 @@ def make_api(
     app.add_routes(
         [
             *AppsApi(scheduler).routes(),
+            *PodsApi(scheduler).routes(),
             *GroupsApi(scheduler).routes(),
             *ClusterApi(scheduler, info).routes(),
             *LeaderApi(scheduler, election).routes(),

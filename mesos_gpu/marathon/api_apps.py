@@ -57,7 +57,8 @@ class AppsApi:
         apps = [
             app_view(state, spec, asked, self._scheduler.clock())
             for spec in state.apps()
-            if query.get("id", "") in spec.id
+            if not spec.is_pod
+            and query.get("id", "") in spec.id
             and query.get("cmd", "").lower() in str(spec.document.get("cmd") or "").lower()
             and selects(terms, spec.document["labels"])
         ]
@@ -131,11 +132,11 @@ class AppsApi:
 
     async def kill_all(self, request: web.Request) -> web.Response:
         """End the tasks of an app, or those on one host."""
-        spec, host = self._spec(request), request.query.get("host", "*")
+        spec, host, wipe = self._spec(request), request.query.get("host", "*"), flag(request, "wipe")
         chosen = [
             i
             for i in self._scheduler.state.instances_of(spec.id)
-            if i.task is not None and i.wanted and host in ("*", "", i.task.host)
+            if host in ("*", "", i.host) and ((i.wanted and i.task is not None) or (wipe and i.host is not None))
         ]
         answer = await self._kill(request, chosen)
         if flag(request, "scale") and chosen:
@@ -146,9 +147,9 @@ class AppsApi:
         """End one task of an app."""
         spec, task_id = self._spec(request), request.match_info["task_id"]
         for instance in self._scheduler.state.instances_of(spec.id):
-            if instance.task is not None and task_id in (instance.task.id, instance.id):
-                answer = await self._kill(request, [instance])
+            if instance.shown_task_id is not None and task_id in (instance.shown_task_id, instance.id):
                 (task,) = task_views([instance], spec)
+                answer = await self._kill(request, [instance])
                 return changed(answer) if flag(request, "scale") else json_response({"task": task})
         raise NotFound(f"Task '{task_id}' does not exist")
 
@@ -190,7 +191,7 @@ class AppsApi:
     async def _kill(self, request: web.Request, chosen: list[Instance]) -> Answer | None:
         return await self._scheduler.ask(
             KillTasks(
-                [i.task.id for i in chosen if i.task is not None],
+                [i.task.id if i.task is not None else i.id for i in chosen],
                 self._scheduler.new_id(),
                 scale=flag(request, "scale"),
                 wipe=flag(request, "wipe"),
@@ -204,13 +205,14 @@ class AppsApi:
             spec = self._scheduler.state.app(canonical_id(text))
         except InvalidApp:
             spec = None
-        if spec is None:
+        if spec is None or spec.is_pod:
             raise NotFound(f"App '/{text.strip('/')}' does not exist")
         return spec
 
     def _group(self, request: web.Request) -> list[RunSpec]:
         prefix = canonical_id(request.match_info["app_id"].rstrip("*").rstrip("/") or "/").rstrip("/") + "/"
-        found = [spec for spec in self._scheduler.state.apps() if spec.id.startswith(prefix)]
+        apps = [spec for spec in self._scheduler.state.apps() if not spec.is_pod]
+        found = [spec for spec in apps if spec.id.startswith(prefix)]
         if not found and prefix != "/":
             raise NotFound(f"Group '{prefix.rstrip('/')}' does not exist")
         return found

@@ -59,7 +59,7 @@ class ClusterApi:
         ids = document.get("ids")
         if not isinstance(ids, list) or not all(isinstance(task_id, str) and instance_of(task_id) for task_id in ids):
             raise BadJson("Please specify data in JSON format", "`ids` must be a list of task ids")
-        state = self._scheduler.state
+        before = self._scheduler.state
         event = KillTasks(
             ids,
             self._scheduler.new_id(),
@@ -71,8 +71,8 @@ class ClusterApi:
         if event.scale:
             return changed(answer)
         ended = answer.task_ids if answer is not None else ()
-        found = [i for i in state.lasting.instances.values() if i.task is not None and i.task.id in ended]
-        return json_response({"tasks": [task for i in found for task in task_views([i], state.app(i.app_id))]})
+        found = [i for i in before.lasting.instances.values() if i.shown_task_id in ended]
+        return json_response({"tasks": [task for i in found for task in task_views([i], before.app(i.app_id))]})
 
     async def list_deployments(self, request: web.Request) -> web.Response:
         """Answer with the deployments under way; with `embed=blockers` (ours) also what they wait for in vain."""

@@ -13,8 +13,8 @@ from mesos_gpu.errors import InvalidApp, Problem
 from mesos_gpu.marathon.app_forms import form_problems, modernise, port_count
 from mesos_gpu.marathon.app_ids import canonical_id
 from mesos_gpu.marathon.app_port_rules import PORT_RULES
-from mesos_gpu.marathon.app_rules import RULES, is_resident, is_single, volumes
-from mesos_gpu.marathon.app_schema import clean, shape_problems, unknown_keys, with_defaults
+from mesos_gpu.marathon.app_rules import RULES, default_role, is_resident, is_single, volumes
+from mesos_gpu.marathon.app_schema import APP
 from mesos_gpu.marathon.app_settings import FEATURES, AppRules
 from mesos_gpu.marathon.app_words import shape_problem
 
@@ -23,7 +23,9 @@ __all__ = ["FEATURES", "INVALID_JSON", "AppRules", "canonical_id", "read_app", "
 INVALID_JSON = "Invalid JSON"
 """The first stage, about single values; the second, about the whole app, is InvalidApp's default."""
 
+unknown_keys = APP.unknown_keys
 _NEVER_REPLACED = "disabled"
+_RESIDENCY = {"relaunchEscalationTimeoutSeconds": 3600, "taskLostBehavior": "WAIT_FOREVER"}
 
 
 def read_app(document: object, rules: AppRules, *, base: str = "/") -> dict[str, Any]:
@@ -37,10 +39,10 @@ def read_app(document: object, rules: AppRules, *, base: str = "/") -> dict[str,
     """
     if not isinstance(document, Mapping):
         raise InvalidApp([shape_problem("/", "type", "object", document)], stage=INVALID_JSON)
-    app = clean(document)
-    _refuse(shape_problems(app), stage=INVALID_JSON)
+    app = APP.clean(document)
+    _refuse(APP.shape_problems(app), stage=INVALID_JSON)
     _refuse(form_problems(app))
-    app = with_defaults(modernise({**app, "id": canonical_id(app["id"], base)}, rules))
+    app = APP.with_defaults(modernise({**app, "id": canonical_id(app["id"], base)}, rules))
     app = _with_computed_defaults(app, rules)
     _refuse(problem for rule in (*RULES, *PORT_RULES) for problem in rule(app, rules))
     return app
@@ -54,7 +56,12 @@ def _refuse(problems: Iterable[Problem], stage: str = "Object is not valid") -> 
 def _with_computed_defaults(app: dict[str, Any], rules: AppRules) -> dict[str, Any]:
     """Fill in what depends on the rest of the app, and bring sets and older spellings into their one form."""
     new = {**app, **_replacement(app)}
-    new.setdefault("role", _default_role(app["id"], rules))
+    if any("persistent" in volume for volume in volumes(app)):
+        # Neither of these has an effect any more; Marathon shows them all the same (raml/AppConversion).
+        new["residency"] = dict(_RESIDENCY)
+    else:
+        new.pop("residency", None)
+    new.setdefault("role", default_role(app["id"], rules))
     new["dependencies"] = _unique(canonical_id(item, app["id"]) for item in app["dependencies"])
     new["constraints"] = _unique([item[0], item[1].upper(), *item[2:]] for item in app["constraints"])
     if "acceptedResourceRoles" in app:
@@ -84,11 +91,6 @@ def _replacement(app: dict[str, Any]) -> dict[str, Any]:
     at_once = {"inactiveAfterSeconds": 0, "expungeAfterSeconds": 0}
     unreachable = app.get("unreachableStrategy", _NEVER_REPLACED if resident else at_once)
     return {"upgradeStrategy": strategy, "unreachableStrategy": unreachable}
-
-
-def _default_role(app_id: str, rules: AppRules) -> str:
-    group = app_id.strip("/").partition("/")[0]
-    return group if group in (rules.enforced_groups or ()) and app_id.count("/") > 1 else rules.mesos_role
 
 
 def _without_docker_engine(docker: Mapping[str, Any]) -> dict[str, Any]:

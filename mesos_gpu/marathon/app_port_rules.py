@@ -9,6 +9,7 @@ from mesos_gpu.errors import Problem
 from mesos_gpu.marathon.app_forms import port_count, uri_problems
 from mesos_gpu.marathon.app_rules import App, Rule, volumes, wrong
 from mesos_gpu.marathon.app_settings import AppRules
+from mesos_gpu.marathon.external_rules import external_problems
 
 
 def _networks(app: App, rules: AppRules) -> Iterator[Problem]:
@@ -69,9 +70,6 @@ def _volumes(app: App, rules: AppRules) -> Iterator[Problem]:
     external = [volume["external"].get("name") for volume in volumes(app) if "external" in volume]
     if _twice(name for name in external if name):
         yield wrong("/container/volumes", "two external volumes have the same name")
-    if external and "external_volumes" not in rules.features and rules.known:
-        sentence = "Feature external_volumes is not enabled. Enable with --enable_features external_volumes"
-        yield wrong("/", sentence, None, key="container")
     for index, volume in enumerate(volumes(app)):
         path, place = f"/container/volumes({index})", volume["containerPath"]
         if not {"hostPath", "persistent", "external", "secret"} & volume.keys():
@@ -147,4 +145,13 @@ def _twice(values: Iterable[str | int]) -> list[str | int]:
     return [value for value, count in Counter(values).items() if count > 1]
 
 
-PORT_RULES: tuple[Rule, ...] = (_networks, _ports, _volumes, _fetch, _health, _general_check, _readiness)
+PORT_RULES: tuple[Rule, ...] = (
+    _networks,
+    _ports,
+    _volumes,
+    external_problems,
+    _fetch,
+    _health,
+    _general_check,
+    _readiness,
+)

@@ -110,6 +110,12 @@ def _roles(app: App, rules: AppRules) -> Iterator[Problem]:
         yield wrong("/role", "an app with persistent volumes needs a role of its own, not *")
 
 
+def default_role(app_id: str, rules: AppRules) -> str:
+    """Return the role of an app or pod that names none: its top-level group's where that is enforced, else ours."""
+    group = top_group(app_id)
+    return group if group is not None and group in (rules.enforced_groups or ()) else rules.mesos_role
+
+
 def role_hint(strange: Sequence[str], mesos_role: str) -> str:
     """Return what to do when an app accepts roles that are not its own; `slave_public` is in every DC/OS tutorial."""
     name = strange[0]
@@ -123,11 +129,12 @@ def role_hint(strange: Sequence[str], mesos_role: str) -> str:
 def _constraints(app: App, rules: AppRules) -> Iterator[Problem]:
     for index, constraint in enumerate(app["constraints"]):
         field, operator, value = constraint[0], constraint[1].upper(), constraint[2] if len(constraint) > 2 else None
-        if problem := _constraint_problem(field, operator, value):
+        if problem := constraint_problem(field, operator, value):
             yield wrong(f"/constraints({index})", *problem)
 
 
-def _constraint_problem(field: str, operator: str, value: str | None) -> tuple[str, str | None] | None:
+def constraint_problem(field: str, operator: str, value: str | None) -> tuple[str, str | None] | None:
+    """Return what is wrong with a constraint, and what to do about it; None for a good one."""
     if not field:
         return "a constraint needs a field", "write hostname, or the name of an agent attribute"
     if operator not in ("UNIQUE", "CLUSTER", "GROUP_BY", "LIKE", "UNLIKE", "IS", "MAX_PER"):
@@ -197,4 +204,6 @@ def _secrets(app: App, rules: AppRules) -> Iterator[Problem]:
         yield wrong("/", sentence, None, key="secrets")
 
 
+PLACEMENT_RULES: tuple[Rule, ...] = (_name, _gpus, _roles)
+"""Those that hold for pods too."""
 RULES: tuple[Rule, ...] = (_name, _command, _gpus, _roles, _constraints, _deployment, _secrets)

@@ -1,203 +1,23 @@
-"""The shape of an app document: types, ranges, patterns and defaults, all read from schemas/app.json.
-
-This is the first of Marathon's two stages; its refusals carry machine codes such as `error.min`. What Marathon
-overlooks (unknown keys, nulls, the case of enum literals, `1.0` for an integer) `clean` takes out of the way first.
-"""
+"""The shapes of the documents that Marathon takes, each read from its file in schemas/."""
 
 from __future__ import annotations
 
-import copy
-import difflib
-import json
-import math
-import re
-from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.resources import files
-from typing import Any
+from mesos_gpu.marathon.document_schema import DocumentSchema
 
-import jsonschema
-from jsonschema.exceptions import ValidationError
-
-from mesos_gpu.errors import Problem
-from mesos_gpu.marathon.app_words import shape_problem
-
-Schema = Mapping[str, Any]
-
-_INT_LIMIT = 2**31
-_ALIASES = {
-    "command": "cmd",
-    "count": "instances",
-    "dependsOn": "dependencies",
-    "environment": "env",
-    "image": "container.docker.image",
-    "memory": "mem",
-    "replicas": "instances",
-    "volumes": "container.volumes",
-}
-
-
-@cache
-def app_schema() -> Schema:
-    """Read schemas/app.json, which is installed as package data."""
-    schema: Schema = json.loads(files("mesos_gpu.schemas").joinpath("app.json").read_text("utf-8"))
-    return schema
-
-
-def clean(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `document` with only what counts: known keys, no nulls, canonical enums, integers as int.
-
-    Keys that the server sets itself (counts, versions) are taken out too. Values of a wrong type stay, to be
-    refused by `shape_problems`.
-    """
-    cleaned = _clean(document, app_schema())
-    return cleaned if isinstance(cleaned, dict) else {}
-
-
-def shape_problems(document: Mapping[str, Any]) -> list[Problem]:
-    """Return everything about a cleaned document that breaks the schema, with Marathon's codes."""
-    found: dict[tuple[str, str], Problem] = {}
-    for error in _validator().iter_errors(document):
-        for problem in _problems(error):
-            found.setdefault((problem.path, problem.code), problem)
-    return list(found.values())
-
-
-def with_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a cleaned document in which every absent key that has a default has it, at every level."""
-    filled: dict[str, Any] = _fill(document, app_schema())
-    return filled
-
-
-def unknown_keys(document: Mapping[str, Any]) -> list[Problem]:
-    """Return a problem, with the nearest known name, for every key that Marathon would silently drop."""
-    return [
-        Problem(f"{path}/{key}", "error.unknown.key", f"unknown key `{key}`", _nearest(key, known, path))
-        for path, key, known in _unknown(document, app_schema(), "")
-    ]
-
-
-def _resolve(schema: Schema) -> Schema:
-    """Follow `$ref`; what stands beside it wins."""
-    name = schema.get("$ref")
-    if name is None:
-        return schema
-    return {**app_schema()["$defs"][name.rpartition("/")[2]], **schema}
-
-
-def _clean(value: Any, schema: Schema) -> Any:
-    schema = _resolve(schema)
-    if isinstance(value, dict):
-        if "properties" in schema:
-            known = {key: _resolve(item) for key, item in schema["properties"].items()}
-            return {
-                key: _clean(item, known[key])
-                for key, item in value.items()
-                if key in known and item is not None and not known[key].get("readOnly")
-            }
-        inner = schema.get("additionalProperties")
-        return value if inner is None else {key: _clean(item, inner) for key, item in value.items()}
-    if isinstance(value, list):
-        inner = schema.get("items")
-        return value if inner is None else [_clean(item, inner) for item in value]
-    if isinstance(value, str):
-        literals = schema.get("enum") or schema.get("then", {}).get("enum", ())
-        return next((literal for literal in literals if literal.lower() == value.lower()), value)
-    if isinstance(value, float) and schema.get("type") == "integer" and value.is_integer():
-        return int(value)
-    return value
-
-
-def _fill(value: Any, schema: Schema) -> Any:
-    schema = _resolve(schema)
-    if isinstance(value, dict):
-        if "properties" not in schema:
-            inner = schema.get("additionalProperties")
-            return value if inner is None else {key: _fill(item, inner) for key, item in value.items()}
-        filled = {key: _fill(item, schema["properties"].get(key, {})) for key, item in value.items()}
-        for key, item in schema["properties"].items():
-            if key not in filled and "default" in _resolve(item):
-                filled[key] = copy.deepcopy(_resolve(item)["default"])
-        return filled
-    if isinstance(value, list):
-        inner = schema.get("items")
-        return value if inner is None else [_fill(item, inner) for item in value]
-    return value
-
-
-def _unknown(value: Any, schema: Schema, path: str) -> Iterator[tuple[str, str, list[str]]]:
-    schema = _resolve(schema)
-    if isinstance(value, dict):
-        known: Mapping[str, Schema] | None = schema.get("properties")
-        for key, item in value.items():
-            if known is not None and key not in known:
-                yield path, key, [name for name, kind in known.items() if not kind.get("readOnly")]
-            elif inner := known[key] if known is not None else schema.get("additionalProperties"):
-                yield from _unknown(item, inner, f"{path}/{key}")
-    elif isinstance(value, list) and (inner := schema.get("items")):
-        for index, item in enumerate(value):
-            yield from _unknown(item, inner, f"{path}({index})")
-
-
-def _nearest(key: str, known: list[str], path: str) -> str | None:
-    by_lower = {name.lower(): name for name in known}
-    if near := difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=0.7):
-        return f"did you mean `{by_lower[near[0]]}`?"
-    if path == "" and key in _ALIASES:
-        return f"did you mean `{_ALIASES[key]}`?"
-    homes = [place for place in _places() if place.rpartition(".")[2] == key]
-    return f"`{key}` belongs to `{homes[0].rpartition('.')[0]}`" if len(homes) == 1 and "." in homes[0] else None
-
-
-@cache
-def _places() -> tuple[str, ...]:
-    """Every key of an app that is not inside a list, as a dotted path."""
-
-    def walk(schema: Schema, prefix: str) -> Iterator[str]:
-        for key, item in _resolve(schema).get("properties", {}).items():
-            if not _resolve(item).get("deprecated") and not item.get("readOnly"):
-                yield prefix + key
-                yield from walk(item, f"{prefix}{key}.")
-
-    return tuple(walk(app_schema(), ""))
-
-
-def group_shape_problems(document: Mapping[str, Any]) -> list[Problem]:
-    """Return everything about a group's document that breaks its schema; the apps in it are not looked into."""
-    found = _validator("group.json").iter_errors(document)
-    return [problem for error in found for problem in _problems(error)]
-
-
-@cache
-def _validator(name: str = "app.json") -> Any:
-    base = jsonschema.Draft202012Validator
-    types = base.TYPE_CHECKER.redefine("integer", _is_int32).redefine("number", _is_number)
-    schema = json.loads(files("mesos_gpu.schemas").joinpath(name).read_text("utf-8"))
-    extend: Any = jsonschema.validators.extend  # its types are not annotated
-    return extend(base, {"pattern": _pattern}, type_checker=types)(schema)
-
-
-def _pattern(_validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    # Python's `$` matches before a final newline, JSON Schema's does not.
-    if isinstance(value, str) and (not re.search(pattern, value) or (pattern.endswith("$") and value.endswith("\n"))):
-        yield ValidationError(f"{value!r} does not match {pattern!r}")
-
-
-def _is_number(_checker: Any, value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_int32(_checker: Any, value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -_INT_LIMIT <= value < _INT_LIMIT
-
-
-def _problems(error: ValidationError) -> Iterator[Problem]:
-    path = "".join(f"({step})" if isinstance(step, int) else f"/{step}" for step in error.absolute_path)
-    keyword, wanted = str(error.validator), error.validator_value
-    found: Any = error.instance
-    if keyword == "required" and isinstance(wanted, list):
-        for key in wanted:
-            if key not in found:
-                yield shape_problem(f"{path}/{key}", "required", key, None)
-    else:
-        yield shape_problem(path or "/", keyword, wanted, found)
+APP = DocumentSchema(
+    "app.json",
+    {
+        "command": "cmd",
+        "count": "instances",
+        "dependsOn": "dependencies",
+        "environment": "env",
+        "image": "container.docker.image",
+        "memory": "mem",
+        "replicas": "instances",
+        "volumes": "container.volumes",
+    },
+)
+GROUP = DocumentSchema("group.json")
+"""The apps and pods in a group's document are not looked into."""
+POD = DocumentSchema("pod.json", {"env": "environment", "instances": "scaling.instances", "name": "id"})
+JOB = DocumentSchema("job.json", {"cmd": "run.cmd", "cron": "schedules", "env": "run.env", "gpus": "run.gpus"})

@@ -48,7 +48,7 @@ def _blocked(state: State, spec: RunSpec) -> dict[str, Any] | None:
         f"{len(old)} old instances, which are ended only once new ones run, hold {held}."
     )
     return {
-        "app": spec.id,
+        "pod" if spec.is_pod else "app": spec.id,
         "reason": Reason.INSUFFICIENT_GPUS.value,
         "waitingInstances": len(waiting),
         "gpusPerInstance": spec.gpus,

@@ -90,12 +90,25 @@ def general_check(app: Mapping[str, Any], ports: Sequence[int | None]) -> Docume
         return {**document, "type": "HTTP", "http": http}
     if "tcp" in check:
         return {**document, "type": "TCP", "tcp": {"port": _inside_port(app, ports, check["tcp"])}}
-    command = check.get("exec", {}).get("command", {})
+    command = command_of(check.get("exec", {}).get("command", {}))
+    return {**document, "type": "COMMAND", "command": {"command": command}}
+
+
+def command_of(command: Mapping[str, Any]) -> Document:
+    """Return the command of a check as Mesos' CommandInfo: a shell line, or a program with its arguments."""
     if "shell" in command:
-        return {**document, "type": "COMMAND", "command": {"command": {"shell": True, "value": command["shell"]}}}
+        return {"shell": True, "value": command["shell"]}
     argv = list(command.get("argv", ()))
-    exact = {"shell": False, "value": argv[0] if argv else "", "arguments": argv}
-    return {**document, "type": "COMMAND", "command": {"command": exact}}
+    return {"shell": False, "value": argv[0] if argv else "", "arguments": argv}
+
+
+def check_result(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return Mesos' CheckStatusInfo in Marathon's words."""
+    if "http" in found:
+        return {"http": {"statusCode": found["http"].get("status_code", 0)}}
+    if "tcp" in found:
+        return {"tcp": {"succeeded": found["tcp"].get("succeeded", False)}}
+    return {"command": {"exitCode": found.get("command", {}).get("exit_code", 0)}}
 
 
 def health_probes(spec: RunSpec, task: Task) -> list[Probe]:

@@ -48,6 +48,11 @@ class Deployment:
         """Return the ids of the affected apps, sorted."""
         return tuple(sorted({app for step in self.steps for _, app in step.actions} or self.target))
 
+    def is_pod(self, app_id: str) -> bool:
+        """Tell whether one of those affected is a pod."""
+        spec = self.target.get(app_id) or self.original.get(app_id)
+        return spec is not None and spec.is_pod
+
     @property
     def finished(self) -> bool:
         """Tell whether no step is left."""

@@ -315,8 +315,8 @@ class PymesosLink:
 
 def _send(driver: _Driver, call: Call) -> None:
     match call:
-        case Launch(offer_id=offer_id, task_infos=task_infos, refuse_s=refuse_s):
-            driver.launchTasks([{"value": offer_id}], list(task_infos), {"refuse_seconds": refuse_s})
+        case Launch(offer_id=offer_id, refuse_s=refuse_s):
+            driver.acceptOffers([{"value": offer_id}], _operations(call), {"refuse_seconds": refuse_s})
         case Decline(offer_ids=offer_ids, refuse_s=refuse_s):
             driver.declineOffer([{"value": offer_id} for offer_id in offer_ids], {"refuse_seconds": refuse_s})
         case Revive():
@@ -335,6 +335,19 @@ def _send(driver: _Driver, call: Call) -> None:
             raise TypeError("Resubscribe is not a message")
         case _:
             assert_never(call)
+
+
+def _operations(call: Launch) -> list[dict[str, Any]]:
+    """Return all that is to be done on an offer as Mesos' operations, in the order in which it must be."""
+    single = {"type": "LAUNCH", "launch": {"task_infos": list(call.task_infos)}}
+    groups = [
+        {
+            "type": "LAUNCH_GROUP",
+            "launch_group": {"executor": group.executor, "task_group": {"tasks": list(group.task_infos)}},
+        }
+        for group in call.groups
+    ]
+    return [*map(dict, call.operations), *([single] if call.task_infos else []), *groups]
 
 
 def _nowhere(_: object) -> None:

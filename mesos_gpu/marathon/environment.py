@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mesos_gpu.marathon.ports import wishes
 from mesos_gpu.marathon.runspec import RunSpec
@@ -46,13 +47,31 @@ def _app_variables(spec: RunSpec, task_id: str) -> dict[str, str]:
     container = app.get("container", {})
     if container.get("type") == "DOCKER":
         variables["MARATHON_APP_DOCKER_IMAGE"] = container["docker"]["image"]
-    labels = {
+    return {**variables, **label_variables(app["labels"])}
+
+
+def label_variables(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that tell a task its labels."""
+    kept = {
         _escaped(key): value
-        for key, value in app["labels"].items()
+        for key, value in labels.items()
         if len(key) < MAX_LABEL_KEY and len(value) < MAX_LABEL_VALUE
     }
-    variables["MARATHON_APP_LABELS"] = " ".join(labels)
-    return {**variables, **{f"MARATHON_APP_LABEL_{key}": value for key, value in labels.items()}}
+    told = {f"MARATHON_APP_LABEL_{key}": value for key, value in kept.items()}
+    return {"MARATHON_APP_LABELS": " ".join(kept), **told}
+
+
+def endpoint_variables(
+    endpoints: Sequence[Mapping[str, Any]], host_ports: Sequence[int | None], inside: Mapping[str, int]
+) -> dict[str, str]:
+    """Return the variables that tell a pod's container its ports: on the machine, and in the pod's network."""
+    variables = {}
+    for endpoint, host_port in zip(endpoints, host_ports, strict=True):
+        name = _escaped(endpoint["name"])
+        if host_port is not None:
+            variables[f"EP_HOST_{name}"] = str(host_port)
+        variables[f"EP_CONTAINER_{name}"] = str(inside[endpoint["name"]])
+    return variables
 
 
 def _port_variables(spec: RunSpec, ports: Sequence[int]) -> dict[str, str]:

@@ -84,8 +84,18 @@ class PutApps:
 
 
 @dataclass(frozen=True, slots=True)
+class PutPod:
+    """Create a pod (`create`), or change one that exists, to what a whole definition says."""
+
+    document: Mapping[str, Any]
+    deployment_id: str
+    force: bool = False
+    create: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveApp:
-    """Remove an app and end its tasks."""
+    """Remove an app, or a pod, and end its tasks."""
 
     app_id: str
     deployment_id: str
@@ -103,9 +113,10 @@ class RestartApp:
 
 @dataclass(frozen=True, slots=True)
 class KillTasks:
-    """End tasks; their app starts new ones, unless `scale` lowers the number of its instances by as many.
+    """End tasks, named by their own ids or their instances'.
 
-    `wipe` gives the instances up: their places are taken by new instances.
+    Their app starts new ones, unless `scale` lowers the number of its instances by as many. `wipe` gives the
+    instances up: their places are taken by new instances.
     """
 
     task_ids: Sequence[str]
@@ -193,6 +204,7 @@ Event: TypeAlias = (
     | CallFailed
     | Tick
     | PutApps
+    | PutPod
     | RemoveApp
     | RestartApp
     | KillTasks

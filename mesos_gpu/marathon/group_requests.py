@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound, Problem
-from mesos_gpu.marathon import requests
+from mesos_gpu.marathon import pod_requests, requests
 from mesos_gpu.marathon.app import canonical_id
 from mesos_gpu.marathon.app_ids import parent_id
-from mesos_gpu.marathon.app_schema import group_shape_problems
+from mesos_gpu.marathon.app_schema import GROUP
 from mesos_gpu.marathon.events import EnforceRole, PutGroup, RemoveGroup
 from mesos_gpu.marathon.groups import ROOT, Group, Root, within
 from mesos_gpu.marathon.runspec import RunSpec, versioned
@@ -26,11 +26,11 @@ _CONTENT = ("apps", "groups", "pods")
 def put_group(draft: Draft, event: PutGroup) -> None:
     """Create or change a group. Raises InvalidApp, Conflict, Locked, NotFound or TooMany."""
     group_id, document = event.group_id, _clean(event.document)
-    problems = group_shape_problems(document)
+    problems = GROUP.shape_problems(document)
     if problems:
         raise InvalidApp(problems, stage="Invalid JSON")
-    if draft.app(group_id) is not None:
-        raise Conflict(f"An app with the path {group_id} already exists.")
+    if (taken := draft.app(group_id)) is not None:
+        raise Conflict(f"{'A pod' if taken.is_pod else 'An app'} with the path {group_id} already exists.")
     exists = group_id == ROOT or group_id in draft.groups()
     if event.create and exists:
         raise Conflict(f"Group {group_id} is already created. Use PUT to change this group.")
@@ -102,34 +102,37 @@ class Tree:
             group = replace(group, enforce_role=bool(document["enforceRole"]))
         if group_id != ROOT:
             self.groups[group_id] = group
-        if document.get("pods"):
-            sentence = "pods are not supported by this Marathon yet"
-            raise InvalidApp([Problem(f"{path}/pods", sentence, sentence, "remove `pods`")])
         if "apps" in document:
             self._put_apps(group_id, document["apps"], path)
+        if "pods" in document:
+            self._put_pods(group_id, document["pods"], path)
         if "groups" in document:
             self._put_groups(group_id, document["groups"], path)
 
     def _put_apps(self, group_id: str, documents: list[Document], path: str) -> None:
-        given: dict[str, RunSpec] = {}
-        problems: list[Problem] = []
-        stage = None
-        for index, document in enumerate(documents):
-            try:
-                spec = requests.redefined(
-                    self._draft, document, self._version, base=group_id, groups=self.groups, others=self._given
-                )
-                _child_only(spec.id, group_id)
-            except InvalidApp as error:
-                stage = stage or error.stage
-                problems += [_at(f"{path}/apps({index})", problem) for problem in error.problems]
-                continue
-            given[spec.id] = spec
+        def read(document: Document) -> RunSpec:
+            draft, version = self._draft, self._version
+            spec = requests.redefined(draft, document, version, base=group_id, groups=self.groups, others=self._given)
             self._given.append(spec)
-        if stage is not None:
-            raise InvalidApp(problems, stage=stage)
-        for app_id in [app_id for app_id in self.apps if parent_id(app_id) == group_id]:
-            del self.apps[app_id]
+            return spec
+
+        given = _read_all(documents, f"{path}/apps", group_id, read)
+        self._replace(group_id, given, pods=False)
+
+    def _put_pods(self, group_id: str, documents: list[Document], path: str) -> None:
+        def read(document: Document) -> RunSpec:
+            return pod_requests.redefined(self._draft, document, self._version, base=group_id, groups=self.groups)
+
+        self._replace(group_id, _read_all(documents, f"{path}/pods", group_id, read), pods=True)
+
+    def _replace(self, group_id: str, given: Mapping[str, RunSpec], *, pods: bool) -> None:
+        for app_id, spec in list(self.apps.items()):
+            if spec.is_pod is pods and parent_id(app_id) == group_id:
+                del self.apps[app_id]
+        both = sorted(given.keys() & self.apps.keys())
+        if both:
+            sentence = f"Applications and Pods may not share the same id: {both[0]}"
+            raise InvalidApp([Problem("/", sentence, sentence, "choose another id")])
         self.apps.update(given)
 
     def _put_groups(self, group_id: str, documents: list[Document], path: str) -> None:
@@ -192,9 +195,30 @@ def _scaled(draft: Draft, group_id: str, factor: float, version: str, *, exists:
     for app_id, spec in tree.apps.items():
         # Rounded first: 10 * 1.1 is a hair over 11 in binary, and ceil would make it 12.
         instances = math.ceil(round(spec.instances * factor, 6))
-        if within(app_id, group_id) and instances != spec.instances:
+        if within(app_id, group_id) and not spec.is_pod and instances != spec.instances:
             tree.apps[app_id] = versioned({**spec.definition, "instances": instances}, version, spec)
     return tree
+
+
+def _read_all(
+    documents: list[Document], path: str, group_id: str, read: Callable[[Document], RunSpec]
+) -> dict[str, RunSpec]:
+    """Return the apps or pods of a list, all of which must lie in the group. Raises InvalidApp with every problem."""
+    given: dict[str, RunSpec] = {}
+    problems: list[Problem] = []
+    stage = None
+    for index, document in enumerate(documents):
+        try:
+            spec = read(document)
+            _child_only(spec.id, group_id)
+        except InvalidApp as error:
+            stage = stage or error.stage
+            problems += [_at(f"{path}({index})", problem) for problem in error.problems]
+            continue
+        given[spec.id] = spec
+    if stage is not None:
+        raise InvalidApp(problems, stage=stage)
+    return given
 
 
 def _clean(document: Any) -> dict[str, Any]:

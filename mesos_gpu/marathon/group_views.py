@@ -7,6 +7,7 @@ from typing import Any
 
 from mesos_gpu.marathon.app_ids import parent_id
 from mesos_gpu.marathon.groups import ROOT, Group, Root, within
+from mesos_gpu.marathon.pod_views import pod_view
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import State
 from mesos_gpu.marathon.tree import children
@@ -30,7 +31,7 @@ def group_view(
     asked: Collection[str],
     now_s: float,
 ) -> dict[str, Any]:
-    """Return a group, with what is in it as far as it is asked for."""
+    """Return a group, with what is in it as far as it is asked for. `apps` has the pods too."""
     group = root.groups.get(group_id, Group(group_id))
     shown: dict[str, Any] = {
         "id": group_id,
@@ -39,10 +40,10 @@ def group_view(
         "enforceRole": group.enforce_role,
     }
     if "apps" in asked:
-        inside = sorted(app_id for app_id in apps if parent_id(app_id) == group_id)
-        shown["apps"] = [app_view(state, apps[app_id], asked, now_s) for app_id in inside]
+        inside = [spec for spec in _inside(apps, group_id) if not spec.is_pod]
+        shown["apps"] = [app_view(state, spec, asked, now_s) for spec in inside]
     if "pods" in asked:
-        shown["pods"] = []
+        shown["pods"] = [pod_view(spec) for spec in _inside(apps, group_id) if spec.is_pod]
     if "groups" in asked:
         shown["groups"] = [
             group_view(state, root, apps, child.id, asked, now_s) for child in children(root.groups, group_id)
@@ -53,6 +54,10 @@ def group_view(
 def group_apps(state: State, group_id: str, asked: Collection[str], now_s: float) -> list[dict[str, Any]]:
     """Return every app in a group, at any depth, sorted by id."""
     inside = sorted(
-        (spec for spec in state.apps() if group_id == ROOT or within(spec.id, group_id)), key=lambda s: s.id
+        (s for s in state.apps() if not s.is_pod and (group_id == ROOT or within(s.id, group_id))), key=lambda s: s.id
     )
     return [app_view(state, spec, asked, now_s) for spec in inside]
+
+
+def _inside(apps: Mapping[str, RunSpec], group_id: str) -> list[RunSpec]:
+    return [apps[app_id] for app_id in sorted(apps) if parent_id(app_id) == group_id]

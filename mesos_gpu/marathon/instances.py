@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from mesos_gpu.marathon.reservations import Reservation
 from mesos_gpu.mesos.tasks import is_terminal
 
 
@@ -32,6 +33,8 @@ class Goal(str, Enum):
     """What is meant to become of an instance."""
 
     RUNNING = "Running"
+    STOPPED = "Stopped"
+    """Its task ends, and what is reserved for it stays for a next one."""
     DECOMMISSIONED = "Decommissioned"
 
 
@@ -46,6 +49,7 @@ class Cause(str, Enum):
     TASK_UNREACHABLE = "its agent is gone"
     TASK_ENDED = "its task has ended"
     RESCHEDULED = "a new task is wanted"
+    SHELVED = "no task is wanted for now"
 
 
 class IllegalTransition(ValueError):
@@ -56,6 +60,7 @@ class IllegalTransition(ValueError):
 # never goes back to a phase it has left; only the return of an agent says anew where the task is.
 NEXT_PHASE: Mapping[tuple[Phase, Cause], Phase] = {
     (Phase.SCHEDULED, Cause.LAUNCHED): Phase.PROVISIONED,
+    (Phase.SCHEDULED, Cause.SHELVED): Phase.ENDED,
     (Phase.PROVISIONED, Cause.TASK_STAGING): Phase.STAGING,
     (Phase.PROVISIONED, Cause.TASK_STARTING): Phase.STARTING,
     (Phase.PROVISIONED, Cause.TASK_RUNNING): Phase.RUNNING,
@@ -110,12 +115,39 @@ _CAUSES: Mapping[str, Cause] = {
     # The master knows no such task: it never arrived, or ended long ago.
     "TASK_UNKNOWN": Cause.TASK_ENDED,
 }
-_TASK_ID = re.compile(r"^(?P<instance>.+\.instance-[0-9a-f-]{36})\._app\.(?P<incarnation>\d+)$")
+_TASK_ID = re.compile(
+    r"^(?P<instance>.+\.instance-[0-9a-f-]{36})\.(_app|[a-z0-9]([a-z0-9-]*[a-z0-9])?)\.(?P<incarnation>\d+)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerTask:
+    """The Mesos task of one container of a pod. Times are seconds since the epoch."""
+
+    id: str
+    name: str
+    since_s: float
+    """When `state` last changed."""
+    state: str = "TASK_STAGING"
+    host_ports: tuple[int | None, ...] = ()
+    """The port of the machine of each endpoint, None where it takes none."""
+    started_at_s: float | None = None
+    healthy: bool | None = None
+    message: str | None = None
+    check_result: Mapping[str, Any] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether it runs no more."""
+        return is_terminal(self.state) or self.state == "TASK_UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is known about the task that fills an instance. Times are seconds since the epoch."""
+    """What is known about the task that fills an instance. Times are seconds since the epoch.
+
+    An instance of a pod is filled by a task for each container; `id` is then a name of ours for all of them.
+    """
 
     id: str
     agent_id: str
@@ -134,6 +166,17 @@ class Task:
     zone: str | None = None
     check_result: Mapping[str, Any] | None = None
     """What the app's `check` last found, as the API shows it."""
+    containers: tuple[ContainerTask, ...] = ()
+    """Those of a pod, in its order."""
+
+    @property
+    def living_ids(self) -> tuple[str, ...]:
+        """Return the ids of Mesos' tasks that have not ended, as far as we know."""
+        return tuple(c.id for c in self.containers if not c.ended) if self.containers else (self.id,)
+
+    def has(self, task_id: str) -> bool:
+        """Tell whether one of Mesos' tasks that fill the instance has this id."""
+        return any(c.id == task_id for c in self.containers) if self.containers else task_id == self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +192,17 @@ class Instance:
     goal: Goal = Goal.RUNNING
     incarnation: int = 0
     task: Task | None = None
+    reservation: Reservation | None = None
+    """What an agent keeps for it, when its app has persistent volumes."""
 
     @property
     def next_task_id(self) -> str:
         """Return the id of the task that would fill it next."""
         return f"{self.id}._app.{self.incarnation + 1}"
+
+    def next_container_id(self, name: str) -> str:
+        """Return the id of the task that would fill it next in the container of that name; for pods."""
+        return f"{self.id}.{name}.{self.incarnation + 1}"
 
     @property
     def wanted(self) -> bool:
@@ -164,6 +213,38 @@ class Instance:
     def active(self) -> bool:
         """Tell whether it has a task that may be alive somewhere."""
         return self.phase not in (Phase.SCHEDULED, Phase.ENDED)
+
+    @property
+    def resting(self) -> bool:
+        """Tell whether it has no task and wants none, but keeps its volumes for later."""
+        return self.phase is Phase.ENDED and self.goal is Goal.STOPPED
+
+    @property
+    def released(self) -> bool:
+        """Tell whether nothing is left of it but a reservation that is to be given back."""
+        return self.phase is Phase.ENDED and self.goal is Goal.DECOMMISSIONED
+
+    @property
+    def condition(self) -> str:
+        """Return its condition in Marathon's words."""
+        if self.phase is not Phase.ENDED:
+            return str(self.phase.value)
+        ended = self.reservation.last_state if self.reservation is not None else None
+        return (ended or "TASK_KILLED").removeprefix("TASK_").capitalize()
+
+    @property
+    def shown_task_id(self) -> str | None:
+        """Return the id of the task that the API shows: the present one, else the last that used its volumes."""
+        if self.task is not None:
+            return self.task.id
+        return self.reservation.last_task_id if self.reservation is not None and not self.released else None
+
+    @property
+    def host(self) -> str | None:
+        """Return the host that it is bound to, None while it is free to go anywhere."""
+        if self.task is not None:
+            return self.task.host
+        return self.reservation.host if self.reservation is not None else None
 
 
 def new_instance_id(app_id: str, uuid: str) -> str:

@@ -9,16 +9,18 @@ from math import inf
 from typing import Any
 
 from mesos_gpu.errors import BadResources
-from mesos_gpu.marathon import lifecycle
-from mesos_gpu.marathon.actions import Decline, Launch, Revive, Say, Suppress
+from mesos_gpu.marathon import lifecycle, residency
+from mesos_gpu.marathon.actions import Decline, Launch, Revive, Say, Suppress, TaskGroup
 from mesos_gpu.marathon.backoff import Backoff, ready_at
 from mesos_gpu.marathon.instances import Cause, Instance, Task, moved
-from mesos_gpu.marathon.matching import Match, match
+from mesos_gpu.marathon.matching import Match, Reason, Refusal, match
 from mesos_gpu.marathon.offers import Offer
+from mesos_gpu.marathon.pod_taskinfo import task_group
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Draft, State
 from mesos_gpu.marathon.taskinfo import task_info
+from mesos_gpu.mesos.resources import Resources
 
 
 def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -38,13 +40,16 @@ def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
         draft.actions.append(Decline(declined, _refuse_s(draft, backoff_s)))
 
 
-def _use(draft: Draft, offer: Offer, ready: dict[str, deque[Instance]], backoff_s: float) -> bool:
-    """Start instances on one offer, one of each app in turn; tell whether any was started.
+def _use(draft: Draft, offer: Offer, ready: dict[str, deque[str]], backoff_s: float) -> bool:
+    """Start instances on one offer, one of each app in turn; tell whether it was used.
 
-    Those that are started leave `ready`.
+    For an app with persistent volumes the start may be to reserve what it needs. Those that are started, and those that
+    something was reserved for, leave `ready`.
     """
-    left = offer.resources
-    infos: list[Mapping[str, Any]] = []
+    sifted = residency.sift(draft, offer)
+    left, operations = sifted.left, list(sifted.operations)
+    started: list[Mapping[str, Any] | TaskGroup] = []
+    reserved = 0
     refused: dict[str, QueueEntry] = {}
     cut_short = False
     apps = list(ready)
@@ -55,23 +60,19 @@ def _use(draft: Draft, offer: Offer, ready: dict[str, deque[Instance]], backoff_
             spec = draft.app(app_id)
             if spec is None:
                 continue
-            if len(infos) >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
+            if len(started) + reserved >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
                 cut_short = True
                 break
-            found = match(
-                spec,
-                offer,
-                left,
-                [i for i in draft.members(app_id) if i.active and i.wanted and not lifecycle.outdated(i, spec)],
-                behaviour=draft.settings.gpu_behaviour,
-                now_s=draft.now_s,
-                pick=draft.pick(),
-                home_region=draft.region,
-            )
+            instance, found = _find(draft, spec, offer, left, ready[app_id])
             entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
             if isinstance(found, Match):
-                left -= found.resources + found.executor
-                infos.append(_provision(draft, ready[app_id].popleft(), spec, offer, found))
+                left -= found.whole
+                ready[app_id].remove(instance.id)
+                if spec.resident and instance.reservation is None:
+                    operations += residency.reserve(draft, spec, instance, offer, found)
+                    reserved += 1
+                else:
+                    started.append(_provision(draft, instance, spec, offer, found))
                 draft.queue.put(app_id, entry.used(draft.now_s))
                 refused.pop(app_id, None)
                 if ready[app_id]:
@@ -83,14 +84,61 @@ def _use(draft: Draft, offer: Offer, ready: dict[str, deque[Instance]], backoff_
         apps = again
     for app_id, entry in refused.items():
         draft.queue.put(app_id, entry)
-    if infos:
-        # What is left is worth another look at once only if we stopped before trying everything.
-        draft.actions.append(Launch(offer.id, infos, 0.0 if cut_short else _refuse_s(draft, backoff_s)))
-    return bool(infos)
+    if started or operations:
+        infos = [item for item in started if not isinstance(item, TaskGroup)]
+        groups = [item for item in started if isinstance(item, TaskGroup)]
+        # What is left is worth another look at once if we stopped before trying everything, or wait for what we made.
+        refuse_s = 0.0 if cut_short or reserved else _refuse_s(draft, backoff_s)
+        draft.actions.append(Launch(offer.id, infos, refuse_s, groups, operations))
+    return bool(started or operations)
 
 
-def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match) -> Mapping[str, Any]:
-    task_id = instance.next_task_id
+def _find(
+    draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[str]
+) -> tuple[Instance, Match | Refusal]:
+    """Return which of the waiting instances of an app fits what is left of an offer, or why none does."""
+    members = draft.members(spec.id)
+    placed = [i for i in members if i.active and i.wanted and not lifecycle.outdated(i, spec)]
+    instance, pool = draft.instances[waiting[0]], None
+    if spec.resident:
+        chosen = residency.choose([draft.instances[instance_id] for instance_id in waiting], offer, left)
+        if chosen is None:
+            return instance, Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
+        instance, pool = chosen
+        placed += residency.bound(members, instance)
+    found = match(
+        spec,
+        offer,
+        left,
+        placed,
+        behaviour=draft.settings.gpu_behaviour,
+        now_s=draft.now_s,
+        pick=draft.pick(),
+        home_region=draft.region,
+        pool=pool,
+    )
+    if isinstance(found, Match) and instance.reservation is not None:
+        found = residency.with_volumes(instance, found, left)
+    return instance, found
+
+
+def _provision(
+    draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match
+) -> Mapping[str, Any] | TaskGroup:
+    task_id, pick = instance.next_task_id, draft.pick()
+    pod = (
+        task_group(
+            spec,
+            instance,
+            offer,
+            found,
+            framework_id=draft.framework_id or "",
+            env_prefix=draft.settings.env_prefix,
+            pick=pick,
+        )
+        if spec.is_pod
+        else None
+    )
     task = Task(
         id=task_id,
         agent_id=offer.agent_id,
@@ -101,10 +149,13 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         attributes=offer.attributes,
         region=offer.region,
         zone=offer.zone,
+        containers=() if pod is None else tuple(replace(c, since_s=draft.now_s) for c in pod.containers),
     )
     draft.tokens = draft.tokens.taken(1)
     launched = moved(instance, Cause.LAUNCHED, draft.now_s)
     draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
+    if pod is not None:
+        return pod.group
     return task_info(
         spec,
         task_id,
@@ -112,21 +163,21 @@ def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, fo
         found,
         env_prefix=draft.settings.env_prefix,
         enforces_role=draft.enforces_role(spec.id),
-        pick=draft.pick(),
+        pick=pick,
     )
 
 
-def _ready_by_app(draft: Draft) -> dict[str, deque[Instance]]:
-    """Return the instances that may start now, by app; the app that has waited longest comes first."""
+def _ready_by_app(draft: Draft) -> dict[str, deque[str]]:
+    """Return the ids of the instances that may start now, by app; the app that has waited longest comes first."""
     startable: dict[str, bool] = {}
-    ready: dict[str, deque[Instance]] = {}
+    ready: dict[str, deque[str]] = {}
     for instance in sorted(draft.waiting(), key=lambda i: (i.since_s, i.id)):
         app_id = instance.app_id
         if app_id not in startable:
             spec = draft.app(app_id)
             startable[app_id] = spec is not None and ready_at(draft.backoffs.get(app_id), spec) <= draft.now_s
         if startable[app_id]:
-            ready.setdefault(app_id, deque()).append(instance)
+            ready.setdefault(app_id, deque()).append(instance.id)
     return ready
 
 
@@ -170,14 +221,16 @@ def ask_for_offers(draft: Draft) -> None:
         if app_id in reasons:
             waiting[instance.next_task_id] = app_id
     due = {task_id for task_id, app_id in waiting.items() if reasons[app_id]}
-    if not waiting:
+    # What is to be given back must come in an offer, too.
+    due |= draft.releasing
+    if not waiting and not draft.releasing:
         draft.asked_for, draft.revive_due = frozenset(), False
         if not draft.suppressed and not draft.backoffs.result:
             draft.suppressed = True
             draft.actions.append(Suppress())
         return
     draft.revive_due = draft.revive_due or draft.suppressed or not due <= draft.asked_for
-    draft.asked_for = draft.asked_for & waiting.keys() | due
+    draft.asked_for = draft.asked_for & (waiting.keys() | draft.releasing) | due
     _revive_when_due(draft)
 
 

@@ -11,7 +11,10 @@ from mesos_gpu.marathon.state import Draft
 
 
 def create(draft: Draft, spec: RunSpec) -> Instance:
-    """Add an instance of `spec` that waits for an offer."""
+    """Add an instance of `spec` that waits for an offer; one that was shelved with its volumes comes back first."""
+    for shelved in draft.members(spec.id):
+        if shelved.resting:
+            return _reschedule(draft, replace(shelved, goal=Goal.RUNNING), spec)
     instance_id = new_instance_id(spec.id, draft.new_uuid())
     instance = Instance(instance_id, spec.id, spec.version, str(spec.document["role"]), draft.now_s)
     draft.put_instance(instance)
@@ -33,14 +36,39 @@ def give_up(draft: Draft, instance: Instance) -> None:
         end(draft, instance.task)
 
 
+def retire(draft: Draft, instance: Instance) -> None:
+    """Let an instance end that is one too many; its volumes, if it has some, are kept for a next one.
+
+    Source: Marathon DeploymentActor.scaleRunnable and TaskReplaceActor (Goal.Stopped).
+    """
+    if instance.reservation is None:
+        give_up(draft, instance)
+    elif instance.phase is Phase.SCHEDULED:
+        draft.put_instance(replace(moved(instance, Cause.SHELVED, draft.now_s), goal=Goal.STOPPED))
+    elif not instance.active:
+        draft.put_instance(replace(instance, goal=Goal.STOPPED))  # asked for twice, or ended just now
+    else:
+        draft.put_instance(replace(instance, goal=Goal.STOPPED))
+        end_if_reachable(draft, instance)
+
+
+def end_if_reachable(draft: Draft, instance: Instance) -> None:
+    """Ask for the end of an instance's task; on a lost agent nobody can, and the instance must wait for that agent."""
+    if instance.task is not None and instance.active and instance.phase is not Phase.UNREACHABLE:
+        end(draft, instance.task)
+
+
 def end(draft: Draft, task: Task) -> None:
-    """Ask the master to end a task, unless that was just done; the answer comes as a status."""
+    """Ask the master to end a task, unless that was just done; the answer comes as a status.
+
+    Of a pod, every container's: one that was ended alone would end the others, but only if it ended badly.
+    """
     asked_s = draft.kills.get(task.id)
     if asked_s is not None and draft.now_s < asked_s + draft.settings.kill_retry_s:
         return
     draft.kills.put(task.id, draft.now_s)
     if draft.subscribed:
-        draft.actions.append(Kill(task.id))
+        draft.actions += [Kill(task_id) for task_id in task.living_ids]
 
 
 def after_end(draft: Draft, instance: Instance, *, replaced: bool) -> None:
@@ -49,14 +77,26 @@ def after_end(draft: Draft, instance: Instance, *, replaced: bool) -> None:
     `replaced`: a deployment puts a new instance in its place.
     """
     spec = draft.app(instance.app_id)
-    if spec is None or not instance.wanted or (replaced and outdated(instance, spec)):
+    kept = instance.reservation is not None and instance.goal is not Goal.DECOMMISSIONED
+    if spec is None or not (kept or instance.wanted) or (not kept and replaced and outdated(instance, spec)):
         draft.drop_instance(instance)
         _say_if_app_is_gone(draft, instance.app_id)
         return
     if instance.task is not None:
         draft.kills.drop(instance.task.id)
-    waiting = moved(instance, Cause.RESCHEDULED, draft.now_s)
-    draft.put_instance(replace(waiting, task=None, version=spec.version))
+        if instance.reservation is not None:
+            used = replace(instance.reservation, last_task_id=instance.task.id, last_state=instance.task.state)
+            instance = replace(instance, reservation=used)
+    if instance.wanted:
+        _reschedule(draft, instance, spec)
+    else:
+        draft.put_instance(replace(instance, task=None))
+
+
+def _reschedule(draft: Draft, instance: Instance, spec: RunSpec) -> Instance:
+    waiting = replace(moved(instance, Cause.RESCHEDULED, draft.now_s), task=None, version=spec.version)
+    draft.put_instance(waiting)
+    return waiting
 
 
 def outdated(instance: Instance, spec: RunSpec) -> bool:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mesos_gpu.marathon.constraints import all_fulfilled
+from mesos_gpu.marathon.disks import is_root_disk, take_volumes
 from mesos_gpu.marathon.instances import Instance
 from mesos_gpu.marathon.offers import Offer
 from mesos_gpu.marathon.ports import take_ports, wishes
 from mesos_gpu.marathon.runspec import RunSpec
-from mesos_gpu.mesos.resource import UNRESERVED, milli
+from mesos_gpu.mesos.resource import UNRESERVED, Resource, milli
 from mesos_gpu.mesos.resources import Resources
 
 
@@ -48,6 +49,20 @@ _FUNNEL = list(Reason)
 
 
 @dataclass(frozen=True, slots=True)
+class Pool:
+    """What of an offer a task may take: resources of these roles.
+
+    `creates`: the app's persistent volumes are to be made of it. `kept`: it has been reserved for this very instance,
+    so that there is nothing to be spared for others.
+    """
+
+    resources: Resources
+    roles: tuple[str, ...]
+    creates: bool = False
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """What a task takes of an offer; `ports` are its host ports in the order of the app's, None where it takes none."""
 
@@ -55,6 +70,13 @@ class Match:
     ports: tuple[int | None, ...]
     executor: Resources = field(default_factory=Resources)
     """What its own executor takes, beside the task."""
+    disks: tuple[Resource, ...] = ()
+    """What becomes the app's persistent volumes, one for each."""
+
+    @property
+    def whole(self) -> Resources:
+        """Return everything that is taken."""
+        return self.resources + self.executor + Resources(self.disks)
 
     @property
     def host_ports(self) -> tuple[int, ...]:
@@ -79,29 +101,38 @@ def match(
     now_s: float,
     pick: int = 0,
     home_region: str | None = None,
+    pool: Pool | None = None,
 ) -> Match | Refusal:
     """Decide whether one instance of `spec` may start on what is `left` of the offer.
 
     An app that names no region or zone stays in `home_region`, the master's.
-    `placed` are the instances of the app that count for constraints; `pick` chooses among ports.
+    `placed` are the instances of the app that count for constraints; `pick` chooses among ports. `pool` is what it may
+    take, by default everything of the roles that the app accepts.
     """
-    roles = accepted_roles(spec)
-    usable = offer.usable(roles, left)
+    if pool is None:
+        pool = Pool(offer.usable(accepted_roles(spec), left), accepted_roles(spec))
+    usable, roles = pool.resources, pool.roles
+    scalars = usable.filter(is_root_disk)
     reasons: set[Reason] = set()
     taken = Resources()
     if offer.role != spec.document["role"] or (left and not usable):
         reasons.add(Reason.UNFULFILLED_ROLE)
     executor = Resources()
     for name, reason in _SCALARS:
-        part = usable.find(name, milli(spec.document[name]), roles)
+        part = scalars.find(name, milli(spec.document[name]), roles)
         beside = (
-            (usable - part).find(name, milli(spec.executor_resources.get(name, 0)), roles) if part is not None else None
+            (scalars - part).find(name, milli(spec.executor_resources.get(name, 0)), roles)
+            if part is not None
+            else None
         )
         if part is None or beside is None:
             reasons.add(reason)
         else:
             taken += part
             executor += beside
+    disks = take_volumes(spec.persistent_volumes, usable - taken - executor) if pool.creates else ()
+    if disks is None:
+        reasons.add(Reason.INSUFFICIENT_DISK)
     constraints = spec.document["constraints"]
     far = offer.region not in (None, home_region) and not any(c[0] in ("@region", "@zone") for c in constraints)
     if far or not all_fulfilled(constraints, offer, placed, spec.instances):
@@ -111,11 +142,11 @@ def match(
     ports = take_ports(wishes(spec.document), usable, roles, pick)
     if ports is None:
         reasons.add(Reason.INSUFFICIENT_PORTS)
-    if wasted(spec, offer, behaviour):
+    if not pool.kept and wasted(spec, offer, behaviour):
         reasons.add(Reason.DECLINED_SCARCE_RESOURCES)
-    if reasons or ports is None:
+    if reasons or ports is None or disks is None:
         return Refusal(tuple(sorted(reasons, key=_FUNNEL.index)))
-    return Match(taken + ports[1], ports[0], executor)
+    return Match(taken + ports[1], ports[0], executor, disks)
 
 
 def accepted_roles(spec: RunSpec) -> tuple[str, ...]:

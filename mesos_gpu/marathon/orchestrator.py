@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from typing_extensions import assert_never
 
-from mesos_gpu.marathon import group_requests, lifecycle, requests
+from mesos_gpu.marathon import group_requests, lifecycle, pod_requests, requests, residency
 from mesos_gpu.marathon.actions import (
     Action,
     Decline,
@@ -36,6 +36,7 @@ from mesos_gpu.marathon.events import (
     Offered,
     PutApps,
     PutGroup,
+    PutPod,
     ReadinessChecked,
     RemoveApp,
     RemoveGroup,
@@ -87,6 +88,8 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             watch(draft)
         case PutApps():
             requests.put_apps(draft, event)
+        case PutPod():
+            pod_requests.put_pod(draft, event)
         case RemoveApp():
             requests.remove_app(draft, event)
         case RestartApp():
@@ -125,6 +128,8 @@ def next_tick_s(state: State, settings: Settings, now_s: float) -> float | None:
         times.append(launch_s)
     for instance in state.lasting.instances.values():
         task = instance.task
+        if instance.reservation is not None and (due_s := residency.due_s(instance, settings)) is not None:
+            times.append(due_s)
         if task is None:
             continue
         if instance.phase is Phase.UNREACHABLE:
@@ -150,7 +155,10 @@ def _subscribed(draft: Draft, event: Subscribed) -> None:
     draft.roles = frozenset()
     draft.region = event.region
     reconcile(draft, again_in_s=draft.settings.reconcile_initial_s)
+    residency.after_subscribing(draft)
     for instance in list(draft.instances.values()):
+        if instance.released:
+            continue
         if draft.app(instance.app_id) is None and instance.wanted:
             lifecycle.give_up(draft, instance)
         elif instance.task is not None and (instance.task.id in draft.kills or not instance.wanted):
@@ -190,9 +198,9 @@ def _call_failed(draft: Draft, event: CallFailed) -> None:
     if isinstance(call, Launch):
         # The tasks may run or not: only the master knows. If it has none of them it says so, and they start anew.
         draft.actions += [
-            Say(f"starting {', '.join(call.task_ids)} failed: {event.problem}"),
+            Say(f"what was to be done on offer {call.offer_id} failed: {', '.join(call.task_ids)}: {event.problem}"),
             Decline([call.offer_id], 0.0),
-            Reconcile(call.task_ids),
+            *([Reconcile(call.task_ids)] if call.task_ids else []),
         ]
     elif isinstance(call, Reconcile) and draft.reconcile_at_s is not None:
         draft.reconcile_at_s = min(draft.reconcile_at_s, draft.now_s + _RETRY_RECONCILIATION_S)

@@ -25,6 +25,10 @@ class PortWish:
     inside_port: int = 0
     """The port within the container's own network; 0: the same as on the host."""
 
+    def at(self, number: int) -> PortWish:
+        """Return the same wish for exactly this port of the host."""
+        return replace(self, number=number)
+
 
 def wishes(app: Mapping[str, Any]) -> tuple[PortWish, ...]:
     """Return the ports of an app, in order: its definitions, or its mappings in a network of its own."""

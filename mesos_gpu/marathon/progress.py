@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.marathon import lifecycle
+from mesos_gpu.marathon import lifecycle, pods
 from mesos_gpu.marathon.actions import Publish
 from mesos_gpu.marathon.constraints import from_fullest
 from mesos_gpu.marathon.deployment import Counts, Deployment, Work, rolling
 from mesos_gpu.marathon.health import verdict
-from mesos_gpu.marathon.instances import Instance, Phase
+from mesos_gpu.marathon.instances import Goal, Instance, Phase
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Draft
 from mesos_gpu.marathon.views import deployment_event
@@ -102,28 +102,30 @@ def _work(draft: Draft, work: Work, app_id: str) -> bool:
 
 def _stop(draft: Draft, app_id: str) -> bool:
     for instance in draft.members(app_id):
-        if instance.wanted:
+        if instance.goal is not Goal.DECOMMISSIONED:
             lifecycle.give_up(draft, instance)
     return not draft.members(app_id)
 
 
 def _scale(draft: Draft, spec: RunSpec) -> bool:
-    members = draft.members(spec.id)
+    members = _at_work(draft, spec)
     counted = [i for i in members if i.wanted and not _replaceable(i, spec, draft.now_s)]
     missing = spec.instances - len(counted)
     for _ in range(missing):
         lifecycle.create(draft, spec)
     for instance in victims(draft, counted, spec, -missing):
-        lifecycle.give_up(draft, instance)
+        lifecycle.retire(draft, instance)
     return missing == 0 and all(ready(draft, i) for i in counted) and all(i.wanted for i in members)
 
 
 def _restart(draft: Draft, spec: RunSpec) -> bool:
-    members = draft.members(spec.id)
-    for instance in members:
+    for instance in draft.members(spec.id):
         if instance.wanted and not instance.active and lifecycle.outdated(instance, spec):
-            draft.drop_instance(instance)
-    members = [i for i in draft.members(spec.id) if not (i.wanted and _replaceable(i, spec, draft.now_s))]
+            if instance.reservation is None:
+                draft.drop_instance(instance)
+            else:
+                draft.put_instance(replace(instance, version=spec.version))
+    members = [i for i in _at_work(draft, spec) if not (i.wanted and _replaceable(i, spec, draft.now_s))]
     old = [i for i in members if i.wanted and lifecycle.outdated(i, spec)]
     new = [i for i in members if i.wanted and not lifecycle.outdated(i, spec)]
     counts = Counts(
@@ -133,14 +135,19 @@ def _restart(draft: Draft, spec: RunSpec) -> bool:
         new=len(new),
         new_healthy=sum(ready(draft, i) for i in new),
     )
-    move = rolling(spec, counts)
+    move = rolling(spec, counts, resident=spec.resident)
     for instance in victims(draft, old, spec, move.kill):
-        lifecycle.give_up(draft, instance)
+        lifecycle.retire(draft, instance)
     for _ in range(move.start):
         lifecycle.create(draft, spec)
     for instance in victims(draft, new, spec, len(new) - spec.instances):
-        lifecycle.give_up(draft, instance)
+        lifecycle.retire(draft, instance)
     return len(members) == len(new) == spec.instances and all(ready(draft, i) for i in new)
+
+
+def _at_work(draft: Draft, spec: RunSpec) -> list[Instance]:
+    """Return the instances of an app but those that only keep volumes for later."""
+    return [instance for instance in draft.members(spec.id) if not instance.resting]
 
 
 def healthy(draft: Draft, instance: Instance) -> bool:
@@ -148,6 +155,8 @@ def healthy(draft: Draft, instance: Instance) -> bool:
     if instance.phase is not Phase.RUNNING or instance.task is None or instance.task.id in draft.kills:
         return False
     spec = draft.spec_of(instance)
+    if spec is not None and spec.is_pod:
+        return pods.healthy(spec, instance.task)
     if spec is None or not spec.document["healthChecks"]:
         return True
     return verdict(draft.health.get(instance.task.id)) is True

@@ -17,10 +17,10 @@ from mesos_gpu.marathon.events import CancelDeployment, KillTasks, PutApps, Remo
 from mesos_gpu.marathon.groups import Group, Root, all_groups, conflicts, depths, enforced
 from mesos_gpu.marathon.instances import Instance, Phase, instance_of
 from mesos_gpu.marathon.ports import service_ports, service_ports_of
+from mesos_gpu.marathon.resident_rules import resident_changes
 from mesos_gpu.marathon.runspec import RunSpec, restarted, versioned
 from mesos_gpu.marathon.state import Draft
 from mesos_gpu.marathon.timestamps import later_than
-from mesos_gpu.marathon.unsupported import refuse_unsupported
 
 # An older form in an update replaces what it would become, and does not contradict it.
 _OLDER_FORMS = {"ports": "portDefinitions", "uris": "fetch", "ipAddress": "networks"}
@@ -65,11 +65,16 @@ def kill_tasks(draft: Draft, event: KillTasks) -> None:
         _scale_down(draft, event, chosen)
         return
     for instance in chosen:
-        if event.wipe or instance.task is None or instance.phase is Phase.UNREACHABLE:
+        if event.wipe:
+            lifecycle.give_up(draft, instance)
+        elif instance.reservation is not None:
+            lifecycle.end_if_reachable(draft, instance)
+        elif instance.task is None or instance.phase is Phase.UNREACHABLE:
             lifecycle.give_up(draft, instance)
         else:
             lifecycle.end(draft, instance.task)
-    answer(draft, event.deployment_id, later_than(None, draft.now_s), [i.task.id for i in chosen if i.task])
+    ended = [task_id for i in chosen if (task_id := i.shown_task_id) is not None]
+    answer(draft, event.deployment_id, later_than(None, draft.now_s), ended)
 
 
 def cancel_deployment(draft: Draft, event: CancelDeployment) -> None:
@@ -114,10 +119,13 @@ def redefined(
 ) -> RunSpec:
     """Return the app that a whole document in a group's list of apps defines; the present one when it says the same.
 
-    `groups` are those that are to be, `others` the apps of the same change before it. Raises InvalidApp.
+    `groups` are those that are to be, `others` the apps of the same change before it. Raises InvalidApp, or Conflict
+    when a pod has its id.
     """
     definition = _checked(draft, document, groups, others, base=base)
     before = draft.app(definition["id"])
+    if before is not None and before.is_pod:
+        raise Conflict(f"A pod with id [{before.id}] already exists.")
     if before is not None and definition == before.definition:
         return before
     return versioned(definition, version, before)
@@ -129,6 +137,8 @@ def _next_spec(
     given_id = document.get("id")
     app_id = canonical_id(given_id) if isinstance(given_id, str) and given_id else ""
     before = draft.app(app_id)
+    if before is not None and before.is_pod:
+        raise Conflict(f"A pod with id [{before.id}] already exists.")
     if before is None and event.create is False:
         raise NotFound(f"App '{app_id}' does not exist")
     if event.partial and document.get("version") is not None:
@@ -147,15 +157,17 @@ def _checked(
     draft: Draft, document: object, groups: Mapping[str, Group], others: Sequence[RunSpec], *, base: str = "/"
 ) -> Mapping[str, Any]:
     app = read_app(document, replace(draft.settings.rules, enforced_groups=enforced(groups)), base=base)
-    refuse_unsupported(app)
     before = draft.app(app["id"])
     used = {
         port for spec in (*draft.apps(), *others) if spec.id != app["id"] for port in service_ports_of(spec.document)
     }
     try:
-        return service_ports(app, before.document if before else None, used)
+        complete = service_ports(app, before.document if before else None, used)
     except ValueError as error:
         raise NoPortLeft(str(error)) from None
+    if before is not None and (problems := list(resident_changes(before, RunSpec(complete), len(others)))):
+        raise InvalidApp(problems)
+    return complete
 
 
 def _merged(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,9 +197,11 @@ def _existing(draft: Draft, app_id: str) -> RunSpec:
 
 def _with_task(draft: Draft, task_id: str) -> Instance | None:
     instance = draft.instances.get(instance_of(task_id) or task_id)
-    if instance is None or (instance.task is not None and task_id not in (instance.task.id, instance.id)):
+    if instance is None or instance.released:
         return None
-    return instance
+    if task_id == instance.id or instance.task is None or instance.task.has(task_id):
+        return instance
+    return instance if task_id == instance.task.id else None
 
 
 def _scale_down(draft: Draft, event: KillTasks, chosen: Sequence[Instance]) -> None:
@@ -201,7 +215,7 @@ def _scale_down(draft: Draft, event: KillTasks, chosen: Sequence[Instance]) -> N
         original[app_id], target[app_id] = spec, versioned(definition, version, spec)
     deploy(draft, event.deployment_id, original, target, force=event.force, version=version)
     for instance in chosen:
-        lifecycle.give_up(draft, instance)
+        lifecycle.retire(draft, instance)
 
 
 def deploy(

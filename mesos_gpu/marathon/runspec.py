@@ -1,4 +1,4 @@
-"""One version of an app: its canonical definition with the times of its last changes."""
+"""One version of an app, or of a pod: its canonical definition with the times of its last changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCALING_KEYS = ("instances", *SERVER_KEYS)
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """An app as `read_app` returns it, with `version` and `versionInfo` beside it."""
+    """An app as `read_app` returns it, or a pod as `read_pod` does, with `version` and `versionInfo` beside it."""
 
     document: Mapping[str, Any]
 
@@ -44,9 +44,25 @@ class RunSpec:
         return int(self.document["gpus"])
 
     @property
+    def is_pod(self) -> bool:
+        """Tell whether it is a pod."""
+        return "pod" in self.document
+
+    @property
+    def persistent_volumes(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the volumes that outlive its tasks."""
+        volumes = self.document.get("container", {}).get("volumes", ())
+        return tuple(volume for volume in volumes if "persistent" in volume)
+
+    @property
+    def resident(self) -> bool:
+        """Tell whether its instances stay on the agents that have their volumes."""
+        return bool(self.persistent_volumes)
+
+    @property
     def executor_resources(self) -> Mapping[str, float]:
-        """Return what an executor of the app's own takes beside each task; nothing for the command executor."""
-        own = self.document.get("executor", "") not in ("", "//cmd")
+        """Return what an executor of its own takes beside each task; nothing for the command executor."""
+        own = self.is_pod or self.document.get("executor", "") not in ("", "//cmd")
         asked: Mapping[str, float] = self.document.get("executorResources", {}) if own else {}
         return asked
 

@@ -223,7 +223,10 @@ class Scheduler:
             case Save() | Answer():
                 pass  # done, before everything else
             case Launch():
-                log.info("starting %s", ", ".join(action.task_ids))
+                done = [operation["type"].lower() for operation in action.operations]
+                log.info(
+                    "on offer %s: %s", action.offer_id, ", ".join([*done, *map("start {}".format, action.task_ids)])
+                )
                 self._link.call(action)
             case (
                 Decline() | Revive() | Suppress() | Kill() | Acknowledge() | Reconcile() | UpdateRoles() | Resubscribe()

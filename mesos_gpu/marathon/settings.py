@@ -23,6 +23,8 @@ class Settings:
     start as quickly as one (Marathon makes the second wait)."""
     launch_timeout_s: float = 300.0
     """A task that is not running after so long is ended and started anew."""
+    reservation_timeout_s: float = 20.0
+    """What was reserved must show in an offer within so long; else another try is made elsewhere."""
     kill_retry_s: float = 30.0
     reconcile_initial_s: float = 15.0
     reconcile_interval_s: float = 600.0

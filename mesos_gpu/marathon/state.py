@@ -6,9 +6,9 @@ writes down each change; so what is on disk cannot fall behind what is decided.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Mapping, Sequence, ValuesView
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID, uuid5
 
 from mesos_gpu.marathon.actions import Action, Publish, Save
@@ -18,16 +18,15 @@ from mesos_gpu.marathon.deployment import Deployment
 from mesos_gpu.marathon.events import Moment, ReadinessChecked
 from mesos_gpu.marathon.groups import Group, Root, all_groups, enforced
 from mesos_gpu.marathon.health import Results
-from mesos_gpu.marathon.instances import Instance, Phase
+from mesos_gpu.marathon.instances import Goal, Instance, Phase
 from mesos_gpu.marathon.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.settings import Settings
+from mesos_gpu.marathon.table import Table
 
 MAX_VERSIONS = 50
 """Versions kept of one app (--zk_max_versions)."""
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,8 @@ class State:
     """The region of the master; other regions are only for apps that name one."""
     pending: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
     """By deployment: its present step, and the apps of it that are not done."""
+    releasing: frozenset[str] = frozenset()
+    """Ids of instances that are gone, and whose reservations are still to be given back."""
 
     def app(self, app_id: str) -> RunSpec | None:
         """Return the present version of an app."""
@@ -111,57 +112,11 @@ def restored(lasting: Lasting) -> State:
     """Return the state of a process that has just started over what is on disk."""
     members: dict[str, set[str]] = {}
     for instance in lasting.instances.values():
-        members.setdefault(instance.app_id, set()).add(instance.id)
+        if not instance.released:
+            members.setdefault(instance.app_id, set()).add(instance.id)
     waiting = {i.id: i.app_id for i in lasting.instances.values() if i.phase is Phase.SCHEDULED}
-    return State(lasting, {app: frozenset(ids) for app, ids in members.items()}, waiting)
-
-
-class Table(Generic[V]):
-    """A mapping that is copied at the first change and remembers what changed."""
-
-    def __init__(self, base: Mapping[str, V]) -> None:
-        self._base = base
-        self._copy: dict[str, V] | None = None
-        self.changes: dict[str, V | None] = {}
-
-    def __contains__(self, key: str) -> bool:
-        return key in self.result
-
-    def __getitem__(self, key: str) -> V:
-        return self.result[key]
-
-    @property
-    def result(self) -> Mapping[str, V]:
-        """Return the mapping with all changes."""
-        return self._base if self._copy is None else self._copy
-
-    def get(self, key: str) -> V | None:
-        """Return the value of `key`, None when there is none."""
-        return self.result.get(key)
-
-    def values(self) -> ValuesView[V]:
-        """Return a view of the values; not to be walked over while changing the table."""
-        return self.result.values()
-
-    def items(self) -> ItemsView[str, V]:
-        """Return a view of the items; not to be walked over while changing the table."""
-        return self.result.items()
-
-    def put(self, key: str, value: V) -> None:
-        """Set `key`."""
-        self._own()[key] = value
-        self.changes[key] = value
-
-    def drop(self, key: str) -> None:
-        """Remove `key`; nothing happens when it is not there."""
-        if key in self.result:
-            del self._own()[key]
-            self.changes[key] = None
-
-    def _own(self) -> dict[str, V]:
-        if self._copy is None:
-            self._copy = dict(self._base)
-        return self._copy
+    releasing = frozenset(i.id for i in lasting.instances.values() if i.released)
+    return State(lasting, {app: frozenset(ids) for app, ids in members.items()}, waiting, releasing=releasing)
 
 
 class Draft:
@@ -187,6 +142,7 @@ class Draft:
         self.roles = state.roles
         self.region = state.region
         self.pending = Table(state.pending)
+        self._releasing_before = self.releasing = state.releasing
         self.tokens = state.tokens.at(
             self.now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s
         )
@@ -265,7 +221,9 @@ class Draft:
         What was asked for is never more than what waits, so their numbers tell; it saves a walk at most events.
         """
         changed = self._waiting.changes or self.backoffs.changes or self.versions.changes or self.suppressed
-        return not changed and 0 < len(self._waiting.result) == len(self.asked_for)
+        if changed or self.releasing is not self._releasing_before:
+            return False
+        return 0 < len(self._waiting.result) + len(self.releasing) == len(self.asked_for)
 
     def put_instance(self, instance: Instance) -> None:
         """Add or change an instance."""
@@ -284,11 +242,16 @@ class Draft:
             self._waiting.drop(instance.id)
         self.touched.add(instance.app_id)
         if before is None or before.phase is not instance.phase:
-            self._publish_change(instance, instance.phase.value)
+            self._publish_change(instance, instance.condition)
 
     def drop_instance(self, instance: Instance) -> None:
-        """Forget an instance."""
-        self.instances.drop(instance.id)
+        """Forget an instance; of one with volumes a note remains until its agent has given them up."""
+        if instance.reservation is None:
+            self.instances.drop(instance.id)
+        else:
+            over = replace(instance, phase=Phase.ENDED, goal=Goal.DECOMMISSIONED, task=None, since_s=self.now_s)
+            self.instances.put(instance.id, over)
+            self.releasing |= {instance.id}
         self._waiting.drop(instance.id)
         left = (self._members.get(instance.app_id) or frozenset()) - {instance.id}
         if left:
@@ -299,6 +262,11 @@ class Draft:
             self.kills.drop(instance.task.id)
             self._forget_checks(instance.task.id)
         self.touched.add(instance.app_id)
+
+    def forget_release(self, instance: Instance) -> None:
+        """Forget an instance whose reservation is no longer looked after."""
+        self.releasing -= {instance.id}
+        self.instances.drop(instance.id)
 
     def _forget_checks(self, task_id: str) -> None:
         self.health.drop(task_id)
@@ -333,6 +301,7 @@ class Draft:
             self.tokens,
             self.region,
             self.pending.result,
+            self.releasing,
         )
         save = Save(
             {key: versions[0] if versions else None for key, versions in self.versions.changes.items()},

@@ -12,6 +12,7 @@ from mesos_gpu.marathon.matching import Match
 from mesos_gpu.marathon.offers import Offer
 from mesos_gpu.marathon.ports import wishes
 from mesos_gpu.marathon.runspec import RunSpec, task_name
+from mesos_gpu.marathon.volumes import task_volumes
 from mesos_gpu.mesos.resources import Resources
 
 Document = dict[str, Any]
@@ -37,7 +38,7 @@ def task_info(
     `pick` (any number) chooses ports within the task's own network, where an app leaves them open.
     """
     app = spec.document
-    effective = _effective_ports(app, found.ports, pick)
+    effective = effective_ports(app, found.ports, pick)
     environment = task_environment(spec, task_id, offer.host, effective, prefix=env_prefix, enforces_role=enforces_role)
     info: Document = {
         "name": spec.task_name,
@@ -47,15 +48,12 @@ def task_info(
         "discovery": _discovery(spec, found),
     }
     if app["labels"]:
-        info["labels"] = _labels(app["labels"])
+        info["labels"] = labels_of(app["labels"])
     if "taskKillGracePeriodSeconds" in app:
         grace_ns = int(app["taskKillGracePeriodSeconds"]) * 1_000_000_000
         info["kill_policy"] = {"grace_period": {"nanoseconds": grace_ns}}
     if app.get("resourceLimits"):
-        info["limits"] = {
-            name: {"value": "Infinity" if limit == "unlimited" else float(limit)}
-            for name, limit in app["resourceLimits"].items()
-        }
+        info["limits"] = limits_of(app["resourceLimits"])
     if (health := health_check(app, effective)) is not None:
         info["health_check"] = health
     if (check := general_check(app, effective)) is not None:
@@ -71,7 +69,7 @@ def task_info(
     return info
 
 
-def _effective_ports(app: Mapping[str, Any], ports: Sequence[int | None], pick: int) -> tuple[int, ...]:
+def effective_ports(app: Mapping[str, Any], ports: Sequence[int | None], pick: int) -> tuple[int, ...]:
     """Return the port that a task is told for each of the app's: the host's, else the container's, else any."""
     return tuple(
         port or wish.inside_port or _ANY_PORT.start + (pick + index) % len(_ANY_PORT)
@@ -99,8 +97,7 @@ def _executor(
 
 
 def _command(app: Mapping[str, Any], environment: Mapping[str, str]) -> Document:
-    variables = [{"name": name, "value": value} for name, value in sorted(environment.items())]
-    command: Document = {"environment": {"variables": variables}}
+    command: Document = {"environment": variables_of(environment)}
     if app.get("cmd") is not None:
         command |= {"shell": True, "value": app["cmd"]}
     else:
@@ -112,11 +109,22 @@ def _command(app: Mapping[str, Any], environment: Mapping[str, str]) -> Document
     if app.get("user"):
         command["user"] = app["user"]
     if app["fetch"]:
-        command["uris"] = [_uri(fetch) for fetch in app["fetch"]]
+        command["uris"] = [uri_of(fetch) for fetch in app["fetch"]]
     return command
 
 
-def _uri(fetch: Mapping[str, Any]) -> Document:
+def variables_of(environment: Mapping[str, str]) -> Document:
+    """Return variables as Mesos' Environment."""
+    return {"variables": [{"name": name, "value": value} for name, value in sorted(environment.items())]}
+
+
+def limits_of(limits: Mapping[str, Any]) -> Document:
+    """Return resource limits as Mesos writes them."""
+    return {name: {"value": "Infinity" if limit == "unlimited" else float(limit)} for name, limit in limits.items()}
+
+
+def uri_of(fetch: Mapping[str, Any]) -> Document:
+    """Return what is to be fetched as Mesos' CommandInfo.URI."""
     uri = {
         "value": fetch["uri"],
         "extract": fetch["extract"],
@@ -132,7 +140,7 @@ def _discovery(spec: RunSpec, found: Match) -> Document:
             "number": number,
             "protocol": protocol,
             **({"name": wish.name} if wish.name else {}),
-            **({"labels": _labels(dict(wish.labels))} if wish.labels else {}),
+            **({"labels": labels_of(dict(wish.labels))} if wish.labels else {}),
         }
         for wish, port in zip(wishes(spec.document), found.ports, strict=True)
         if (number := port or wish.inside_port)
@@ -173,25 +181,25 @@ def _container(
             image["docker"]["config"] = {"type": "REFERENCE", "reference": {"name": source}}
         document["mesos"] = {"image": image}
     if networked:
-        document["network_infos"] = _network_infos(app, ports, effective)
-    volumes = [_volume(volume) for volume in container.get("volumes", [])]
+        document["network_infos"] = network_infos(app, ports, effective)
+    volumes = task_volumes(container.get("volumes", []))
     if volumes:
         document["volumes"] = volumes
     if "linuxInfo" in container:
-        document["linux_info"] = _linux_info(container["linuxInfo"])
+        document["linux_info"] = linux_info(container["linuxInfo"])
     if app.get("tty"):
         document["tty_info"] = {}
     return document
 
 
-def _network_infos(app: Mapping[str, Any], ports: Sequence[int | None], effective: Sequence[int]) -> list[Document]:
+def network_infos(app: Mapping[str, Any], ports: Sequence[int | None], effective: Sequence[int]) -> list[Document]:
     """Return the networks a container joins. With several, a mapping goes to the one that it names."""
     infos = []
     for network in app["networks"]:
         name = network.get("name", BRIDGE_NAME)
         info: Document = {"name": name, "ip_addresses": [{"protocol": "IPv4"}]}
         if network.get("labels"):
-            info["labels"] = _labels(network["labels"])
+            info["labels"] = labels_of(network["labels"])
         mappings = _mappings(app, ports, effective, name if len(app["networks"]) > 1 else None)
         infos.append({**info, "port_mappings": mappings} if mappings else info)
     return infos
@@ -209,11 +217,8 @@ def _mappings(
     ]
 
 
-def _volume(volume: Mapping[str, Any]) -> Document:
-    return {"container_path": volume["containerPath"], "host_path": volume["hostPath"], "mode": volume["mode"]}
-
-
-def _linux_info(info: Mapping[str, Any]) -> Document:
+def linux_info(info: Mapping[str, Any]) -> Document:
+    """Return `linuxInfo` as Mesos' LinuxInfo."""
     document: Document = {}
     if "seccomp" in info:
         seccomp = info["seccomp"]
@@ -227,5 +232,6 @@ def _linux_info(info: Mapping[str, Any]) -> Document:
     return document
 
 
-def _labels(labels: Mapping[str, str]) -> Document:
+def labels_of(labels: Mapping[str, str]) -> Document:
+    """Return labels as Mesos' Labels."""
     return {"labels": [{"key": key, "value": value} for key, value in sorted(labels.items())]}

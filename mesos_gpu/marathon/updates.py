@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.marathon import lifecycle
+from mesos_gpu.marathon import lifecycle, pods, residency
 from mesos_gpu.marathon.actions import Acknowledge, Kill, Publish, Reconcile, Say
 from mesos_gpu.marathon.backoff import after_failure
+from mesos_gpu.marathon.checks import check_result
 from mesos_gpu.marathon.deployment import Work
 from mesos_gpu.marathon.health_updates import take_status_health
 from mesos_gpu.marathon.instances import (
     FAILURES,
     Cause,
+    Goal,
     Instance,
     Phase,
     Task,
@@ -37,8 +39,11 @@ def take_status(draft: Draft, status: Mapping[str, Any]) -> None:
     task_id = status["task_id"]["value"]
     cause = cause_of(status["state"], status.get("reason"))
     instance = draft.instances.get(instance_of(task_id) or "")
-    if instance is None or instance.task is None or instance.task.id != task_id:
+    if instance is None or instance.task is None or not instance.task.has(task_id):
         _take_unknown(draft, task_id, status, cause)
+    elif instance.task.containers:
+        _publish_status(draft, instance, instance.task, status)
+        _take_container(draft, instance, instance.task, status)
     else:
         _publish_status(draft, instance, instance.task, status)
         _take_known(draft, instance, instance.task, status, cause)
@@ -47,27 +52,55 @@ def take_status(draft: Draft, status: Mapping[str, Any]) -> None:
 
 
 def _take_known(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any], cause: Cause) -> None:
-    was_ending = task.id in draft.kills
-    instance = replace(moved(instance, cause, draft.now_s), task=_task_after(task, status, cause, draft.now_s))
+    after = _task_after(task, status, cause, draft.now_s)
     if cause is Cause.TASK_ENDED:
         _note_failure(draft, instance, task, status)
+    _move(draft, instance, task, after, cause, failed=status["state"] in FAILURES)
+    known = draft.instances.get(instance.id)
+    if cause is Cause.TASK_RUNNING and known is not None:
+        take_status_health(draft, known, after, status)
+
+
+def _take_container(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
+    """Take note of how one container of a pod is; what the instance is follows from all of them."""
+    after = pods.task_after(task, status, draft.now_s)
+    if after is None:
+        return
+    cause = pods.cause_of_all(after)
+    failed = any(container.state in FAILURES for container in after.containers)
+    if cause is Cause.TASK_ENDED and draft.app(instance.app_id) is not None:
+        known = draft.failures.get(instance.app_id) or {}
+        draft.failures.put(instance.app_id, pods.terminations(known, instance, after, draft.now_s))
+    _move(draft, instance, task, after, cause, failed=failed)
+    if pods.verdict(after) != pods.verdict(task):
+        draft.actions.append(pods.health_event(instance, after))
+
+
+def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Cause, *, failed: bool) -> None:
+    """Do what follows from `cause` for an instance whose task was `task` and is `after`."""
+    was_ending = task.id in draft.kills
+    instance = replace(moved(instance, cause, draft.now_s), task=after)
+    if cause is Cause.TASK_ENDED:
         # A task that was asked to end and ended is not a failure, whatever its exit status.
-        if status["state"] in FAILURES and not was_ending:
+        if failed and not was_ending:
             _note_backoff(draft, instance)
+        if after.state == "TASK_GONE_BY_OPERATOR":
+            # That agent will not come back, nor will what it kept (InstanceUpdater.shouldAbandonReservation).
+            instance = replace(instance, reservation=None)
         lifecycle.after_end(draft, instance, replaced=_is_restarting(draft, instance.app_id))
         return
     draft.put_instance(instance)
     if cause is Cause.TASK_RUNNING and task.started_at_s is None:
         draft.tokens = draft.tokens.returned(most=draft.settings.launch_tokens)
-    if cause is Cause.TASK_RUNNING and instance.task is not None:
-        take_status_health(draft, instance, instance.task, status)
     if cause is Cause.TASK_UNREACHABLE:
         _watch_unreachable(draft, instance)
         return
     known = draft.backoffs.get(instance.app_id)
     if known is not None and instance.phase is not Phase.KILLING:
         draft.backoffs.put(instance.app_id, known.advanced(draft.now_s))
-    if not instance.wanted:
+    if instance.goal is Goal.STOPPED:
+        lifecycle.end_if_reachable(draft, instance)
+    elif not instance.wanted:
         lifecycle.give_up(draft, instance)
 
 
@@ -97,18 +130,9 @@ def _task_after(task: Task, status: Mapping[str, Any], cause: Cause, now_s: floa
         state="TASK_UNREACHABLE" if cause is Cause.TASK_UNREACHABLE else status["state"],
         ip_addresses=addresses or task.ip_addresses,
         started_at_s=task.started_at_s or float(status.get("timestamp", now_s)) if running else task.started_at_s,
-        check_result=_check_result(status["check_status"]) if "check_status" in status else task.check_result,
+        check_result=check_result(status["check_status"]) if "check_status" in status else task.check_result,
         unreachable_since_s=(task.unreachable_since_s or now_s) if cause is Cause.TASK_UNREACHABLE else None,
     )
-
-
-def _check_result(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return Mesos' CheckStatusInfo in Marathon's words."""
-    if "http" in found:
-        return {"http": {"statusCode": found["http"].get("status_code", 0)}}
-    if "tcp" in found:
-        return {"tcp": {"succeeded": found["tcp"].get("succeeded", False)}}
-    return {"command": {"exitCode": found.get("command", {}).get("exit_code", 0)}}
 
 
 def _note_failure(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
@@ -138,6 +162,8 @@ def _watch_unreachable(draft: Draft, instance: Instance) -> None:
     """Forget an instance on a lost agent once its app says so; `progress` puts another in its place."""
     spec = draft.app(instance.app_id)
     strategy = spec.document["unreachableStrategy"] if spec is not None else {"expungeAfterSeconds": 0}
+    if instance.goal is Goal.STOPPED:
+        return  # it keeps its volumes there until its agent is back
     if not instance.wanted:
         lifecycle.give_up(draft, instance)
     elif strategy != "disabled" and instance.task is not None:
@@ -151,6 +177,7 @@ def _watch_unreachable(draft: Draft, instance: Instance) -> None:
 def watch(draft: Draft) -> None:
     """Look after what should have happened by now: tasks that never ran, kills without answer, lost agents."""
     settings = draft.settings
+    residency.watch(draft)
     for instance in list(draft.instances.values()):
         task = instance.task
         if task is None or not instance.active:
@@ -168,7 +195,8 @@ def watch(draft: Draft) -> None:
 
 def reconcile(draft: Draft, *, again_in_s: float) -> None:
     """Ask the master for the state of every task we know, then for the tasks that it knows."""
-    known = sorted(i.task.id for i in draft.instances.values() if i.task is not None and i.active)
+    active = [i.task for i in draft.instances.values() if i.task is not None and i.active]
+    known = sorted(task_id for task in active for task_id in task.living_ids)
     if known:
         draft.actions.append(Reconcile(known))
     draft.actions.append(Reconcile(()))
@@ -184,7 +212,7 @@ def _is_restarting(draft: Draft, app_id: str) -> bool:
 def _publish_status(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
     fields = {
         "slaveId": task.agent_id,
-        "taskId": task.id,
+        "taskId": status["task_id"]["value"],
         "taskStatus": status["state"],
         "message": status.get("message", "")[:MAX_MESSAGE],
         "appId": instance.app_id,

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from mesos_gpu.marathon.backoff import ready_at
-from mesos_gpu.marathon.deployment import Deployment
+from mesos_gpu.marathon.deployment import Deployment, Work
 from mesos_gpu.marathon.health import Health, Results, verdict
 from mesos_gpu.marathon.instances import Instance, Task
 from mesos_gpu.marathon.matching import Reason
+from mesos_gpu.marathon.pod_views import pod_task_views, pod_view
 from mesos_gpu.marathon.ports import service_ports_of
 from mesos_gpu.marathon.queue_entry import QueueEntry, funnel
+from mesos_gpu.marathon.reservations import Reservation
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import State
 from mesos_gpu.marathon.task_stats import task_stats
@@ -70,10 +72,51 @@ def task_views(
 ) -> list[Document]:
     """Return the tasks of instances; one that waits for an offer has none (it shows in /v2/queue).
 
-    With `spec` they carry their app's service ports, with `health` the results of their checks.
+    One with volumes keeps its last task beside them, until the next takes its place. With `spec` they carry their
+    app's service ports, with `health` the results of their checks.
     """
     found = health or {}
-    return [_task_view(i, i.task, spec, found.get(i.task.id)) for i in instances if i.task is not None]
+    views: list[Document] = []
+    for instance in instances:
+        task = instance.task
+        if task is not None and task.containers:
+            views += pod_task_views(instance, task)
+        elif task is not None:
+            views.append(_task_view(instance, task, spec, found.get(task.id)))
+        elif instance.reservation is not None and instance.shown_task_id is not None:
+            views.append(_past_task(instance, instance.reservation, spec))
+    return views
+
+
+def _past_task(instance: Instance, kept: Reservation, spec: RunSpec | None) -> Document:
+    """Return the task that used volumes last; it has neither times nor ports any more."""
+    shown: Document = {
+        "appId": instance.app_id,
+        "id": kept.last_task_id,
+        "host": kept.host,
+        "state": kept.last_state,
+        "role": instance.role,
+        "slaveId": kept.agent_id,
+        "localVolumes": _local_volumes(instance),
+        "ipAddresses": [],
+        "ports": [],
+    }
+    if spec is not None:
+        shown["servicePorts"] = service_ports_of(spec.document)
+    places = (("region", kept.region), ("zone", kept.zone))
+    return {**shown, **{key: value for key, value in places if value is not None}}
+
+
+def _local_volumes(instance: Instance) -> list[Document]:
+    return [
+        {
+            "runSpecId": volume.app_id,
+            "containerPath": volume.container_path,
+            "uuid": volume.uuid,
+            "persistenceId": volume.persistence_id,
+        }
+        for volume in (instance.reservation.volumes if instance.reservation is not None else ())
+    ]
 
 
 def readiness_views(state: State, app_ids: Iterable[str]) -> list[Document]:
@@ -96,7 +139,7 @@ def _task_view(instance: Instance, task: Task, spec: RunSpec | None, results: Re
         "state": task.state,
         "role": instance.role,
         "slaveId": task.agent_id,
-        "localVolumes": [],
+        "localVolumes": _local_volumes(instance),
         "ipAddresses": [{"ipAddress": ip, "protocol": protocol} for ip, protocol in task.ip_addresses],
         "ports": list(task.ports),
         "stagedAt": timestamp(task.staged_at_s),
@@ -140,11 +183,15 @@ def deployment_view(state: State, deployment: Deployment) -> Document:
     return {
         "id": deployment.id,
         "version": deployment.version,
-        "affectedApps": list(deployment.apps),
-        "affectedPods": [],
+        "affectedApps": [app_id for app_id in deployment.apps if not deployment.is_pod(app_id)],
+        "affectedPods": [app_id for app_id in deployment.apps if deployment.is_pod(app_id)],
         "steps": steps,
         "currentActions": [
-            {**action, "readinessCheckResults": readiness_views(state, [action["app"]])} for action in current
+            {
+                **action,
+                "readinessCheckResults": readiness_views(state, [action[key] for key in ("app",) if key in action]),
+            }
+            for action in current
         ],
         "currentStep": min(deployment.current + 1, len(steps)),
         "totalSteps": len(steps),
@@ -189,7 +236,7 @@ def _queued(state: State, spec: RunSpec, waiting: list[Instance], now_s: float, 
         "delay": {"timeLeftSeconds": left_s, "overdue": left_s == 0},
         "since": timestamp(since_s),
         "processedOffersSummary": summary,
-        "app": dict(spec.document),
+        **({"pod": pod_view(spec)} if spec.is_pod else {"app": dict(spec.document)}),
         "role": spec.document["role"],
     }
     if last_offers:
@@ -220,6 +267,12 @@ def steps_view(deployment: Deployment) -> list[Document]:
 
 def _steps(deployment: Deployment) -> list[Document]:
     return [
-        {"actions": [{"action": work.value, "app": app_id} for work, app_id in step.actions]}
+        {"actions": [_action(work, app_id, is_pod=deployment.is_pod(app_id)) for work, app_id in step.actions]}
         for step in deployment.steps
     ]
+
+
+def _action(work: Work, app_id: str, *, is_pod: bool) -> Document:
+    if is_pod:
+        return {"action": work.value.replace("Application", "Pod"), "pod": app_id}
+    return {"action": work.value, "app": app_id}

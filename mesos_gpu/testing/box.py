@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import signal
 import time
@@ -44,6 +45,7 @@ class BoxAgent:
         self.name = plan.agent_name(index)
         self.work_dir = work_dir / self.name
         self.url = self.id = ""
+        self.pid = 0
 
     def __repr__(self) -> str:
         return f"<BoxAgent {self.name} {self.id} {self.url}>"
@@ -59,22 +61,23 @@ class BoxAgent:
         state: dict[str, Any] = _http(f"{self.url}/state")
         return state
 
-    def break_gpu(self, gpu: int, xid: int = 79) -> None:
-        """Let a GPU fall ill with an XID of NVIDIA's (79: it has fallen off the bus); seen within 0.1 s.
+    def gpu_uuids(self) -> dict[int, str]:
+        """Return the UUIDs of its GPUs by index; simulated GPUs of one index have one UUID on every agent."""
+        return {shown["index"]: shown["uuid"] for shown in _http(f"{self.url}/gpus")}
+
+    def break_gpu(self, gpu: int | str, xid: int = 79) -> None:
+        """Let a GPU, by index or UUID, fall ill with an XID of NVIDIA's (79: it is off the bus); seen within 0.1 s.
 
         An agent withdraws such a GPU: it offers one less, and tells the task that holds it, or with the agent flag
         `gpu_unhealthy_action=kill` ends that task. Raises NotFound for a GPU that is not there.
         """
-        self._check_gpu(gpu)
-        self._write_faults({**self._faults(), gpu: xid})
+        self._write_faults({**self._faults(), self._index(gpu): xid})
 
-    def heal_gpu(self, gpu: int) -> None:
+    def heal_gpu(self, gpu: int | str) -> None:
         """Make a GPU fit again and say so to the agent, as an operator would who replaced it. Raises NotFound."""
-        self._check_gpu(gpu)
-        self._write_faults({index: xid for index, xid in self._faults().items() if index != gpu})
-        for shown in _http(f"{self.url}/gpus"):
-            if shown["index"] == gpu:
-                _http(f"{self.url}/gpus/{shown['uuid']}/healthy", "POST")
+        healed = self._index(gpu)
+        self._write_faults({index: xid for index, xid in self._faults().items() if index != healed})
+        _http(f"{self.url}/gpus/{self.gpu_uuids()[healed]}/healthy", "POST")
 
     def kill(self) -> None:
         """End the agent with SIGKILL: its tasks run on, and nobody hears of them until it is started again."""
@@ -93,7 +96,7 @@ class BoxAgent:
 
     def start(self) -> BoxAgent:
         """Start it again where it was, and wait until the master knows it. Raises Conflict when it runs."""
-        self._nursery.start(self._box, plan.Program(self.name, "", "", (), "", ""))
+        self.pid = self._nursery.start_again(self._box, self.name)
         return self.ready()
 
     def partition(self) -> None:
@@ -109,9 +112,13 @@ class BoxAgent:
         """End `partition`: the agent goes on where it stood, and the master hears of its tasks again."""
         self._nursery.signal(self._box, self.name, signal.SIGCONT)
 
-    def _check_gpu(self, gpu: int) -> None:
-        if not 0 <= gpu < self.gpus:
+    def _index(self, gpu: int | str) -> int:
+        by_name: dict[int | str, int] = {n: n for n in range(self.gpus)}
+        if isinstance(gpu, str):
+            by_name |= {uuid: n for n, uuid in self.gpu_uuids().items()}
+        if gpu not in by_name:
             raise NotFound(f"{self.name} has no GPU {gpu}; it has {self.gpus}")
+        return by_name[gpu]
 
     def _faults(self) -> dict[int, int]:
         file = plan.faults_file(self._box, self.index)
@@ -151,7 +158,7 @@ class MesosBox:
             for agent, program, ill in zip(self.agents, programs, faults, strict=True):
                 if ill:
                     agent._write_faults(dict(ill))
-                nursery.start(work_dir, program)
+                agent.pid = nursery.start(work_dir, program)
             if wishes.marathon:
                 nursery.start(work_dir, plan.marathon(work_dir, self.master))
                 self.marathon_url = nursery.until_ready(work_dir, "marathon")["url"]
@@ -176,6 +183,25 @@ class MesosBox:
         state: dict[str, Any] = _http(f"{self.url}/state")
         return state
 
+    def sandbox(self, task_id: str) -> Path:
+        """Return the sandbox of a task, with its `stdout` and `stderr`; the latest one of that id.
+
+        Raises NotFound when no agent has had such a task, or has it no sandbox yet.
+        """
+        runs = "slaves/*/frameworks/*/executors"
+        found = [
+            path
+            for agent in self.agents
+            for pattern in (
+                f"{runs}/{glob.escape(task_id)}/runs/*-*",
+                f"{runs}/*/runs/*-*/tasks/{glob.escape(task_id)}",
+            )
+            for path in agent.work_dir.glob(pattern)
+        ]
+        if not found:
+            raise NotFound(f"no agent of this box has had a task {task_id}")
+        return max(found, key=lambda path: path.stat().st_mtime_ns)
+
     def kill_master(self) -> None:
         """End the master with SIGKILL: schedulers and agents lose it, tasks run on."""
         self._nursery.signal(self.work_dir, "master", signal.SIGKILL)
@@ -186,7 +212,7 @@ class MesosBox:
 
         Raises Conflict when one runs.
         """
-        self._nursery.start(self.work_dir, plan.Program("master", "", "", (), "", ""))
+        self._nursery.start_again(self.work_dir, "master")
         self._master_ready()
 
     def fail_over(self) -> None:

@@ -32,6 +32,7 @@ class Home:
         if wishes.count() and os.geteuid() != 0:
             self.refuse("agents put their tasks into containers, which needs root")
         if self._nursery is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
             self._nursery = NurseryClient(self._folder / "nursery.log")
         self._made += 1
         return MesosBox(self._nursery, self._folder / str(self._made), wishes)

@@ -226,9 +226,9 @@ class Nursery:
         match request["do"]:
             case "start":
                 given = request["program"]
-                known = brood.children.get(given["name"])
-                program = known.program if known is not None else Program(**{**given, "flags": tuple(given["flags"])})
-                return brood.start(program, self._channel)
+                return brood.start(Program(**{**given, "flags": tuple(given["flags"])}), self._channel)
+            case "start again":
+                return brood.start(brood.child(request["name"]).program, self._channel)
             case "ready":
                 return brood.until_ready(request["name"], request["timeout_s"])
             case "signal":

@@ -50,7 +50,7 @@ async def test_it_keeps_trying_until_the_master_answers(start: Start, master: Sc
     await master.got("RegisterSlaveMessage", 3)
     master.answers = True
     await running.agent.registered.wait()
-    assert running.agent.registration.standing is Standing.REGISTERED
+    assert running.agent.membership.registration.standing is Standing.REGISTERED
 
 
 async def test_a_pong_goes_to_the_observer_that_pinged(start: Start, master: ScriptedMaster) -> None:

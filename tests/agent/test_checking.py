@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.events import Moment
 from mesos_gpu.agent.replay import Run, replay
@@ -24,14 +25,14 @@ class Life:
     def __init__(self, **more: Any) -> None:
         self.state: AgentState = new_state()
         self.said: list[dict[str, Any]] = []
-        self.actions: list[ev.Action] = []
+        self.actions: list[act.Action] = []
         self.records: list[dict[str, Any]] = []
         self.info = task(**more)
         self.handle(ev.Registered())
         self.handle(run(self.info, info=framework(*ALL_CAPABILITIES)))
         self.handle(ev.Launched(key(), 42))
 
-    def handle(self, event: ev.Event, mono_s: float = 0.0) -> list[ev.Action]:
+    def handle(self, event: ev.Event, mono_s: float = 0.0) -> list[act.Action]:
         """Handle an event and acknowledge whatever is sent."""
         actions = self.state.handle(event, at(mono_s))
         done = list(actions)
@@ -41,13 +42,13 @@ class Life:
                 self.said.append({name: status[name] for name in OF_CHECKS if name in status})
                 done += self.state.handle(ev.Acknowledged(key(), status["uuid"]), at(mono_s))
         self.actions += done
-        self.records += [action.record for action in done if isinstance(action, ev.Log)]
+        self.records += [action.record for action in done if isinstance(action, act.Log)]
         return done
 
 
 def test_a_healthy_task_is_told_as_recorded() -> None:
     life = Life(health_check=HEALTH, check=CHECK)
-    (begin,) = (action for action in life.actions if isinstance(action, ev.BeginChecks))
+    (begin,) = (action for action in life.actions if isinstance(action, act.BeginChecks))
     assert [course.due_s for course in begin.courses] == [15.0, 2.0]
     life.handle(ev.Checked(key(), CheckNews(FIVE)))
     life.handle(ev.Checked(key(), HealthNews(True)))
@@ -72,8 +73,8 @@ def test_a_sick_task_is_killed_and_told_as_recorded() -> None:
     life = Life(health_check=HEALTH, kill_policy={"grace_period": {"nanoseconds": 1_000_000_000}})
     life.handle(ev.Checked(key(), HealthNews(False)))
     actions = life.handle(ev.Checked(key(), HealthNews(False, kill=True)))
-    assert [action.grace_s for action in actions if isinstance(action, ev.Kill)] == [1.0]
-    assert ev.EndChecks(key()) in actions
+    assert [action.grace_s for action in actions if isinstance(action, act.Kill)] == [1.0]
+    assert act.EndChecks(key()) in actions
     life.handle(ev.Ended(key(), ev.Ending(signal=15)))
     reason = "REASON_TASK_HEALTH_CHECK_STATUS_UPDATED"
     assert life.said == [
@@ -103,7 +104,7 @@ def test_the_next_agent_process_checks_on_from_what_was_known() -> None:
     assert (found.healthy, found.check_status) == (True, FIVE)
     next_process = new_state(100)
     info = life.state.frameworks[FRAMEWORK_ID]
-    (begin,) = (a for a in next_process.adopt(info, found, pending) if isinstance(a, ev.BeginChecks))
+    (begin,) = (a for a in next_process.adopt(info, found, pending) if isinstance(a, act.BeginChecks))
     check, health = begin.courses
     assert (check.due_s, check.last) == (975.0, FIVE)  # 15 s after it began to run, 40 s ago
     assert (health.due_s, health.proven) == (990.0, True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.containers import Runner
 from mesos_gpu.agent.executors import ExecutorKey
@@ -26,11 +27,11 @@ class Stage:
         self.runner = Runner(self.containers, self.events.put_nowait)
 
     def launch(self, name: str) -> None:
-        spec = ev.LaunchSpec(name, str(self.folder / name), ("true",), mem_bytes=1, gpus=1)
-        self.runner.launch(ev.Launch(TaskKey("framework", name), spec))
+        spec = act.LaunchSpec(name, str(self.folder / name), ("true",), mem_bytes=1, gpus=1)
+        self.runner.launch(act.Launch(TaskKey("framework", name), spec))
 
     def kill(self, name: str) -> None:
-        self.runner.kill(ev.Kill(TaskKey("framework", name), name, 3.0))
+        self.runner.kill(act.Kill(TaskKey("framework", name), name, 3.0))
 
     async def asked_to_end(self) -> None:
         while not self.containers.kills:  # noqa: ASYNC110 - the fake tells nobody
@@ -73,7 +74,7 @@ async def test_a_launch_waits_for_the_gpu_that_an_executor_gives_back(stage: Sta
     stage.launch("executor")
     assert isinstance(await stage.next(), ev.Launched)
     stage.containers.resizes_go_on.clear()
-    stage.runner.resize(ev.Resize(ExecutorKey("framework", "executor"), "executor", 100, 1, 0, round=1))
+    stage.runner.resize(act.Resize(ExecutorKey("framework", "executor"), "executor", 100, 1, 0, round=1))
     stage.launch("new")
     while not stage.runner._waiting:  # noqa: ASYNC110 - nobody tells of it
         await asyncio.sleep(0)
@@ -85,11 +86,11 @@ async def test_a_launch_waits_for_the_gpu_that_an_executor_gives_back(stage: Sta
 async def test_a_container_that_cannot_grow_is_told_in_words(stage: Stage) -> None:
     stage.launch("executor")
     assert isinstance(await stage.next(), ev.Launched)
-    stage.runner.resize(ev.Resize(ExecutorKey("framework", "executor"), "executor", 100, 1, 3, round=1))
+    stage.runner.resize(act.Resize(ExecutorKey("framework", "executor"), "executor", 100, 1, 3, round=1))
     resized = await stage.next()
     assert isinstance(resized, ev.Resized)
     assert resized.problem == "Requested 2 gpus but only 0 available"
-    stage.runner.resize(ev.Resize(ExecutorKey("framework", "gone"), "gone", 100, 1, 3, round=1))
+    stage.runner.resize(act.Resize(ExecutorKey("framework", "gone"), "gone", 100, 1, 3, round=1))
     assert await stage.next() == ev.Resized(ExecutorKey("framework", "gone"), "gone", 1, "the container has ended")
     await stage.runner.stop()
 

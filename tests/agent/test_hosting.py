@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.executors import ExecutorKey, Stage
 from mesos_gpu.agent.state import AgentState
@@ -53,12 +54,12 @@ def says(task_id: str, state: str, **more: Any) -> ev.ExecutorSays:
     return ev.ExecutorSays(ECHO, {"timestamp": 1.0, **status})
 
 
-def sent(actions: list[ev.Action]) -> list[str]:
+def sent(actions: list[act.Action]) -> list[str]:
     """Return the types of the events that go to executors."""
-    return [action.event["type"] for action in actions if isinstance(action, ev.ToExecutor)]
+    return [action.event["type"] for action in actions if isinstance(action, act.ToExecutor)]
 
 
-def told(actions: list[ev.Action]) -> list[tuple[str, str, str | None]]:
+def told(actions: list[act.Action]) -> list[tuple[str, str, str | None]]:
     """Return what leaves for the master: task, state, reason."""
     return [
         (a.status["task_id"]["value"], a.status["state"], a.status.get("reason"))
@@ -74,7 +75,7 @@ def state() -> AgentState:
     return fresh
 
 
-def subscribed(state: AgentState, *tasks: dict[str, Any], group: bool = False) -> list[ev.Action]:
+def subscribed(state: AgentState, *tasks: dict[str, Any], group: bool = False) -> list[act.Action]:
     """Run tasks in a new executor that launches and subscribes; return what followed from the last step."""
     state.handle(run(*(tasks or (hosted("t1"),)), info=AWARE, group=group), at())
     state.handle(ev.Launched(ECHO, 42), at())
@@ -84,8 +85,8 @@ def subscribed(state: AgentState, *tasks: dict[str, Any], group: bool = False) -
 def test_the_executor_is_on_disk_before_it_is_launched_and_so_are_its_tasks(state: AgentState) -> None:
     actions = state.handle(run(hosted("t1", gpus=1), info=AWARE), at())
     kinds = [type(action) for action in actions]
-    assert kinds == [ev.SaveFramework, ev.SaveExecutor, ev.SaveTask, ev.Launch]
-    (launch,) = [action for action in actions if isinstance(action, ev.Launch)]
+    assert kinds == [act.SaveFramework, act.SaveExecutor, act.SaveTask, act.Launch]
+    (launch,) = [action for action in actions if isinstance(action, act.Launch)]
     assert (launch.spec.cpus_milli, launch.spec.mem_bytes, launch.spec.gpus) == (600, 96 << 20, 1)
     assert launch.spec.environment["MESOS_EXECUTOR_ID"] == "echo"
     assert launch.spec.environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] == "5secs"
@@ -95,7 +96,7 @@ def test_the_executor_is_on_disk_before_it_is_launched_and_so_are_its_tasks(stat
 
 def test_tasks_are_handed_over_once_it_has_subscribed(state: AgentState) -> None:
     actions = subscribed(state)
-    assert [type(action) for action in actions] == [ev.NoteRun, ev.Welcome, ev.ToExecutor]
+    assert [type(action) for action in actions] == [act.NoteRun, act.Welcome, act.ToExecutor]
     assert sent(actions) == ["LAUNCH"]
     task_now = state.task(key())
     assert task_now is not None
@@ -105,7 +106,7 @@ def test_tasks_are_handed_over_once_it_has_subscribed(state: AgentState) -> None
 def test_a_later_task_waits_until_the_container_is_large_enough(state: AgentState) -> None:
     subscribed(state)
     actions = state.handle(run(hosted("t2", gpus=2), info=AWARE, launch_executor=False), at())
-    (resize,) = [action for action in actions if isinstance(action, ev.Resize)]
+    (resize,) = [action for action in actions if isinstance(action, act.Resize)]
     assert (resize.cpus_milli, resize.gpus) == (1100, 2)
     assert sent(actions) == []
     assert sent(state.handle(ev.Resized(ECHO, resize.container_id, resize.round), at())) == ["LAUNCH"]
@@ -124,7 +125,7 @@ def test_a_task_for_which_the_container_cannot_grow_fails_alone(state: AgentStat
 def test_an_update_is_logged_forwarded_and_acknowledged_in_that_order(state: AgentState) -> None:
     subscribed(state)
     actions = state.handle(says("t1", "TASK_RUNNING"), at())
-    assert [type(action) for action in actions] == [ev.Log, Forward, ev.ToExecutor]
+    assert [type(action) for action in actions] == [act.Log, Forward, act.ToExecutor]
     status = actions[1].status  # type: ignore[union-attr]
     assert status["container_status"]["executor_pid"] == 42
     assert status["agent_id"] == {"value": state.identity.agent_id}
@@ -142,17 +143,17 @@ def test_a_repeated_update_is_only_acknowledged_again(state: AgentState) -> None
 def test_a_terminal_update_makes_the_container_smaller(state: AgentState) -> None:
     subscribed(state, hosted("t1", gpus=1))
     actions = state.handle(says("t1", "TASK_FINISHED"), at())
-    (resize,) = [action for action in actions if isinstance(action, ev.Resize)]
+    (resize,) = [action for action in actions if isinstance(action, act.Resize)]
     assert (resize.cpus_milli, resize.gpus) == (100, 0)
 
 
 def test_a_kill_goes_to_the_executor_with_the_policy_of_the_call(state: AgentState) -> None:
     subscribed(state)
     (_, action) = state.handle(ev.KillTask(key(), 2.0), at())
-    assert isinstance(action, ev.ToExecutor)
+    assert isinstance(action, act.ToExecutor)
     kill = {"task_id": {"value": "t1"}, "kill_policy": {"grace_period": {"nanoseconds": 2_000_000_000}}}
     assert action.event == {"type": "KILL", "kill": kill}
-    (again,) = [a for a in state.handle(ev.KillTask(key()), at()) if isinstance(a, ev.ToExecutor)]
+    (again,) = [a for a in state.handle(ev.KillTask(key()), at()) if isinstance(a, act.ToExecutor)]
     assert again.event["kill"] == {"task_id": {"value": "t1"}}
 
 
@@ -166,7 +167,7 @@ def test_a_group_that_was_not_handed_over_is_killed_whole_and_its_executor_with_
     actions = state.handle(ev.KillTask(key("b")), at())
     reason = "REASON_TASK_KILLED_DURING_LAUNCH"
     assert told(actions) == [("a", "TASK_KILLED", reason), ("b", "TASK_KILLED", reason)]
-    assert any(isinstance(action, ev.Kill) for action in actions)
+    assert any(isinstance(action, act.Kill) for action in actions)
 
 
 def test_an_executor_that_does_not_subscribe_in_time_is_ended_and_its_task_told(state: AgentState) -> None:
@@ -174,10 +175,10 @@ def test_an_executor_that_does_not_subscribe_in_time_is_ended_and_its_task_told(
     state.handle(ev.Launched(ECHO, 42), at(1.0))
     assert state.next_due_s == 61.0
     actions = state.handle(ev.Tick(), at(61.0))
-    assert [type(action) for action in actions] == [ev.Kill]
+    assert [type(action) for action in actions] == [act.Kill]
     actions = state.handle(ev.Ended(ECHO, ev.Ending(signal=9)), at(61.0))
     assert told(actions) == [("t1", "TASK_FAILED", "REASON_EXECUTOR_REGISTRATION_TIMEOUT")]
-    assert [a.status for a in actions if isinstance(a, ev.ExecutorGone)] == [9]
+    assert [a.status for a in actions if isinstance(a, act.ExecutorGone)] == [9]
 
 
 def test_a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace(state: AgentState) -> None:
@@ -185,7 +186,7 @@ def test_a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace
     assert sent(state.handle(ev.ShutdownExecutor(ECHO), at(10.0))) == ["SHUTDOWN"]
     assert state.next_due_s == 15.0
     (kill,) = state.handle(ev.Tick(), at(15.0))
-    assert kill == ev.Kill(ECHO, "c0", 0.0)
+    assert kill == act.Kill(ECHO, "c0", 0.0)
     dropped = state.handle(run(hosted("t2"), info=AWARE), at(15.0))
     assert told(dropped) == [("t2", "TASK_DROPPED", "REASON_EXECUTOR_TERMINATED")]
 
@@ -194,7 +195,7 @@ def test_the_end_of_an_executor_is_the_end_of_its_tasks_and_told_with_its_status
     subscribed(state)
     actions = state.handle(ev.Ended(ECHO, ev.Ending(exit_code=3)), at())
     assert told(actions) == [("t1", "TASK_FAILED", "REASON_EXECUTOR_TERMINATED")]
-    assert [a for a in actions if isinstance(a, ev.ExecutorGone)] == [ev.ExecutorGone(*ECHO, status=3 << 8)]
+    assert [a for a in actions if isinstance(a, act.ExecutorGone)] == [act.ExecutorGone(*ECHO, status=3 << 8)]
     assert state.executor(ECHO) is not None  # until its task's end is acknowledged
     uuid = next(a.status["uuid"] for a in actions if isinstance(a, Forward))
     state.handle(ev.Acknowledged(key(), uuid), at())
@@ -209,7 +210,7 @@ def test_a_framework_that_is_gone_takes_its_executor_along_in_silence(state: Age
     assert sent(actions) == ["SHUTDOWN"]
     actions = state.handle(ev.Ended(ECHO, ev.Ending(exit_code=0)), at())
     assert told(actions) == []
-    assert not any(isinstance(action, ev.ExecutorGone) for action in actions)
+    assert not any(isinstance(action, act.ExecutorGone) for action in actions)
     assert state.frameworks == {}
 
 
@@ -222,7 +223,7 @@ def test_a_subscription_to_an_ending_executor_is_answered_with_shutdown(state: A
     subscribed(state)
     state.handle(ev.ShutdownExecutor(ECHO), at())
     actions = state.handle(ev.Subscribed(ECHO), at())
-    assert [type(action) for action in actions] == [ev.ToExecutor, ev.CloseStream]
+    assert [type(action) for action in actions] == [act.ToExecutor, act.CloseStream]
     assert sent(actions) == ["SHUTDOWN"]
 
 
@@ -239,7 +240,7 @@ def test_while_its_stream_is_broken_new_tasks_wait_and_kills_are_said_again(stat
 def test_draining_gives_kills_no_more_than_its_grace_and_its_reason(state: AgentState) -> None:
     subscribed(state)
     actions = state.handle(ev.Drain(1.0, gone=False), at())
-    (kill,) = [action for action in actions if isinstance(action, ev.ToExecutor)]
+    (kill,) = [action for action in actions if isinstance(action, act.ToExecutor)]
     assert kill.event["kill"]["kill_policy"] == {"grace_period": {"nanoseconds": 1_000_000_000}}
     actions = state.handle(says("t1", "TASK_KILLED"), at())
     assert told(actions) == [("t1", "TASK_KILLED", "REASON_AGENT_DRAINING")]
@@ -260,7 +261,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def do(self, event: ev.Event) -> None:
         for action in self.state.handle(event, at(self.now_s)):
-            if isinstance(action, ev.Launch):
+            if isinstance(action, act.Launch):
                 assert isinstance(action.key, ExecutorKey)
                 assert action.spec.container_id not in self.running
                 self.running[action.spec.container_id] = action.key

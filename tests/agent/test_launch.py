@@ -93,9 +93,10 @@ def test_the_executor_itself_has_a_tenth_of_a_cpu_and_32_mb() -> None:
 
 
 def test_a_plain_mesos_container_is_no_reason_to_refuse() -> None:
-    host_network = {"type": "MESOS", "network_infos": [{}]}
+    mapping = {"host_port": 31000, "container_port": 8888}
     assert refusal(task()) is None
-    assert refusal(task(container=host_network)) is None
+    for nameless in ({}, {"port_mappings": [mapping]}):
+        assert refusal(task(container={"type": "MESOS", "network_infos": [nameless]})) is None
 
 
 def test_refusals_name_what_is_missing() -> None:

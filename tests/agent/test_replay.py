@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.replay import Run, replay
 from mesos_gpu.agent.state import AgentState
@@ -83,27 +84,27 @@ class World:
         self.now += 1.0
         return self.perform(self.state.handle(event, at(self.now)), dies_after)
 
-    def perform(self, actions: list[ev.Action], dies_after: int | None = None) -> bool:
+    def perform(self, actions: list[act.Action], dies_after: int | None = None) -> bool:
         for number, action in enumerate(actions):
             if number == dies_after:
                 return False
             match action:
-                case ev.SaveTask():
+                case act.SaveTask():
                     self.saved = True
-                case ev.Log():
+                case act.Log():
                     self.records.append(action.record)
-                case ev.Launch():
+                case act.Launch():
                     assert self.saved, "launched before it was written down"
                     assert self.container is None, "launched twice"
                     self.container = "running"
-                case ev.Kill() if self.container == "running":
+                case act.Kill() if self.container == "running":
                     self.container = "killed"
                 case Forward():
                     logged = [r["status"]["uuid"] for r in self.records if r["type"] == "UPDATE"]
                     assert action.status["uuid"] in logged, "sent before it was logged"
                     if action.status not in self.delivered:
                         self.delivered.append(action.status)
-                case ev.Close():
+                case act.Close():
                     self.closed = True
                 case _:
                     pass

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import NEXT_PHASE, Cause, IllegalTransition, Phase, next_phase
@@ -16,11 +17,11 @@ from tests.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework,
 NANO = 1_000_000_000
 
 
-def sent(actions: list[ev.Action]) -> list[dict[str, Any]]:
-    return [action.status for action in actions if isinstance(action, (Forward, ev.SendLoose))]
+def sent(actions: list[act.Action]) -> list[dict[str, Any]]:
+    return [action.status for action in actions if isinstance(action, (Forward, act.SendLoose))]
 
 
-def kinds(actions: list[ev.Action]) -> list[str]:
+def kinds(actions: list[act.Action]) -> list[str]:
     return [type(action).__name__ for action in actions]
 
 
@@ -47,7 +48,7 @@ def running(info: dict[str, Any] | None = None, *tasks: dict[str, Any]) -> Agent
     return state
 
 
-def end(state: AgentState, **ending: Any) -> list[ev.Action]:
+def end(state: AgentState, **ending: Any) -> list[act.Action]:
     return state.handle(ev.Ended(key(), ev.Ending(**ending)), at(1.0))
 
 
@@ -134,7 +135,7 @@ def test_an_end_that_nobody_saw_is_never_a_success() -> None:
 def test_a_task_is_over_only_when_its_last_update_is_acknowledged() -> None:
     state = running()
     actions = end(state, exit_code=0)
-    assert ev.Forget("c0") in actions
+    assert act.Forget("c0") in actions
     assert state.task(key()) is not None
     last = state.streams.pending(key())[-1]
     acknowledge_all(state)
@@ -155,7 +156,7 @@ def test_the_terminal_acknowledgement_closes_the_run_on_disk() -> None:
 def test_a_kill_asks_nicely_for_three_seconds_and_says_killing_where_that_is_known() -> None:
     state = running(framework(*ALL_CAPABILITIES))
     actions = state.handle(ev.KillTask(key()), at(5.0))
-    assert [a for a in actions if isinstance(a, ev.Kill)] == [ev.Kill(key(), "c0", 3.0)]
+    assert [a for a in actions if isinstance(a, act.Kill)] == [act.Kill(key(), "c0", 3.0)]
     end(state, signal=15)
     assert [s["state"] for s in acknowledge_all(state)] == [
         "TASK_STARTING",
@@ -178,23 +179,23 @@ def test_the_grace_is_the_messages_else_the_tasks_else_three_seconds() -> None:
     for own, asked, expected in [(None, None, 3.0), (policy, None, 20.0), (policy, 7.0, 7.0)]:
         more: dict[str, Any] = {} if own is None else {"kill_policy": own}
         state = running(None, task(**more))
-        kills = [a for a in state.handle(ev.KillTask(key(), asked), at()) if isinstance(a, ev.Kill)]
+        kills = [a for a in state.handle(ev.KillTask(key(), asked), at()) if isinstance(a, act.Kill)]
         assert [kill.grace_s for kill in kills] == [expected]
 
 
 def test_killing_again_can_only_shorten_the_grace() -> None:
     state = running()
     state.handle(ev.KillTask(key(), 10.0), at(0.0))
-    assert [a for a in state.handle(ev.KillTask(key(), 60.0), at(1.0)) if isinstance(a, ev.Kill)] == []
-    kills = [a for a in state.handle(ev.KillTask(key(), 2.0), at(1.0)) if isinstance(a, ev.Kill)]
+    assert [a for a in state.handle(ev.KillTask(key(), 60.0), at(1.0)) if isinstance(a, act.Kill)] == []
+    kills = [a for a in state.handle(ev.KillTask(key(), 2.0), at(1.0)) if isinstance(a, act.Kill)]
     assert [kill.grace_s for kill in kills] == [2.0]
 
 
 def test_a_kill_before_the_container_runs_ends_it_as_soon_as_it_does() -> None:
     state = connected()
     state.handle(run(), at())
-    assert not [a for a in state.handle(ev.KillTask(key()), at()) if isinstance(a, ev.Kill)]
-    assert state.handle(ev.Launched(key(), 42), at()) == [ev.Kill(key(), "c0", 0.0)]
+    assert not [a for a in state.handle(ev.KillTask(key()), at()) if isinstance(a, act.Kill)]
+    assert state.handle(ev.Launched(key(), 42), at()) == [act.Kill(key(), "c0", 0.0)]
     end(state, signal=9)
     last = acknowledge_all(state)[-1]
     assert (last["state"], last["reason"]) == ("TASK_KILLED", "REASON_TASK_KILLED_DURING_LAUNCH")
@@ -219,8 +220,8 @@ def test_how_far_a_pull_is_is_told_while_the_task_is_launched_and_wanted() -> No
 def test_a_kill_of_a_task_that_may_be_waiting_for_its_image_does_not_wait_for_it() -> None:
     state = connected()
     state.handle(run(task(container=IN_IMAGE)), at())
-    assert ev.Kill(key(), "c0", 0.0) in state.handle(ev.KillTask(key()), at())
-    assert not [a for a in state.handle(ev.KillTask(key()), at()) if isinstance(a, ev.Kill)]
+    assert act.Kill(key(), "c0", 0.0) in state.handle(ev.KillTask(key()), at())
+    assert not [a for a in state.handle(ev.KillTask(key()), at()) if isinstance(a, act.Kill)]
 
 
 def test_a_kill_of_a_task_whose_launch_then_fails_is_a_kill() -> None:
@@ -306,7 +307,7 @@ def test_a_task_that_runs_already_is_not_launched_twice() -> None:
 def test_a_framework_shut_down_is_killed_and_nothing_is_said_of_it() -> None:
     state = running(None, task(), task("t2"))
     actions = state.handle(ev.ShutdownFramework(FRAMEWORK_ID), at())
-    assert [a.grace_s for a in actions if isinstance(a, ev.Kill)] == [3.0, 3.0]
+    assert [a.grace_s for a in actions if isinstance(a, act.Kill)] == [3.0, 3.0]
     for task_id in ("t1", "t2"):
         actions = state.handle(ev.Ended(key(task_id), ev.Ending(signal=15)), at())
         assert sent(actions) == []
@@ -320,7 +321,7 @@ def test_a_task_may_only_run_for_so_long() -> None:
     acknowledge_all(state)
     assert state.next_due_s == 30.0
     assert state.handle(ev.Tick(), at(29.9)) == []
-    kills = [a for a in state.handle(ev.Tick(), at(30.0)) if isinstance(a, ev.Kill)]
+    kills = [a for a in state.handle(ev.Tick(), at(30.0)) if isinstance(a, act.Kill)]
     assert [kill.grace_s for kill in kills] == [0.05]
     end(state, signal=9)
     last = acknowledge_all(state)[-1]
@@ -330,7 +331,7 @@ def test_a_task_may_only_run_for_so_long() -> None:
 def test_draining_kills_with_a_capped_grace_and_takes_no_more_tasks() -> None:
     state = running(framework(*ALL_CAPABILITIES), task(kill_policy={"grace_period": {"nanoseconds": 60 * NANO}}))
     actions = state.handle(ev.Drain(10.0, False), at())
-    assert [a.grace_s for a in actions if isinstance(a, ev.Kill)] == [10.0]
+    assert [a.grace_s for a in actions if isinstance(a, act.Kill)] == [10.0]
     (refused,) = sent(state.handle(run(task("t2"), info=framework(*ALL_CAPABILITIES)), at()))
     assert (refused["state"], refused["reason"]) == ("TASK_DROPPED", "REASON_AGENT_DRAINING")
     end(state, signal=15)
@@ -348,7 +349,7 @@ def test_sent_away_the_agent_stops_when_everything_is_killed() -> None:
 
 
 def test_sent_away_with_nothing_to_kill_the_agent_stops_at_once() -> None:
-    assert connected().handle(ev.ShutdownAgent("gone"), at()) == [ev.Stop("gone")]
+    assert connected().handle(ev.ShutdownAgent("gone"), at()) == [act.Stop("gone")]
 
 
 def test_a_reconciled_task_is_answered_only_when_it_is_not_here() -> None:

@@ -9,10 +9,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+import requests
 
+from marathon_cli.http import HttpClient
+from marathon_cli.streams import Answers
 from tests.box.conftest import LiveBox, leftovers
+from tests.marathon_cli.conftest import ScriptedServer, scripted_server
 from tests.terminal import terminal
 
 pytestmark = pytest.mark.root
@@ -158,3 +164,73 @@ def test_a_name_that_means_no_or_several_tasks_is_refused_with_candidates(box: L
     assert all(task.encode() in several.stderr for task in tasks)
     assert run(box, "task", "exec", tasks[0][:40], "true").returncode == 0
     box.ok("app", "remove", "trainer")
+
+
+def test_files_of_a_task_are_listed_and_copied_out(box: LiveBox, tmp_path: Path) -> None:
+    assert run(box, "task", "exec", "train", "sh", "-c", "mkdir -p out; echo 42 > out/answer").returncode == 0
+    assert box.ok("task", "ls", "train", "out").split() == ["answer"]
+    box.ok("task", "download", "train", "out", "std*", "--target-dir", str(tmp_path))
+    assert (tmp_path / "out/answer").read_text() == "42\n"
+    assert (tmp_path / "stderr").read_text() == "oops\n"
+    assert box.ok("task", "log", "train", "out/answer") == "42\n"
+
+
+def test_metrics_show_each_gpu_of_the_task(box: LiveBox) -> None:
+    rows = [line.split() for line in box.ok("task", "metrics", "train", "--interval", "0.1").splitlines()]
+    assert [row[:2] for row in rows if row[0] == "gpu" and row[2] != "mem"] == [["gpu", "0"], ["gpu", "1"]]
+
+
+@contextmanager
+def task_with_terminal(box: LiveBox, command: str) -> Iterator[ScriptedServer]:
+    """A master that shows one task: a process with a terminal in a container of the box's real agent."""
+    agent = box.status()["agents"][0]["url"]
+    (task,) = requests.get(f"{box.status()['master']['url']}/tasks?task_id={box.tasks('train')[0]['id']}").json()[
+        "tasks"
+    ]
+    parent = task["statuses"][-1]["container_status"]["container_id"]
+    container_id = {"value": "terminal", "parent": parent}
+    body = {
+        "container_id": container_id,
+        "command": {"shell": True, "value": command},
+        "container": {"type": "MESOS", "tty_info": {"window_size": {"rows": 10, "columns": 40}}},
+    }
+    call = {"type": "LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session": body}
+    owner = Answers(HttpClient(agent, what="Mesos agent"), call)
+    listening = threading.Thread(target=lambda: list(owner.records()))
+    listening.start()
+    try:
+        with scripted_server() as master:
+            statuses = [{"state": "TASK_RUNNING", "container_status": {"container_id": container_id}}]
+            shown = {"id": "lone.instance-1", "slave_id": "S1", "state": "TASK_RUNNING", "statuses": statuses}
+            address = agent.removeprefix("http://")
+            master.on("GET", "/tasks", {"tasks": [shown]})
+            master.on("GET", "/slaves", {"slaves": [{"id": "S1", "hostname": "h", "pid": f"slave(1)@{address}"}]})
+            yield master
+    finally:
+        owner.leave()
+        listening.join()
+        owner.close()
+
+
+def test_attach_types_into_a_task_and_leaves_it_running(box: LiveBox) -> None:
+    argv = [sys.executable, "-m", "marathon_cli", "task", "attach", "lone"]
+    with task_with_terminal(box, "PS1='at> ' exec sh -i") as master, terminal() as tty:
+        env = {**box.env, "MESOS_URL": master.url}
+        before = tty.modes()
+        with tty.run(argv, env) as process:
+            tty.until(b"ctrl-p,ctrl-q leaves it")
+            tty.until(b"at> ", again=b"\r")
+            tty.type(b"stty size; KEPT=42\r")
+            tty.until(b"24 80")
+            refused = subprocess.run(argv, env=env, input=b"", capture_output=True, timeout=60, check=False)
+            assert refused.returncode == 1
+            assert b"somebody else types into task lone.instance-1 already" in refused.stderr
+            tty.type(b"\x10\x11")
+            assert tty.end(process) == 0
+        assert b"it goes on" in tty.said
+        assert tty.modes() == before
+        with tty.run(argv, env) as process:
+            tty.until(b"kept:42", again=b"echo kept:$KEPT\r")
+            tty.type(b"exit\r")
+            assert tty.end(process) == 0
+        assert tty.modes() == before

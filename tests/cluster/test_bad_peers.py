@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.agent.agent import Clock
+from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.updates import RETRY_MIN_S
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos import libprocess

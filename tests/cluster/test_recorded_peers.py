@@ -127,7 +127,7 @@ async def test_the_recorded_master_registers_our_agent_and_runs_its_task(agent: 
     master.say(pid, "PingSlaveMessage", recorded("PingSlaveMessage")[1], sender="slave-observer(1)")
     assert (await master.next("PongSlaveMessage", ("UpdateSlaveMessage",)))[0] == {}
     assert agent.agent.agent_id == welcome["slave_id"]["value"]
-    assert agent.agent.registration.ping_timeout_s == welcome["connection"]["total_ping_timeout_seconds"]
+    assert agent.agent.membership.registration.ping_timeout_s == welcome["connection"]["total_ping_timeout_seconds"]
 
     # The task, but for the version of resources, which is this run's.
     run, _ = recorded("RunTaskMessage")

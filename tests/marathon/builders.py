@@ -121,3 +121,13 @@ class Run:
 
 def only(actions: Sequence[Action], kind: type) -> list[Any]:
     return [action for action in actions if isinstance(action, kind)]
+
+
+def container(name: str = "main", **changes: Any) -> dict[str, Any]:
+    """A container of a pod."""
+    resources = {"cpus": 0.1, "mem": 32, **changes.pop("resources", {})}
+    return {"name": name, "exec": {"command": {"shell": "sleep 1000"}}, "resources": resources, **changes}
+
+
+def pod(pod_id: str = "/p", *containers: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"id": pod_id, "containers": list(containers) or [container("one"), container("two")], **changes}

@@ -79,13 +79,6 @@ async def test_05_38_40_invalid_apps(marathon: Marathon, document: Any, message:
     assert (await marathon.get("/v2/apps")) == {"apps": []}
 
 
-async def test_what_is_not_supported_yet_is_refused_in_words(marathon: Marathon) -> None:
-    volume = {"containerPath": "data", "mode": "RW", "persistent": {"size": 10}}
-    answer = await marathon.call("POST", "/v2/apps", app(container={"type": "MESOS", "volumes": [volume]}))
-    assert answer.status == 422
-    assert "only volumes with a hostPath are supported" in str(answer.body["details"])
-
-
 async def test_36_41_a_gpu_app_runs(marathon: Marathon) -> None:
     (task,) = await marathon.running(gpus=1)
     shown = (await marathon.get("/v2/apps/a"))["app"]

@@ -138,7 +138,7 @@ async def test_a_group_goes_back_to_a_former_version(marathon: Marathon) -> None
         ({"id": "/g", "apps": [{"id": "a", "cmd": "sleep 9"}, {"id": "b"}]}, "Object is not valid", "/apps(1)"),
         ({"id": "/g", "scaleBy": -1}, "Invalid JSON", "/scaleBy"),
         ({"id": "/g/h", "enforceRole": True}, "Object is not valid", "/enforceRole"),
-        ({"id": "/g", "pods": [{"id": "p"}]}, "Object is not valid", "/pods"),
+        ({"id": "/g", "pods": [{"id": "p"}]}, "Invalid JSON", "/pods(0)/containers"),
     ],
 )
 async def test_invalid_groups_say_where(marathon: Marathon, document: Any, message: str, path: str) -> None:

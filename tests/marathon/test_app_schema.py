@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.app_schema import clean, shape_problems, unknown_keys, with_defaults
+from mesos_gpu.marathon.app_schema import APP
 
 SUGGESTIONS = [
     ({"gpu": 1}, "/gpu", "did you mean `gpus`?"),
@@ -23,7 +23,7 @@ SUGGESTIONS = [
 def test_an_unknown_key_is_named_with_the_nearest_known_one(
     document: dict[str, Any], path: str, suggestion: str | None
 ) -> None:
-    (problem,) = unknown_keys(document)
+    (problem,) = APP.unknown_keys(document)
     assert (problem.path, problem.suggestion) == (path, suggestion)
 
 
@@ -31,28 +31,28 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(
     "document", [{"env": {"ANY": "x"}, "labels": {"any": "x"}}, {"tasksRunning": 1}, {"gpus": None}]
 )
 def test_free_maps_and_keys_of_the_server_are_known(document: dict[str, Any]) -> None:
-    assert unknown_keys(document) == []
+    assert APP.unknown_keys(document) == []
 
 
 def test_cleaning_takes_out_what_marathon_overlooks() -> None:
     document = {"gpus": 2.0, "cpu": 1, "user": None, "killSelection": "oldest_first", "env": {"A": None}}
-    assert clean(document) == {"gpus": 2, "killSelection": "OLDEST_FIRST", "env": {"A": None}}
+    assert APP.clean(document) == {"gpus": 2, "killSelection": "OLDEST_FIRST", "env": {"A": None}}
 
 
 def test_a_wrong_value_keeps_its_type_until_it_is_refused() -> None:
-    assert clean({"container": "x"}) == {"container": "x"}
-    assert [problem.path for problem in shape_problems({"id": "a", "container": "x"})] == ["/container"]
+    assert APP.clean({"container": "x"}) == {"container": "x"}
+    assert [problem.path for problem in APP.shape_problems({"id": "a", "container": "x"})] == ["/container"]
 
 
 def test_defaults_reach_into_lists_and_references() -> None:
-    filled = with_defaults({"portDefinitions": [{}], "healthChecks": [{}]})
+    filled = APP.with_defaults({"portDefinitions": [{}], "healthChecks": [{}]})
     assert filled["portDefinitions"] == [{"port": 0, "protocol": "tcp", "labels": {}}]
     assert filled["healthChecks"][0]["gracePeriodSeconds"] == 300
 
 
 def test_defaults_are_not_shared_between_apps() -> None:
-    with_defaults({})["labels"]["x"] = "y"
-    assert with_defaults({})["labels"] == {}
+    APP.with_defaults({})["labels"]["x"] = "y"
+    assert APP.with_defaults({})["labels"] == {}
 
 
 def test_a_free_object_may_be_as_deep_as_it_likes() -> None:
@@ -60,9 +60,9 @@ def test_a_free_object_may_be_as_deep_as_it_likes() -> None:
     for _ in range(5000):
         deep = {"x": deep}
     document = {"id": "a", "residency": deep, "unknown": deep}
-    assert clean(document)["residency"] is deep
-    assert with_defaults(clean(document))["residency"] is deep
-    assert [problem.path for problem in unknown_keys(document)] == ["/unknown"]
+    assert APP.clean(document)["residency"] is deep
+    assert APP.with_defaults(APP.clean(document))["residency"] is deep
+    assert [problem.path for problem in APP.unknown_keys(document)] == ["/unknown"]
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_a_free_object_may_be_as_deep_as_it_likes() -> None:
     ],
 )
 def test_a_wrong_value_comes_with_advice(document: dict[str, Any], advice: str) -> None:
-    (problem,) = shape_problems({"id": "a", **document})
+    (problem,) = APP.shape_problems({"id": "a", **document})
     assert problem.suggestion == advice

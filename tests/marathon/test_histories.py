@@ -35,6 +35,7 @@ from mesos_gpu.marathon.events import (
     Offered,
     PutApps,
     PutGroup,
+    PutPod,
     ReadinessChecked,
     RemoveApp,
     RemoveGroup,
@@ -49,7 +50,7 @@ from mesos_gpu.marathon.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import MAX_VERSIONS, Lasting, State, restored
 from mesos_gpu.marathon.tree import current_root
-from tests.marathon.builders import SETTINGS, T0, app, offer, status
+from tests.marathon.builders import SETTINGS, T0, app, container, offer, pod, status
 
 APPS = ("/a", "/b", "/g/c")
 LIMITED = replace(SETTINGS, launch_tokens=4)
@@ -108,6 +109,8 @@ class World:
     def __init__(self) -> None:
         self.tasks: dict[str, tuple[str, int]] = {}
         """State and GPUs by task id."""
+        self.siblings: dict[str, tuple[str, ...]] = {}
+        """The tasks that were started in one group, by the id of each."""
         self.ever: set[str] = set()
         self.outbox: list[Status] = []
         self.connected = False
@@ -135,6 +138,10 @@ class World:
             self.tasks[task_id] = (state, self.tasks[task_id][1])
         uuid = f"{task_id}/{state}/{len(self.outbox)}"
         self.outbox.append(status(task_id, state, uuid=uuid))
+        if state in ENDS and state != "TASK_FINISHED":
+            for sibling in self.siblings.get(task_id, ()):
+                if sibling in self.tasks:
+                    self.report(sibling, "TASK_KILLED")
 
     def call(self, call: Call, disk: Disk) -> list[Event]:
         if not self.connected:
@@ -158,12 +165,15 @@ class World:
         for task_id in call.task_ids:
             saved = disk.instances[instance_of(task_id) or ""]
             assert saved.task is not None, "launched without a record"
-            assert saved.task.id == task_id, "launched without a record"
+            assert saved.task.has(task_id), "launched without a record"
             assert task_id not in self.ever, "launched twice"
         if call.offer_id not in self.offered:
             return [_answer(task_id, "TASK_DROPPED") for task_id in call.task_ids]
         agent = self.offered.pop(call.offer_id)
-        for info in call.task_infos:
+        for group in call.groups:
+            ids = tuple(info["task_id"]["value"] for info in group.task_infos)
+            self.siblings.update(dict.fromkeys(ids, ids))
+        for info in (*call.task_infos, *(info for group in call.groups for info in group.task_infos)):
             gpus = sum(int(r["scalar"]["value"]) for r in info["resources"] if r["name"] == "gpus")
             assert gpus == 0 or agent == "S0", "GPUs asked of an agent that has none"
             self.ever.add(info["task_id"]["value"])
@@ -245,7 +255,27 @@ class Histories(RuleBasedStateMachine):
             document |= {"healthChecks": [HTTP], "readinessChecks": [READY]}
         self.feed(PutApps([document], f"d{self.count}", force=force), crash_after=crash_after)
 
-    @rule(app_id=st.sampled_from(APPS), crash_after=st.none() | st.integers(0, 3))
+    @rule(
+        instances=st.integers(0, 2),
+        gpus=st.integers(0, 1),
+        checked=st.booleans(),
+        force=st.booleans(),
+        crash_after=st.none() | st.integers(0, 3),
+    )
+    def put_pod(self, instances: int, gpus: int, checked: bool, force: bool, crash_after: int | None) -> None:
+        exists = any(spec.id == "/p" for spec in self.state.apps())
+        check = {"healthCheck": {"exec": {"command": {"shell": "true"}}}} if checked else {}
+        document = pod(
+            "/p",
+            container("one", resources={"gpus": gpus}),
+            container("two", **check),
+            scaling={"kind": "fixed", "instances": instances},
+            scheduling={"upgrade": {"minimumHealthCapacity": 0, "maximumOverCapacity": 0}},
+            labels={"GPU_SCHEDULING_BEHAVIOR": "unrestricted"},
+        )
+        self.feed(PutPod(document, f"d{self.count}", force, create=not exists), crash_after=crash_after)
+
+    @rule(app_id=st.sampled_from([*APPS, "/p"]), crash_after=st.none() | st.integers(0, 3))
     def remove(self, app_id: str, crash_after: int | None) -> None:
         self.feed(RemoveApp(app_id, f"d{self.count}"), crash_after=crash_after)
 
@@ -355,13 +385,13 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def no_instance_has_two_living_tasks(self) -> None:
-        living = [instance_of(task_id) for task_id in self.world.tasks]
+        # A pod's has one for each container: `.two.` is like an app's `._app.`, with `.one.` beside it.
+        living = [instance_of(task_id) for task_id in self.world.tasks if ".one." not in task_id]
         ours = [key for key in living if key in self.state.lasting.instances]
-        known = {i.task.id for i in self.state.lasting.instances.values() if i.task is not None}
+        known = [i.task for i in self.state.lasting.instances.values() if i.task is not None]
+        strange = {instance_of(t) for t in self.world.tasks if not any(task.has(t) for task in known)}
         # More than one only while an earlier one, which we were told had ended, is still to be found out and ended.
-        assert all(
-            ours.count(key) == 1 for key in ours if not {t for t in self.world.tasks if instance_of(t) == key} - known
-        )
+        assert all(ours.count(key) == 1 for key in ours if key not in strange)
 
     @invariant()
     def what_is_known_of_checks_is_about_tasks_there_are(self) -> None:
@@ -377,6 +407,8 @@ class Histories(RuleBasedStateMachine):
         for task_id, (state, _) in sorted(self.world.tasks.items()):
             if state != "TASK_RUNNING":
                 self.world.report(task_id, "TASK_RUNNING")
+            if ".two." in task_id:
+                self.world.outbox.append(status(task_id, healthy=True, uuid=f"{task_id}/healthy"))
         while self.world.outbox:
             self.feed(self.world.outbox[0])
         for task_id in sorted(self.world.tasks):
@@ -399,13 +431,14 @@ class Histories(RuleBasedStateMachine):
         state, running = self.state, self.world.tasks
         wanted = {spec.id: spec for spec in state.apps()}
         fits = sum(spec.instances * spec.gpus for spec in wanted.values()) <= GPUS
-        for app_id in APPS:
-            mine = [t for t in running if app_of(t) == app_id]
+        for app_id in (*APPS, "/p"):
+            mine = {instance_of(t) for t in running if app_of(t) == app_id}
             asked = wanted[app_id].instances if app_id in wanted else 0
             assert len(mine) == asked if fits else len(mine) <= asked
         if fits:
             assert not state.lasting.deployments
-            assert {i.task.id for i in state.lasting.instances.values() if i.task} == set(running)
+            tasks = [i.task for i in state.lasting.instances.values() if i.task]
+            assert {task_id for task in tasks for task_id in task.living_ids} == set(running)
 
 
 Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -634,23 +634,6 @@ def test_fifty_versions_are_kept(run: Run) -> None:
     assert [spec.version for spec in kept] == sorted((spec.version for spec in kept), reverse=True)
 
 
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        (
-            {"container": {"type": "MESOS", "volumes": [{"containerPath": "d", "persistent": {"size": 5}}]}},
-            "/container/volumes(0)",
-        ),
-    ],
-)
-def test_what_cannot_be_done_yet_is_refused(run: Run, change: dict[str, Any], path: str) -> None:
-    if path.endswith("volumes(0)"):
-        change["container"]["volumes"][0]["mode"] = "RW"
-    with pytest.raises(InvalidApp) as caught:
-        run.put(app(**{"id": "/a", **change}) if "id" not in change else {**app(), **change})
-    assert path in [problem.path for problem in caught.value.problems]
-
-
 def test_several_apps_change_in_one_deployment(run: Run) -> None:
     run.put(app("/a"), app("/b"))
     (deployment,) = run.state.lasting.deployments.values()

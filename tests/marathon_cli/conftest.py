@@ -108,9 +108,12 @@ def scripted_server(tls: ssl.SSLContext | None = None) -> Iterator[ScriptedServe
             )
             raw = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
             self.send_response(answer.status)
-            for name, value in {"Content-Type": "application/json", **answer.headers}.items():
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(raw)),
+                **answer.headers,
+            }.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(raw)))
             self.end_headers()
             self.wfile.write(raw)
 

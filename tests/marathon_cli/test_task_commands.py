@@ -35,6 +35,7 @@ class Cluster:
         server.on("GET", "/v2/apps/train/tasks", lambda _: Answer(200, {"tasks": self._marathon_tasks()}))
         server.on("GET", "/state", lambda _: Answer(200, self._agent_state()))
         server.on("GET", "/files/read", self._read)
+        server.on("GET", "/tasks", lambda _: Answer(200, {"tasks": self._master_tasks()}))
 
     def start(self, task_id: str, stdout: bytes | None = b"", state: str = "TASK_RUNNING") -> None:
         self.tasks[task_id] = state
@@ -53,6 +54,9 @@ class Cluster:
             {"id": task_id, "appId": "/train", "slaveId": "S1", "state": "TASK_RUNNING", "host": "h"}
             for task_id in self._live()
         ]
+
+    def _master_tasks(self) -> list[dict[str, Any]]:
+        return [{"id": task_id, "slave_id": "S1", "state": state} for task_id, state in self.tasks.items()]
 
     def _app(self) -> dict[str, Any]:
         app = {"id": "/train", "tasks": self._marathon_tasks()}
@@ -129,6 +133,29 @@ def test_log_shows_stderr_when_asked(cluster: Cluster, run: Run) -> None:
     cluster.start(TASK, b"out")
     cluster.files[f"/sandbox/{TASK}/stderr"] = b"err"
     assert run("task", "log", "train", "--stderr").stdout == "err"
+
+
+def test_log_shows_another_file_of_the_sandbox(cluster: Cluster, run: Run) -> None:
+    cluster.start(TASK, b"out")
+    cluster.files[f"/sandbox/{TASK}/logs/train.log"] = b"epoch 1\n"
+    assert run("task", "log", "train", "logs/train.log").stdout == "epoch 1\n"
+    assert "leads out of the sandbox" in run("task", "log", "train", "../x").stderr
+    assert run("task", "log", "train", "x", "--stderr").exit_code == 2
+
+
+def test_log_of_completed_tasks_shows_those_that_have_ended_too(cluster: Cluster, run: Run) -> None:
+    cluster.start(TASK, b"first\n", state="TASK_FINISHED")
+    cluster.start(OTHER, b"second\n")
+    assert run("task", "log", "train").stdout == "second\n"
+    both = run("task", "log", "train", "--completed").stdout
+    assert both == f"==> {OTHER} <==\nsecond\n\n==> {TASK} <==\nfirst\n"
+    assert "knows no task nothing" in run("task", "log", "nothing", "--completed").stderr
+
+
+def test_log_finds_a_task_that_marathon_does_not_know_by_the_begin_of_its_id(cluster: Cluster, run: Run) -> None:
+    cluster.start("spark-driver-7", b"driver\n")
+    cluster.server.on("GET", "/v2/tasks", {"tasks": []})
+    assert run("task", "log", "spark").stdout == "driver\n"
 
 
 LINES = b"".join(b"line %d\n" % n for n in range(20_000))

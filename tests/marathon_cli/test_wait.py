@@ -40,7 +40,8 @@ class World:
             raise moment
         return moment
 
-    def deployments(self) -> list[dict[str, Any]]:
+    def deployments(self, *, blockers: bool) -> list[dict[str, Any]]:
+        assert blockers
         return self._now()[0]
 
     def app(self, app_id: str) -> dict[str, Any]:
@@ -75,6 +76,15 @@ def test_progress_is_told_once_per_change() -> None:
         "/a: step 1 of 2 (ScaleApplication): no task yet of 1",
         "/a: step 1 of 2 (ScaleApplication): 1 staging of 1",
         "/a: 1 of 1 running",
+    ]
+
+
+def test_an_upgrade_that_waits_for_its_own_gpus_is_told_once() -> None:
+    plan = {**PLAN, "blockers": [{"app": "/a", "message": "2 new instances wait."}]}
+    world = World(([plan], app()), ([plan], app()), ([], app(1)))
+    world.wait()
+    assert [text for text in world.said if "2 new instances wait." in text] == [
+        "2 new instances wait. `mesos-gpu why /a` says what would help"
     ]
 
 

@@ -1,0 +1,69 @@
+"""`mesos-gpu why`: why an app does not run, agent by agent, and what would make it run."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.output import Column, Table, printable, say
+
+if TYPE_CHECKING:
+    from marathon_cli.placement.answer import Answer
+
+_COLUMNS = (Column("AGENT"), Column("NOW"), Column("EVER"), Column("WHAT IT LACKS"))
+_MOST = 20
+
+
+@click.command()
+@click.argument("app_id", metavar="APP")
+@output_options()
+@target_options
+@pass_console
+def why(console: Console, app_id: str) -> None:
+    """Explain why APP is not running, and what would make it run.
+
+    Each agent is held against what one instance asks for: what it lacks now, and what it can never have. APP may be
+    a pod. The exit status is 0 whatever the answer is; programs read `state` with -o json: running, starting,
+    stopped, delayed, blocked, waiting or impossible.
+    """
+    from marathon_cli.inquiry import inquire
+    from marathon_cli.placement.answer import answer
+    from mesos_gpu.marathon.app_ids import canonical_id
+
+    found = answer(inquire(console.marathon(), canonical_id(app_id), say))
+    if console.form not in ("table", "wide"):
+        console.show(found.document(), table=lambda: Table(()), names=[found.state])
+        return
+    click.echo(printable(found.headline))
+    shown = found.verdicts if console.form == "wide" else found.verdicts[:_MOST]
+    if shown and found.state not in ("running", "stopped"):
+        click.echo()
+        _agents(found, len(shown))
+    if found.remedies:
+        click.echo("\nWhat would help:")
+        for remedy in found.remedies:
+            click.echo(f"  * {printable(remedy)}")
+
+
+def _agents(found: Answer, count: int) -> None:
+    from marathon_cli.output import table_lines, terminal_width
+    from marathon_cli.placement.answer import REASONS
+
+    rows = []
+    for verdict in found.verdicts[:count]:
+        # Beside what an agent can never have, what it lacks at the moment is no news.
+        lacks = [lack.text for lack in verdict.lacks if lack.for_ever or verdict.ever]
+        said = found.said.get(verdict.agent_id, ())
+        if not lacks:
+            lacks = [f"nothing; Marathon: {REASONS.get(reason, reason)}" for reason in said] or ["nothing"]
+        for index, text in enumerate(lacks):
+            first = index == 0
+            yes_no = ["yes" if verdict.now else "no", "yes" if verdict.ever else "no"]
+            rows.append([verdict.agent if first else "", *(yes_no if first else ["", ""]), text])
+    for line in table_lines(Table(_COLUMNS, rows), width=terminal_width() if sys.stdout.isatty() else None):
+        click.echo(line)
+    if count < len(found.verdicts):
+        click.echo(f"... and {len(found.verdicts) - count} agents more: -o wide")

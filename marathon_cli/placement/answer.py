@@ -1,0 +1,228 @@
+"""Why an app is not running, agent by agent, and what would make it run. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from marathon_cli.placement.judge import Verdict, count_text, room
+from marathon_cli.placement.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
+from marathon_cli.placement.situation import Situation
+from marathon_cli.placement.smoke import ends_at_once
+from marathon_cli.placement.wish import Wish
+
+REASONS = {
+    "UnfulfilledRole": "what it offers belongs to other roles",
+    "UnfulfilledConstraint": "it does not fulfil the constraints",
+    "NoCorrespondingReservationFound": "it does not offer the app's reservation",
+    "AgentMaintenance": "it is under maintenance",
+    "InsufficientCpus": "not enough CPUs in its offer",
+    "InsufficientMemory": "not enough memory in its offer",
+    "InsufficientDisk": "not enough disk in its offer",
+    "InsufficientGpus": "not enough GPUs in its offer",
+    "InsufficientPorts": "the ports wanted are not in its offer",
+    "DeclinedScarceResources": "it has GPUs, and is kept for apps that use some",
+}
+"""Marathon's reasons (marathon.md 2.3) in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Why. `state` is one word: running, starting, stopped, delayed, blocked, impossible or waiting."""
+
+    app: str
+    state: str
+    headline: str
+    verdicts: tuple[Verdict, ...]
+    said: Mapping[str, Sequence[str]]
+    """What Marathon said of the last offer of each agent, by agent id."""
+    remedies: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "app": self.app,
+            "state": self.state,
+            "headline": self.headline,
+            "agents": [
+                {
+                    "agent": verdict.agent,
+                    "agentId": verdict.agent_id,
+                    "now": verdict.now,
+                    "ever": verdict.ever,
+                    "slots": verdict.slots,
+                    "lacks": [
+                        {"what": lack.kind, "forEver": lack.for_ever, "text": lack.text} for lack in verdict.lacks
+                    ],
+                    "lastOffer": list(self.said.get(verdict.agent_id, ())),
+                }
+                for verdict in self.verdicts
+            ],
+            "remedies": list(self.remedies),
+        }
+
+
+def answer(it: Situation) -> Answer:
+    """Return why an app is not running, and what would make it run."""
+    state, headline, remedies = _judged(it)
+    order = {"now": 0, "ever": 1, "never": 2}
+    verdicts = sorted(it.verdicts, key=lambda v: order["now" if v.now else "ever" if v.ever else "never"])
+    return Answer(it.wish.id, state, headline, tuple(verdicts), said_by_marathon(it.queued), tuple(remedies))
+
+
+def said_by_marathon(queued: Mapping[str, Any] | None) -> dict[str, list[str]]:
+    """Return the reasons of the last offers that did not serve, by agent id."""
+    found: dict[str, list[str]] = {}
+    for unused in (queued or {}).get("lastUnusedOffers") or []:
+        agent_id = str((unused.get("offer") or {}).get("agentId"))
+        found[agent_id] = [str(reason) for reason in unused.get("reason") or []]
+    return found
+
+
+def _judged(it: Situation) -> tuple[str, str, list[str]]:
+    wish, name = it.wish, it.wish.id
+    if it.queued is None:
+        return _not_queued(it)
+    waiting = int(it.queued.get("count") or 1)
+    plural = f"{waiting} instance{'s' if waiting != 1 else ''} of {name} wait{'' if waiting != 1 else 's'}"
+    left_s = float((it.queued.get("delay") or {}).get("timeLeftSeconds") or 0)
+    if left_s > 0:
+        failure = it.app.get("lastTaskFailure") or {}
+        ended = f" The last one: {failure.get('message') or failure.get('state')}." if failure else ""
+        return (
+            "delayed",
+            f"{name} starts again in {left_s:g} s: its tasks end too soon, so each try waits longer.{ended}",
+            [f"`mesos-gpu task log {name}` shows what the last task wrote", *_ends(it)],
+        )
+    if it.blockers:
+        return _blocked(it)
+    if not it.agents_known:
+        counted = Counter(reason for reasons in said_by_marathon(it.queued).values() for reason in reasons[:1])
+        words = ", ".join(f"{REASONS.get(reason, reason)} ({count})" for reason, count in counted.most_common())
+        return "waiting", f"{plural}: {words or 'no offer of resources has come'}.", []
+    if not it.agents:
+        return "impossible", f"{plural}, and no agent is registered.", ["start a mesos-gpu-agent"]
+    limit = _over_quota(it)
+    if limit:
+        return "blocked", f"{plural}: {limit}", [f"raise the quota of the role {it.app.get('role')}"]
+    able = [verdict for verdict in it.verdicts if verdict.ever]
+    if not able:
+        return "impossible", f"No agent could ever run {name}: {_wanted(wish)}.", impossible(it)
+    ready = [verdict for verdict in able if verdict.now]
+    if ready:
+        return _ready(it, plural, ready)
+    if it.upgrading and _waits_for_itself(it, able):
+        return _blocked_by_itself(it, plural)
+    headline = f"{plural} for {_wanted(wish)}: {_some(len(able))} could run it, and none can now."
+    slots = room(wish, it.agents, it.verdicts)
+    full = [f"the agents have room for {slots} of its {wish.instances} instances, were they empty"]
+    return "waiting", headline, [*(full if slots < wish.instances else []), *scattered(it, able), *releases(it, able)]
+
+
+def _not_queued(it: Situation) -> tuple[str, str, list[str]]:
+    wish = it.wish
+    if wish.instances == 0:
+        start = f"mesos-gpu {'pod' if wish.is_pod else 'app'} {'update' if wish.is_pod else 'start'} {wish.id}"
+        return "stopped", f"{wish.id} is stopped: it is asked to run 0 instances.", [f"`{start}` runs it"]
+    if it.running >= wish.instances:
+        sick = int(it.app.get("tasksUnhealthy") or 0)
+        if sick:
+            return (
+                "running",
+                f"{wish.id} runs, {it.running} of {wish.instances}, but {sick} fail their health checks.",
+                [f"`mesos-gpu task log {wish.id}` shows what its tasks write"],
+            )
+        return "running", f"{wish.id} runs: {it.running} of {wish.instances}.", []
+    return (
+        "starting",
+        f"{wish.id} does not wait for resources: {it.running} of {wish.instances} run, and the rest is on its way.",
+        [f"`mesos-gpu task list {wish.id}` shows how far its tasks are"],
+    )
+
+
+def _ends(it: Situation) -> list[str]:
+    if ends_at_once(it.app):
+        return [
+            "its command ends by itself, and Marathon starts it again each time: a job, or `mesos-gpu run`, runs once"
+        ]
+    return []
+
+
+def _blocked(it: Situation) -> tuple[str, str, list[str]]:
+    blocker = it.blockers[0]
+    remedies = []
+    strategy = (blocker.get("suggestion") or {}).get("upgradeStrategy")
+    if strategy:
+        words = " ".join(f"upgradeStrategy.{key}={value:g}" for key, value in strategy.items())
+        command = f"mesos-gpu {'pod' if it.wish.is_pod else 'app'} update {it.wish.id} --force {words}"
+        remedies.append(f"`{command}` ends old instances first")
+    remedies.append("or free, or add, GPUs for one more instance")
+    return "blocked", str(blocker.get("message", "its deployment waits for GPUs that its old instances hold")), remedies
+
+
+def _waits_for_itself(it: Situation, able: Sequence[Verdict]) -> bool:
+    """Tell whether nothing but GPUs is missing where the app could run, and its own old instances hold enough."""
+    if any(lack.kind != "gpus" for verdict in able for lack in verdict.lacks):
+        return False
+    return any(
+        holder.name == it.wish.id and holder.amounts.get("gpus", 0.0) >= verdict.lacks[0].missing
+        for verdict in able
+        for holder in it.holders.get(verdict.agent_id, ())
+    )
+
+
+def _blocked_by_itself(it: Situation, plural: str) -> tuple[str, str, list[str]]:
+    strategy = {"minimumHealthCapacity": one_missing(it.wish.instances), "maximumOverCapacity": 0}
+    message = f"{plural} for GPUs that its old instances hold, and those are ended only once new ones run."
+    return _blocked(replace(it, blockers=[{"message": message, "suggestion": {"upgradeStrategy": strategy}}]))
+
+
+def _over_quota(it: Situation) -> str:
+    role = str(it.app.get("role") or "").partition("/")[0]
+    for entry in it.roles:
+        quota = entry.get("quota") or {}
+        if entry.get("name") != role:
+            continue
+        for name, limit in (quota.get("limit") or {}).items():
+            consumed = float((quota.get("consumed") or {}).get(name) or 0)
+            wanted = it.wish.amounts.get(name, 0.0)
+            if wanted and consumed + wanted > float(limit):
+                return (
+                    f"the role {role} may have {float(limit):g} {name} and has {consumed:g}, and {wanted:g} are wanted."
+                )
+    return ""
+
+
+def _ready(it: Situation, plural: str, ready: Sequence[Verdict]) -> tuple[str, str, list[str]]:
+    said = said_by_marathon(it.queued)
+    where = ", ".join(verdict.agent for verdict in ready[:5])
+    told = {reason for verdict in ready for reason in said.get(verdict.agent_id, ())}
+    words = "; ".join(sorted(REASONS.get(reason, reason) for reason in told))
+    headline = f"{plural}, and {where} ha{'s' if len(ready) == 1 else 've'} room."
+    if words:
+        headline += f" Marathon said of the last offer: {words}."
+    elif not it.takes_gpu_offers and any(a.gpus for a in it.agents):
+        return (
+            "blocked",
+            f"{headline} This Marathon is not offered agents with GPUs.",
+            ["start it with --enable_features gpu_resources, or the master with --no-filter_gpu_resources"],
+        )
+    else:
+        headline += " An offer of it has not come yet."
+    remedies = ["wait: offers come within a few seconds, and those refused come back after decline_offer_duration"]
+    if "DeclinedScarceResources" in told:
+        remedies = [behaviour_remedy()]
+    return "waiting", headline, remedies
+
+
+def _wanted(wish: Wish) -> str:
+    order = sorted(wish.amounts, key=lambda name: name != "gpus")
+    parts = [count_text(wish.amounts[name], name) for name in order if wish.amounts[name] > 0]
+    parts += [" ".join(constraint) for constraint in wish.constraints]
+    return ", ".join(parts) or "nothing in particular"
+
+
+def _some(count: int) -> str:
+    return "1 agent" if count == 1 else f"{count} agents"

@@ -1,0 +1,36 @@
+"""All that is known of an app that shall run, in one value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from marathon_cli.agents import Agent
+from marathon_cli.placement.judge import Holder, Verdict
+from marathon_cli.placement.wish import Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is known of an app: its own document, its place in the queue, and what is around it."""
+
+    app: Mapping[str, Any]
+    wish: Wish
+    running: int = 0
+    queued: Mapping[str, Any] | None = None
+    """Its entry of /v2/queue; None when it does not wait."""
+    agents: Sequence[Agent] = ()
+    verdicts: Sequence[Verdict] = ()
+    holders: Mapping[str, Sequence[Holder]] = field(default_factory=dict)
+    """By agent id."""
+    roles: Sequence[Mapping[str, Any]] = ()
+    """The master's /roles."""
+    blockers: Sequence[Mapping[str, Any]] = ()
+    """Of its deployments (docs/marathon.md)."""
+    upgrading: bool = False
+    """Whether a deployment is replacing its instances."""
+    takes_gpu_offers: bool = True
+    """Whether this Marathon has the feature gpu_resources."""
+    agents_known: bool = True
+    """Whether the master could be asked."""

@@ -1,0 +1,55 @@
+"""What an app's author should know before it is sent: it never ends, fits nowhere, or can never be updated. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from marathon_cli.agents import Agent, names
+from marathon_cli.placement.answer import answer
+from marathon_cli.placement.judge import judge, room
+from marathon_cli.placement.remedies import one_missing
+from marathon_cli.placement.situation import Situation
+from marathon_cli.placement.smoke import ends_at_once
+from marathon_cli.placement.wish import Wish, wish_of
+
+
+def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None) -> list[str]:
+    """Return what is likely to surprise about an app; `agents` is None where the master could not be asked."""
+    found = []
+    if ends_at_once(app) and int(app.get("instances", 1)) > 0:
+        found.append(
+            "its command ends by itself, and Marathon will start it again each time, for ever. "
+            "To run it once: `mesos-gpu run`, or a job"
+        )
+    if agents:
+        found += _about_place(app, wish_of(app), agents)
+    return found
+
+
+def _about_place(app: Mapping[str, Any], wish: Wish, agents: Sequence[Agent]) -> list[str]:
+    called = names(agents)
+    verdicts = [judge(wish, agent, called[agent.id]) for agent in agents]
+    if not any(verdict.ever for verdict in verdicts):
+        never = answer(Situation(app, wish, queued={"count": wish.instances}, agents=agents, verdicts=verdicts))
+        return ["\n  ".join([f"{never.headline} It will wait.", *never.remedies])]
+    if not wish.gpus or wish.instances < 1:
+        return []
+    slots = room(wish, agents, verdicts)
+    if slots < wish.instances:
+        return [f"the agents have room for {slots} of its {wish.instances} instances, were they empty; the others wait"]
+    return _about_update(wish, slots)
+
+
+def _about_update(wish: Wish, slots: int) -> list[str]:
+    """Tell that an update would wait for ever: what minimumHealthCapacity keeps up leaves no GPU for a new task."""
+    kept = math.ceil(wish.instances * wish.first_health - 1e-9)
+    if kept < wish.instances or slots > wish.instances:
+        return []
+    health = one_missing(wish.instances)
+    return [
+        "an update of it could not finish: new instances start before old ones end, and there are no GPUs for both "
+        f'(it uses {wish.instances * wish.gpus}). Say "upgradeStrategy": {{"minimumHealthCapacity": {health:g}, '
+        '"maximumOverCapacity": 0}'
+    ]

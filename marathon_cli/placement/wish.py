@@ -1,0 +1,96 @@
+"""What one instance of an app or pod needs of an agent. Source: marathon.md 2.3, 3.2, 3.3. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from marathon_cli.agents import SCALARS, UNRESERVED
+
+BEHAVIOUR_LABEL = "GPU_SCHEDULING_BEHAVIOR"
+"""Marathon's label that lets one app without GPUs onto agents that have some, or keeps it off them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One instance. `roles` are those whose resources it takes; `ports` the host ports it must have."""
+
+    id: str
+    instances: int
+    amounts: Mapping[str, float]
+    roles: tuple[str, ...] = (UNRESERVED,)
+    constraints: tuple[tuple[str, ...], ...] = ()
+    ports: tuple[int, ...] = ()
+    behaviour: str | None = None
+    """restricted or unrestricted, as its label says; None where the Marathon decides."""
+    first_health: float = 1.0
+    over: float = 1.0
+    """Of the instances: how many stay up during an update, and how many more there may be (upgradeStrategy)."""
+    is_pod: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs one instance takes."""
+        return int(self.amounts.get("gpus", 0))
+
+
+def wish_of(document: Mapping[str, Any]) -> Wish:
+    """Return what an app or a pod, as Marathon shows them, asks for."""
+    return _of_pod(document) if isinstance(document.get("containers"), list) else _of_app(document)
+
+
+def _of_app(app: Mapping[str, Any]) -> Wish:
+    own = app.get("executorResources") if app.get("executor") not in (None, "", "//cmd") else None
+    amounts = {name: float(app.get(name) or 0) + float((own or {}).get(name) or 0) for name in SCALARS}
+    exact = [p.get("port") for p in app.get("portDefinitions") or []] if app.get("requirePorts") else []
+    container = app.get("container") or {}
+    mappings = container.get("portMappings") or (container.get("docker") or {}).get("portMappings") or []
+    strategy = app.get("upgradeStrategy") or {}
+    return Wish(
+        id=str(app.get("id", "")),
+        instances=int(app.get("instances", 1)),
+        amounts=amounts,
+        roles=_roles(app, app.get("acceptedResourceRoles")),
+        constraints=_constraints(app.get("constraints")),
+        ports=tuple(int(port) for port in [*exact, *(m.get("hostPort") for m in mappings)] if port),
+        behaviour=_behaviour(app),
+        first_health=float(strategy.get("minimumHealthCapacity", 1)),
+        over=float(strategy.get("maximumOverCapacity", 1)),
+    )
+
+
+def _of_pod(pod: Mapping[str, Any]) -> Wish:
+    parts = [container.get("resources") or {} for container in pod["containers"]]
+    parts.append(pod.get("executorResources") or {})
+    scheduling = pod.get("scheduling") or {}
+    placement = scheduling.get("placement") or {}
+    constraints = [[c.get("fieldName"), c.get("operator"), c.get("value")] for c in placement.get("constraints") or []]
+    endpoints = [e for container in pod["containers"] for e in container.get("endpoints") or []]
+    upgrade = scheduling.get("upgrade") or {}
+    return Wish(
+        id=str(pod.get("id", "")),
+        instances=int((scheduling.get("scaling") or scheduling).get("instances", 1) or 0),
+        amounts={name: sum(float(part.get(name) or 0) for part in parts) for name in SCALARS},
+        roles=_roles(pod, placement.get("acceptedResourceRoles")),
+        constraints=_constraints([[part for part in c if part is not None] for c in constraints]),
+        ports=tuple(int(endpoint["hostPort"]) for endpoint in endpoints if endpoint.get("hostPort")),
+        behaviour=_behaviour(pod),
+        first_health=float(upgrade.get("minimumHealthCapacity", 1)),
+        over=float(upgrade.get("maximumOverCapacity", 1)),
+        is_pod=True,
+    )
+
+
+def _roles(document: Mapping[str, Any], accepted: Sequence[str] | None) -> tuple[str, ...]:
+    given = accepted or (str(document.get("role") or UNRESERVED), UNRESERVED)
+    return tuple(sorted(set(given), key=lambda role: (role == UNRESERVED, role)))
+
+
+def _constraints(given: Sequence[Sequence[Any]] | None) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(str(part) for part in constraint) for constraint in given or [] if len(constraint) >= 2)
+
+
+def _behaviour(document: Mapping[str, Any]) -> str | None:
+    label = (document.get("labels") or {}).get(BEHAVIOUR_LABEL)
+    return label if label in ("restricted", "unrestricted") else None

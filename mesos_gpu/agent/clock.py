@@ -1,0 +1,23 @@
+"""Where an agent's time and chance come from."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mesos_gpu.agent.events import Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Monotonic seconds, Unix time, and a number from 0 to 1."""
+
+    mono: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    dice: Callable[[], float] = random.random
+
+    def now(self) -> Moment:
+        """Return the present moment."""
+        return Moment(self.mono(), self.wall())

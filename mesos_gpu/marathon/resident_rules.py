@@ -1,0 +1,52 @@
+"""What may not change once an app has persistent volumes: they and all that was reserved with them are on an agent.
+
+Source: Marathon state/AppDefinition.residentUpdateIsValid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mesos_gpu.errors import Problem
+from mesos_gpu.marathon.ports import service_ports_of
+from mesos_gpu.marathon.runspec import RunSpec
+
+_RESOURCES = ("cpus", "mem", "disk", "gpus", "requirePorts")
+_ADVICE = "create an app of another id, or remove this one first: its volumes go with it"
+
+
+def resident_changes(before: RunSpec, after: RunSpec, index: int = 0) -> Iterator[Problem]:
+    """Yield a problem for every change that an app with persistent volumes may not make; none for other apps.
+
+    Both have their service ports. `index` is the app's place among those of one change, which Marathon names in paths.
+    """
+    if not (before.resident or after.resident):
+        return
+    path = f"/app({index})"
+    if _volumes(before) != _volumes(after):
+        sentence = "Persistent volumes can not be changed!"
+        yield Problem(path, sentence, sentence, _ADVICE)
+    for name in _RESOURCES:
+        if before.document.get(name) != after.document.get(name):
+            yield _problem(f"{path}/{name}", "change resource requirements", name)
+    if set(_host_ports(before)) != set(_host_ports(after)):
+        yield _problem(path, "change host ports", "portDefinitions")
+
+
+def _volumes(spec: RunSpec) -> dict[str, object]:
+    return {volume["containerPath"]: (volume["persistent"], volume.get("mode")) for volume in spec.persistent_volumes}
+
+
+def _host_ports(spec: RunSpec) -> list[int]:
+    if spec.document["networks"][0]["mode"] == "host":
+        return service_ports_of(spec.document)
+    mappings = spec.document.get("container", {}).get("portMappings", [])
+    return [mapping["hostPort"] for mapping in mappings if "hostPort" in mapping]
+
+
+def _problem(path: str, what: str, key: str) -> Problem:
+    sentence = (
+        f"Services with persistent volumes configured may not {what}. "
+        "If you need to make this change, please create a new service."
+    )
+    return Problem(path, sentence, sentence, _ADVICE, key)

@@ -1,0 +1,139 @@
+"""What is wrong with a machine: each check on its own, and a machine where all is well."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mesos_gpu.doctor.checks import examine
+from mesos_gpu.doctor.facts import Facts, Node, Nvml, PciGpu, RunningAgent
+from mesos_gpu.doctor.finding import Verdict
+
+CHAR = stat.S_IFCHR | 0o666
+NODES = {
+    "/dev/nvidiactl": Node(195, 255, CHAR),
+    "/dev/nvidia-uvm": Node(510, 0, CHAR),
+    "/dev/nvidia0": Node(195, 0, CHAR),
+}
+FLAGS = {"isolation": "filesystem/linux,cgroups/devices,gpu/nvidia,docker/runtime", "image_providers": "docker"}
+WELL = Facts(
+    root=True,
+    kernel="6.1.0-13-amd64",
+    gpus=(PciGpu("0000:01:00.0", "nvidia"),),
+    modules=frozenset({"nvidia", "nvidia_uvm", "overlay"}),
+    module_version="550.54.15",
+    nvml=Nvml("550.54.15", "12.4", ((0, "NVIDIA H200"),)),
+    majors={"nvidia": 195, "nvidia-uvm": 510},
+    nodes=NODES,
+    programs={"crun": "/usr/bin/crun", "conmon": "/usr/bin/conmon", "init": "/usr/bin/tini", "image-init": "/x"},
+    runtime_versions={"crun": "crun version 1.14", "runc": None},
+    cgroup_version=2,
+    controllers=frozenset({"cpu", "memory"}),
+    overlay=True,
+    ports={5050: True, 5051: False, 8080: True},
+    agents=(RunningAgent("http://127.0.0.1:5051", FLAGS, 1),),
+)
+
+
+def test_on_a_machine_that_is_well_everything_is_looked_at_and_fine() -> None:
+    findings = examine(WELL)
+    assert {finding.verdict for finding in findings} == {Verdict.OK}
+    assert [finding.check for finding in findings] == [
+        *("root", "hardware", "nouveau", "driver", "NVML", "device nodes", "cgroups", "OCI runtime", "conmon", "init"),
+        *("overlayfs", "ports", "agent http://127.0.0.1:5051"),
+    ]
+
+
+def node(path: str, value: Node | None) -> dict[str, Any]:
+    return {"nodes": {**NODES, path: value}}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "verdict", "check", "words"),
+    [
+        ({"root": False}, "warning", "root", "sudo"),
+        ({"gpus": (PciGpu("01:00.0", "nouveau"),)}, "problem", "nouveau", "blacklist nouveau"),
+        ({"modules": frozenset({"nvidia", "nouveau"})}, "warning", "nouveau", "dracut"),
+        ({"gpus": (PciGpu("01:00.0", "vfio-pci"),)}, "warning", "passed through", "vfio-pci.ids"),
+        ({"module_version": None, "nvml": Nvml(error="x", code=9)}, "problem", "driver", "modprobe nvidia"),
+        ({"module_version": "331.89", "nvml": Nvml("331.89")}, "problem", "driver", "340.29 is the oldest"),
+        ({"module_version": "535.1"}, "problem", "driver", "its library 550.54.15"),
+        ({"nvml": Nvml(error="no library", code=12)}, "problem", "NVML", "ldconfig"),
+        ({"nvml": Nvml(error="mismatch", code=18)}, "problem", "NVML", "restart the machine"),
+        ({"nvml": Nvml(error="strange", code=999)}, "problem", "NVML", "dmesg"),
+        ({"nvml": Nvml("550.54.15", None, ())}, "warning", "NVML", "0 of 1 GPUs"),
+        (node("/dev/nvidiactl", None), "problem", "/dev/nvidiactl", "nvidia-modprobe -u -c=0"),
+        (node("/dev/nvidia-uvm", Node(None, None, 0)), "problem", "/dev/nvidia-uvm", "no device node"),
+        (node("/dev/nvidia-uvm", Node(234, 0, CHAR)), "problem", "/dev/nvidia-uvm", "510:0 is the driver's"),
+        (node("/dev/nvidia0", Node(195, 0, stat.S_IFCHR | 0o660)), "warning", "/dev/nvidia0", "0660"),
+        ({"majors": {"nvidia": 195}}, "problem", "nvidia-uvm", "CUDA needs it"),
+        ({"cgroup_version": None}, "problem", "cgroups", "mount -t cgroup2"),
+        ({"kernel": "4.9.0"}, "problem", "cgroups", "4.15"),
+        ({"kernel": "5.4.0"}, "note", "cgroups", "two steps"),
+        ({"controllers": frozenset({"cpu"})}, "warning", "cgroups", "cannot limit memory"),
+        ({"runtime_versions": {}}, "problem", "OCI runtime", "crun cannot be run"),
+        ({"runtime_versions": {}, "programs": {}}, "problem", "OCI runtime", "apt install crun"),
+        ({"programs": {}}, "problem", "conmon", "apt install conmon"),
+        ({"programs": {**WELL.programs, "image-init": None}}, "warning", "init", "tini-static"),
+        ({"overlay": False}, "warning", "overlayfs", "modprobe overlay"),
+        ({"agents": ()}, "warning", "ports", "5051 on 127.0.0.1 is in use"),
+    ],
+)
+def test_what_is_wrong_is_found_and_how_to_mend_it(wrong: dict[str, Any], verdict: str, check: str, words: str) -> None:
+    found = [finding for finding in examine(replace(WELL, **wrong)) if finding.check == check]
+    assert verdict in [finding.verdict.value for finding in found]
+    assert words in " ".join(f"{finding.found} {finding.mend}" for finding in found)
+
+
+def test_a_machine_without_a_gpu_has_notes_and_no_problem() -> None:
+    facts = replace(
+        WELL,
+        gpus=(),
+        modules=frozenset(),
+        module_version=None,
+        nvml=Nvml(error="library not found", code=12),
+        majors={},
+        nodes={},
+        agents=(),
+        ports={},
+    )
+    findings = examine(facts)
+    assert {finding.verdict for finding in findings} == {Verdict.OK, Verdict.NOTE}
+    assert "simulates" in next(finding.mend for finding in findings if finding.check == "hardware")
+
+
+def agent(gpus: float = 1, withdrawn: tuple[str, ...] = (), **flags: str) -> RunningAgent:
+    return RunningAgent("http://a", {**FLAGS, **flags}, gpus, withdrawn)
+
+
+@pytest.mark.parametrize(
+    ("one", "verdict", "words"),
+    [
+        (agent(isolation="filesystem/linux,cgroups/devices", gpus=0), "problem", "add gpu/nvidia"),
+        (agent(isolation="posix/cpu,gpu/nvidia,filesystem/linux"), "problem", "lacks cgroups/devices"),
+        (agent(isolation="cgroups/all,gpu/nvidia"), "problem", "lacks filesystem/linux"),
+        (agent(isolation=FLAGS["isolation"] + ",filesystem/posix"), "problem", "filesystem/linux and filesystem/posix"),
+        (agent(isolation=FLAGS["isolation"] + ",gpu/nvidia"), "problem", "gpu/nvidia twice"),
+        (agent(isolation="cgroups/all,gpu/nvidia,filesystem/linux"), "warning", "docker/runtime"),
+        (agent(nvidia_gpu_devices="0,1"), "problem", "add gpus:2"),
+        (agent(resources="cpus:4;gpus:2"), "problem", "without --nvidia_gpu_devices"),
+        (agent(resources="gpus(ml):1;gpus:1", nvidia_gpu_devices="0"), "problem", "says gpus:2"),
+        (agent(resources="gpus:2", nvidia_gpu_devices="0,1", gpus=2), "ok", "it offers 2 GPUs"),
+        (agent(resources="gpus:0", gpus=0), "note", "gpus:0"),
+        (agent(gpus=0), "warning", "it offers no GPUs, and 1 are here"),
+        (agent(withdrawn=("GPU 0: XID 79",), gpus=0), "warning", "XID 79"),
+    ],
+)
+def test_the_flags_of_an_agent_are_judged(one: RunningAgent, verdict: str, words: str) -> None:
+    found = [finding for finding in examine(replace(WELL, agents=(one,))) if finding.check == "agent http://a"]
+    texts = [f"{f.found} {f.mend}" for f in found if f.verdict.value == verdict]
+    assert any(words in text for text in texts), found
+
+
+def test_an_agent_that_offers_fewer_gpus_than_there_are_says_so() -> None:
+    two = replace(WELL, nvml=Nvml("550.54.15", None, ((0, "a"), (1, "a"))))
+    (found,) = [f for f in examine(two) if f.check.startswith("agent")]
+    assert (found.verdict, found.found) == (Verdict.NOTE, "it offers 1 GPUs of the 2 here")

@@ -1,0 +1,82 @@
+"""An agent that keeps reservations and volumes, as Mesos does: for tests of apps with persistent volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mesos_gpu.marathon.actions import Action, Launch
+from mesos_gpu.marathon.events import Offered
+from mesos_gpu.mesos.conversions import applied, conversions
+from mesos_gpu.mesos.resources import Resources
+from tests.marathon.builders import ROLE, Run, app, offer, only, status
+
+VOLUME = {"containerPath": "data", "mode": "RW", "persistent": {"size": 100}}
+
+
+def resident(app_id: str = "/a", *, volumes: Sequence[Mapping[str, Any]] = (VOLUME,), **changes: Any) -> dict[str, Any]:
+    return app(app_id, container={"type": "MESOS", "volumes": [dict(v) for v in volumes]}, **changes)
+
+
+class Agent:
+    """One agent: what it has, free or used by tasks; every operation is applied by Mesos' own rule."""
+
+    def __init__(self, run: Run, name: str = "S0", *, host: str = "h0", **has: Any) -> None:
+        self.run, self.name, self.host = run, name, host
+        self.whole = Resources.from_json(offer(**{"gpus": 2, **has})["resources"])
+        self.free = self.whole
+        self.tasks: dict[str, Resources] = {}
+        self.infos: dict[str, Mapping[str, Any]] = {}
+        self.kinds: list[str] = []
+        self._offers = 0
+
+    def offer(self) -> list[Action]:
+        """Offer all that is free, and do what is asked."""
+        self._offers += 1
+        name = f"{self.name}-{self._offers}"
+        document = {**offer(name, agent=self.name, host=self.host, ports=()), "resources": self.free.to_json()}
+        actions = self.run.do(Offered([document]), after_s=0.1)
+        for launch in only(actions, Launch):
+            self.accept(launch)
+        return actions
+
+    def accept(self, launch: Launch) -> None:
+        for operation in launch.operations:
+            self.kinds.append(operation["type"])
+            self.free = applied(self.free, conversions(operation))
+        for info in launch.task_infos:
+            self.kinds.append("LAUNCH")
+            taken = Resources.from_json(info["resources"])
+            assert self.free.contains(taken), f"{self.free} has not {taken}"
+            self.free -= taken
+            self.tasks[info["task_id"]["value"]] = taken
+            self.infos[info["task_id"]["value"]] = info
+
+    def end(self, task_id: str, state: str = "TASK_FAILED") -> list[Action]:
+        self.free += self.tasks.pop(task_id)
+        return self.run.do(status(task_id, state))
+
+    def settle(self, offers: int = 4) -> None:
+        """Give offers until nothing changes, and let tasks run."""
+        for _ in range(offers):
+            self.offer()
+            self.say_running()
+
+    def say_running(self, tasks: Iterable[str] | None = None) -> None:
+        for task_id in list(self.tasks if tasks is None else tasks):
+            self.run.do(status(task_id))
+
+    @property
+    def kept(self) -> Resources:
+        """What is reserved, free or in use."""
+        everything = self.free
+        for taken in self.tasks.values():
+            everything += taken
+        return everything.filter(lambda r: bool(r.reservations))
+
+    @property
+    def volumes(self) -> list[str]:
+        return sorted(r.persistence_id for r in self.kept if r.persistence_id is not None)
+
+
+__all__ = ["ROLE", "VOLUME", "Agent", "resident"]

@@ -1,0 +1,150 @@
+"""Why an app does not run, and what would make it run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from marathon_cli.agents import Agent
+from marathon_cli.placement.answer import Answer, answer
+from marathon_cli.placement.judge import Holder, judge
+from marathon_cli.placement.situation import Situation
+from marathon_cli.placement.wish import wish_of
+from tests.marathon_cli.placement.conftest import agent, app
+
+QUEUED = {"count": 1, "delay": {"timeLeftSeconds": 0}}
+
+
+def asked(
+    document: dict[str, Any], agents: Sequence[Agent] = (), *, queued: Any = QUEUED, keeps: bool = False, **more: Any
+) -> Answer:
+    holders = more.get("holders", {})
+    wish = wish_of(document)
+    verdicts = [judge(wish, a, a.hostname, holders=holders.get(a.id, ()), keeps_gpus=keeps) for a in agents]
+    return answer(Situation(document, wish, queued=queued, agents=agents, verdicts=verdicts, **more))
+
+
+@pytest.mark.parametrize(
+    ("document", "running", "state"),
+    [(app(), 1, "running"), (app(instances=0), 0, "stopped"), (app(instances=2), 1, "starting")],
+)
+def test_an_app_that_does_not_wait_says_so(document: dict[str, Any], running: int, state: str) -> None:
+    assert asked(document, queued=None, running=running).state == state
+
+
+def test_an_app_in_backoff_is_told_to_look_at_its_log_and_at_its_command() -> None:
+    document = app(cmd="nvidia-smi", lastTaskFailure={"message": "Command exited with status 9"})
+    found = asked(document, [agent()], queued={"count": 1, "delay": {"timeLeftSeconds": 12}})
+    assert found.state == "delayed"
+    assert "12 s" in found.headline
+    assert "exited with status 9" in found.headline
+    assert any("ends by itself" in remedy for remedy in found.remedies)
+
+
+def test_without_agents_nothing_can_run() -> None:
+    assert asked(app()).state == "impossible"
+
+
+def test_more_gpus_than_any_machine_has_is_impossible_and_the_most_is_told() -> None:
+    found = asked(app(gpus=8), [agent("a"), agent("b", total={"gpus": 6})])
+    assert found.state == "impossible"
+    assert found.remedies[0].startswith("ask for at most 6 GPUs")
+    assert found.remedies[-1] == "nearest is b: it has 6 GPUs, and 8 are wanted"
+
+
+def test_a_constraint_that_no_agent_fulfils_is_told_with_the_values_there_are() -> None:
+    agents = [agent("a", attributes={"gpu_model": "H200"}), agent("b", attributes={"gpu_model": "H200"})]
+    found = asked(app(constraints=[["gpu_model", "IS", "A100"]]), agents)
+    assert found.remedies[0] == "change gpu_model IS A100: gpu_model is H200 (2)"
+    found = asked(app(constraints=[["rack", "IS", "r1"]]), agents)
+    assert found.remedies[0].startswith("no agent tells rack")
+
+
+def test_gpus_of_other_roles_are_told_by_role() -> None:
+    one = agent(reserved_resources={"web": {"gpus": 4}}, unreserved_resources={"cpus": 8, "mem": 16384})
+    found = asked(app(), [one])
+    assert found.state == "impossible"
+    assert "GPUs belong to the roles web" in found.remedies[0]
+
+
+def test_a_full_agent_is_told_with_the_app_that_would_make_room() -> None:
+    one = agent(used={"gpus": 4})
+    holders = {one.id: [Holder("/big", {"gpus": 3.0}, True), Holder("/small", {"gpus": 1.0}, True)]}
+    found = asked(app(), [one], holders=holders)
+    assert found.state == "waiting"
+    assert found.remedies == ("`mesos-gpu app stop /big` would free 3 gpus on gpu1",)
+
+
+def test_room_that_nobody_alone_can_make_is_told_as_what_is_missing() -> None:
+    one = agent(used={"gpus": 4})
+    holders = {one.id: [Holder(f"/a{n}", {"gpus": 1.0}, True) for n in range(4)]}
+    assert asked(app(), [one], holders=holders).remedies == ("gpu1 would do with 2 gpus more",)
+
+
+def test_gpus_scattered_over_machines_are_told() -> None:
+    agents = [agent(name, used={"gpus": 3}) for name in ("a", "b", "c")]
+    assert asked(app(), agents).remedies[0].startswith("3 GPUs are free in all, but at most 1 on one agent")
+
+
+def test_an_upgrade_that_waits_for_its_own_gpus_is_blocked_and_told_how_to_go_on() -> None:
+    one = agent(used={"gpus": 4})
+    holders = {one.id: [Holder("/train", {"gpus": 4.0}, True)]}
+    found = asked(app(instances=2), [one, agent("cpu", total={"gpus": 0})], holders=holders, upgrading=True)
+    assert found.state == "blocked"
+    assert "minimumHealthCapacity=0.5 upgradeStrategy.maximumOverCapacity=0" in found.remedies[0]
+    assert asked(app(instances=2), [one], holders=holders).state == "waiting"
+
+
+def test_what_marathon_says_of_a_blocked_deployment_is_passed_on() -> None:
+    blocker = {"app": "/train", "message": "told", "suggestion": {"upgradeStrategy": {"maximumOverCapacity": 0}}}
+    found = asked(app(), [agent()], blockers=[blocker])
+    assert (found.state, found.headline) == ("blocked", "told")
+    assert "app update /train --force upgradeStrategy.maximumOverCapacity=0" in found.remedies[0]
+
+
+def test_a_quota_limit_is_told() -> None:
+    roles = [{"name": "ml", "quota": {"limit": {"gpus": 4.0}, "consumed": {"gpus": 3.0}}}]
+    found = asked(app(), [agent()], roles=roles)
+    assert found.state == "blocked"
+    assert "the role ml may have 4 gpus and has 3" in found.headline
+
+
+def test_where_there_is_room_marathons_word_is_told() -> None:
+    one = agent()
+    offer = {"offer": {"agentId": one.id}, "reason": ["AgentMaintenance"]}
+    found = asked(app(), [one], queued={**QUEUED, "lastUnusedOffers": [offer]})
+    assert found.state == "waiting"
+    assert "it is under maintenance" in found.headline
+    assert found.document()["agents"][0]["lastOffer"] == ["AgentMaintenance"]
+
+
+def test_an_app_without_gpus_is_told_how_it_gets_onto_gpu_agents() -> None:
+    found = asked(app(gpus=0), [agent()], keeps=True)
+    assert found.state == "impossible"
+    assert "GPU_SCHEDULING_BEHAVIOR" in found.remedies[0]
+
+
+def test_a_marathon_without_gpu_offers_is_told() -> None:
+    found = asked(app(gpus=0), [agent()], takes_gpu_offers=False)
+    assert found.state == "blocked"
+    assert "--enable_features gpu_resources" in found.remedies[0]
+
+
+def test_where_the_master_is_silent_marathons_reasons_stand_alone() -> None:
+    offers = [{"offer": {"agentId": str(n)}, "reason": ["InsufficientGpus"]} for n in range(2)]
+    found = asked(app(), queued={**QUEUED, "lastUnusedOffers": offers}, agents_known=False)
+    assert (found.state, found.headline) == ("waiting", "1 instance of /train waits: not enough GPUs in its offer (2).")
+
+
+def test_a_drained_agent_that_would_do_is_told() -> None:
+    found = asked(app(), [agent(deactivated=True)])
+    assert found.remedies == ("gpu1 would do: `mesos-gpu agent reactivate gpu1`",)
+
+
+def test_more_instances_than_there_is_room_for_is_told() -> None:
+    full = agent(used={"gpus": 4})
+    assert asked(app(instances=3), [full]).remedies[0] == (
+        "the agents have room for 2 of its 3 instances, were they empty"
+    )

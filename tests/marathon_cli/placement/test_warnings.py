@@ -1,0 +1,95 @@
+"""What is said before an app is sent, and which commands end by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from marathon_cli.placement.smoke import ends_at_once
+from marathon_cli.placement.warnings import warnings
+from tests.marathon_cli.placement.conftest import agent, app
+
+
+@pytest.mark.parametrize(
+    "cmd",
+    [
+        "nvidia-smi",
+        "/usr/bin/nvidia-smi -q -d MEMORY",
+        "nvidia-smi && echo done",
+        "echo start; sleep 5; nvidia-smi | cat",
+        "A=1 nvidia-smi",
+        "nvidia-smi\nls /dev",
+        "sh -c 'nvidia-smi; date'",
+        "sleep 5m",
+    ],
+)
+def test_these_commands_end(cmd: str) -> None:
+    assert ends_at_once({"cmd": cmd})
+
+
+@pytest.mark.parametrize(
+    "cmd",
+    [
+        "while [ true ] ; do nvidia-smi; sleep 5; done",
+        "nvidia-smi -l 5",
+        "nvidia-smi --loop=5",
+        "nvidia-smi dmon",
+        "nvidia-smi; sleep infinity",
+        "sleep 1d",
+        "./train",
+        "python train.py",
+        "nvidia-smi; exec ./serve",
+        "server & nvidia-smi",
+        "bash -c 'while true; do date; done'",
+        "echo 'unfinished",
+        "",
+    ],
+)
+def test_these_commands_may_go_on(cmd: str) -> None:
+    assert not ends_at_once({"cmd": cmd})
+
+
+def test_arguments_are_looked_at_where_no_image_has_a_program_of_its_own() -> None:
+    assert ends_at_once({"args": ["nvidia-smi"]})
+    assert not ends_at_once({"args": ["nvidia-smi"], "container": {"docker": {"image": "serve"}}})
+    assert not ends_at_once({})
+
+
+def said(document: dict[str, Any], agents: Any) -> str:
+    return "\n".join(warnings(document, agents))
+
+
+def test_a_smoke_test_is_told_that_it_never_ends() -> None:
+    assert "again each time" in said(app(cmd="nvidia-smi"), None)
+    assert said(app(cmd="nvidia-smi", instances=0), None) == ""
+
+
+def test_an_app_that_fits_nowhere_is_told_with_what_would_do() -> None:
+    text = said(app(gpus=9), [agent()])
+    assert "No agent could ever run /train" in text
+    assert "ask for at most 4 GPUs" in text
+
+
+def test_an_app_of_which_only_some_instances_fit_is_told() -> None:
+    assert "room for 2 of its 3 instances" in said(app(instances=3), [agent()])
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        (app(instances=2), True),
+        (app(instances=1), False),
+        (app(instances=2, upgradeStrategy={"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}), False),
+        (app(instances=2, upgradeStrategy={"minimumHealthCapacity": 0, "maximumOverCapacity": 1}), False),
+        (app(instances=9, gpus=0), False),
+    ],
+)
+def test_an_update_that_could_not_finish_is_told(document: dict[str, Any], told: bool) -> None:
+    text = said(document, [agent()])
+    assert ("an update of it could not finish" in text) == told
+    assert ('"minimumHealthCapacity": 0.5' in text) == told
+
+
+def test_what_cannot_be_known_is_not_warned_of() -> None:
+    assert warnings(app(gpus=99), None) == []

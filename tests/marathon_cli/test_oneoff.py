@@ -1,0 +1,84 @@
+"""What a one-off run asks of Marathon, and what its end means for a shell."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marathon_cli import oneoff
+from mesos_gpu.errors import BadInput
+from mesos_gpu.marathon.app import AppRules, read_app, unknown_keys
+
+VOLUME = {"containerPath": "/data", "hostPath": "/mnt/data", "mode": "RO"}
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        oneoff.Order("run-a-1", None, ["nvidia-smi", "-L"]),
+        oneoff.Order("run-a-1", "nvidia/cuda:12", [], gpus=2, volumes=[VOLUME], user="nobody"),
+        oneoff.Order("run-a-1", "nvidia/cuda:12", ["x"], env={"A": "b"}, constraints=[["gpu_model", "IS", "T4"]]),
+        oneoff.Order("run-a-1", "nvidia/cuda:12", ["x"], hold=True),
+    ],
+)
+def test_the_app_of_a_run_is_valid_runs_one_task_and_does_not_start_it_again(order: oneoff.Order) -> None:
+    document = oneoff.document(order)
+    app = read_app(document, AppRules())
+    assert list(unknown_keys(document)) == []
+    assert (app["instances"], app["gpus"], app["portDefinitions"]) == (1, order.gpus, [])
+    assert min(app["backoffSeconds"], app["maxLaunchDelaySeconds"]) >= 7 * 24 * 3600
+    assert app.get("cmd") == (oneoff.HOLDER if order.hold else None)
+
+
+@given(st.text(min_size=1), st.booleans())
+def test_any_image_or_program_gives_a_name_that_marathon_allows(word: str, is_image: bool) -> None:
+    name = oneoff.name_of(word if is_image else None, [word], "0a1b2c")
+    assert re.fullmatch(r"run(-[a-z0-9]+)*-0a1b2c", name)
+
+
+def test_names_tell_what_runs() -> None:
+    assert oneoff.name_of("registry:5000/nvidia/cuda:12.4@sha256:0", ["x"], "1") == "run-cuda-1"
+    assert oneoff.name_of(None, ["/usr/bin/nvidia-smi", "-L"], "1") == "run-nvidia-smi-1"
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "status"),
+    [
+        ("TASK_FINISHED", "Command exited with status 0", 0),
+        ("TASK_FINISHED", "", 0),
+        ("TASK_FAILED", "Command exited with status 7", 7),
+        ("TASK_FAILED", "Command terminated with signal Killed", 137),
+        ("TASK_KILLED", "Command terminated with signal Terminated", 143),
+        ("TASK_FAILED", "Command terminated with signal Segmentation fault", 139),
+        ("TASK_FAILED", "Failed to launch container", None),
+        ("TASK_ERROR", "Task uses more resources", None),
+    ],
+)
+def test_the_executors_words_become_a_shells_status(state: str, message: str, status: int | None) -> None:
+    assert oneoff.exit_status(state, message) == status
+
+
+def test_the_first_task_of_a_run_is_found_by_its_id() -> None:
+    tasks = [
+        {"id": "run-a-1.instance-2._app.2"},
+        {"id": "run-a-1.instance-2._app.1"},
+        {"id": "run-a-10.instance-1._app.1"},
+    ]
+    assert oneoff.task_of(tasks, "run-a-1") == tasks[1]
+    assert oneoff.task_of(tasks, "run-b") is None
+
+
+def test_volumes_and_constraints_are_read_or_refused_with_an_example() -> None:
+    assert oneoff.volume("/mnt/data:/data:ro") == VOLUME
+    assert oneoff.constraint("gpu_model=Tesla-T4") == ["gpu_model", "IS", "Tesla-T4"]
+    assert oneoff.constraint("rack:LIKE:a:b=c") == ["rack", "LIKE", "a:b=c"]
+    assert oneoff.constraint("hostname:UNIQUE") == ["hostname", "UNIQUE"]
+    for bad in ("data:/data", "/data", "/a:/b:rx", "/a:"):
+        with pytest.raises(BadInput, match="looks like"):
+            oneoff.volume(bad)
+    for bad in ("T4", ":", "a:"):
+        with pytest.raises(BadInput, match="looks like"):
+            oneoff.constraint(bad)

@@ -1,0 +1,80 @@
+"""`mesos-gpu why`, and the warnings of `app add`, against scripted servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+
+TRAIN = {"id": "/train", "cmd": "./train", "cpus": 1, "mem": 128, "gpus": 2, "instances": 1, "role": "slave_public"}
+
+
+@pytest.fixture
+def full(marathon: ScriptedServer) -> ScriptedServer:
+    """One agent with 2 GPUs that /other holds, while /train waits."""
+    pid = f"slave(1)@{marathon.url.removeprefix('http://')}"
+    amounts = {"cpus": 4, "gpus": 2, "mem": 8192, "disk": 1000}
+    slave = {"id": "A-S0", "hostname": "gpu1", "pid": pid, "resources": amounts, "used_resources": {"gpus": 2}}
+    marathon.on("GET", "/slaves", {"slaves": [slave]})
+    marathon.on("GET", "/v2/apps/train", {"app": {**TRAIN, "tasks": [], "tasksRunning": 0}})
+    marathon.on("GET", "/v2/tasks", {"tasks": [{"id": "other.1", "appId": "/other", "slaveId": "A-S0"}]})
+    unused = [{"offer": {"agentId": "A-S0", "hostname": "gpu1"}, "reason": ["InsufficientGpus"]}]
+    marathon.on("GET", "/v2/queue", {"queue": [{"app": TRAIN, "count": 1, "delay": {}, "lastUnusedOffers": unused}]})
+    task = {"id": "other.1", "resources": {"gpus": 2, "cpus": 1}}
+    executors = [{"id": "other.1", "tasks": [task]}]
+    marathon.on("GET", "/state", {"frameworks": [{"name": "marathon", "executors": executors}]})
+    return marathon
+
+
+def test_why_tells_who_holds_what_is_wanted(full: ScriptedServer, run: Run) -> None:
+    done = run("why", "train")
+    assert done.exit_code == 0
+    assert "1 agent could run it, and none can now" in done.stdout
+    assert "0 of its 2 GPUs are free (/other: 2), and 2 are wanted" in done.stdout
+    assert "`mesos-gpu app stop /other` would free 2 gpus on gpu1" in done.stdout
+    found = json.loads(run("why", "train", "-o", "json").stdout)
+    assert (found["state"], found["agents"][0]["lastOffer"]) == ("waiting", ["InsufficientGpus"])
+    assert run("why", "train", "-q").stdout == "waiting\n"
+
+
+def test_why_asks_for_the_last_offers_and_the_blockers(full: ScriptedServer, run: Run) -> None:
+    run("why", "train")
+    asked = {request.path: request.query for request in full.requests}
+    assert asked["/v2/queue"] == {"embed": "lastUnusedOffers"}
+    assert asked["/v2/deployments"] == {"embed": "blockers"}
+
+
+def test_why_goes_on_without_a_master(full: ScriptedServer, run: Run) -> None:
+    full.on("GET", "/slaves", Answer(503, b"no leader"))
+    done = run("why", "train")
+    assert done.exit_code == 0
+    assert "Marathon's word stands alone" in done.stderr
+    assert "not enough GPUs in its offer (1)" in done.stdout
+
+
+def test_why_of_a_pod_reads_its_status(full: ScriptedServer, run: Run) -> None:
+    spec: dict[str, Any] = {"id": "/pod", "containers": [{"name": "a", "resources": {"cpus": 1, "mem": 32, "gpus": 3}}]}
+    full.on("GET", "/v2/pods/pod::status", {"id": "/pod", "spec": spec, "instances": []})
+    full.on("GET", "/v2/queue", {"queue": [{"pod": spec, "count": 1, "delay": {}}]})
+    assert "No agent could ever run /pod: 3 GPUs" in run("why", "pod").stdout
+
+
+def test_why_of_nothing_is_refused(full: ScriptedServer, run: Run) -> None:
+    done = run("why", "nothing")
+    assert done.exit_code == 1
+    assert "does not exist" in done.stderr
+
+
+def test_add_warns_and_adds(full: ScriptedServer, run: Run, app_file: Callable[[Any], str]) -> None:
+    full.on("POST", "/v2/apps", Answer(201, {"id": "/big", "deployments": [{"id": "d1"}]}))
+    big = {"id": "big", "cmd": "nvidia-smi", "cpus": 1, "mem": 32, "gpus": 4}
+    done = run("app", "add", app_file(big))
+    assert done.exit_code == 0
+    assert "warning: its command ends by itself" in done.stderr
+    assert "warning: No agent could ever run /big" in done.stderr
+    assert "ask for at most 2 GPUs" in done.stderr
+    assert run("app", "add", app_file(big), "--no-validate").stderr == ""
