@@ -140,7 +140,7 @@ def _lead_back(console: Console, marathon: Marathon, change: Change, timeout_s: 
     raise TimeIsUp(f"not there after {timeout_s:g} s, and led back\n{reasons}".rstrip())
 
 
-def confirm(console: Console, lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:
+def confirm(lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:
     """Show a difference, and ask whether to go on where somebody can answer. Return whether to go on."""
     ask = not yes and sys.stdin.isatty() and sys.stderr.isatty()
     if ask or diff:

@@ -160,6 +160,37 @@ def _moved(path: str, problem: Problem) -> Problem:
     return replace(problem, path=path + ("" if inner == "/" and path else inner), key=None)
 
 
+def check_pod(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:
+    """Return the pod as it was given. Raises BadInput with every problem found."""
+    from mesos_gpu.marathon.app_schema import POD
+    from mesos_gpu.marathon.pod import read_pod
+
+    problems = _duplicates(source)
+    if isinstance(document, dict):
+        problems += POD.unknown_keys(document)
+    try:
+        read_pod(document, rules)
+    except InvalidApp as error:
+        problems += error.problems
+    if problems:
+        raise BadInput(report(source, problems))
+    return dict(document)
+
+
+def check_job(source: Source, document: Any) -> dict[str, Any]:
+    """Return the job as it was given. Raises BadInput with every problem of its shape."""
+    from mesos_gpu.marathon.app_schema import JOB
+
+    problems = _duplicates(source)
+    if isinstance(document, dict):
+        problems += [*JOB.unknown_keys(document), *JOB.shape_problems(JOB.clean(document))]
+    else:
+        problems.append(Problem("/", "error.expected.jsobject", "a job is an object in { }"))
+    if problems:
+        raise BadInput(report(source, problems))
+    return dict(document)
+
+
 def refuse_duplicates(source: Source) -> None:
     """Raise BadInput for keys that are there twice."""
     if problems := _duplicates(source):

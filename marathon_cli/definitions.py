@@ -27,6 +27,11 @@ def editable(app: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def without(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return a document without keys that only the server sets, and without nulls."""
+    return {key: value for key, value in document.items() if key not in keys and value is not None}
+
+
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return the lines of a unified diff of two documents as YAML, without headers; none when they are the same."""
     from marathon_cli.yaml_text import write_yaml

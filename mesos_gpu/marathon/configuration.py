@@ -55,6 +55,18 @@ FLAGS = (
     Flag("decline_offer_duration", "integer", 120000, "Milliseconds for which an unused offer is refused."),
     Flag("min_revive_offers_interval", "integer", 5000, "Milliseconds between two calls for offers, on average."),
     Flag("task_launch_timeout", "integer", 300000, "Milliseconds after which a task that does not run is ended."),
+    Flag(
+        "task_reservation_timeout",
+        "integer",
+        20000,
+        "Milliseconds within which an agent must show what was reserved on it for an app with persistent volumes.",
+    ),
+    Flag(
+        "max_concurrent_marathon_health_checks",
+        "integer",
+        256,
+        "Health and readiness checks that Marathon itself runs at a time.",
+    ),
     Flag("kill_retry_timeout", "integer", 30000, "Milliseconds after which the end of a task is asked for again."),
     Flag("reconciliation_initial_delay", "integer", 15000, "Milliseconds until task states are asked for again."),
     Flag("reconciliation_interval", "integer", 600000, "Milliseconds between later such questions."),
@@ -89,7 +101,9 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
         "max_instances_per_offer",
         "min_revive_offers_interval",
         "kill_retry_timeout",
+        "max_concurrent_marathon_health_checks",
         "task_launch_timeout",
+        "task_reservation_timeout",
         "launch_tokens",
         "zk_timeout",
         "zk_session_timeout",
@@ -115,6 +129,8 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         decline_offer_s=flags["decline_offer_duration"] / 1000,
         min_revive_interval_s=flags["min_revive_offers_interval"] / 1000,
         launch_timeout_s=flags["task_launch_timeout"] / 1000,
+        reservation_timeout_s=flags["task_reservation_timeout"] / 1000,
+        max_concurrent_checks=flags["max_concurrent_marathon_health_checks"],
         kill_retry_s=flags["kill_retry_timeout"] / 1000,
         reconcile_initial_s=flags["reconciliation_initial_delay"] / 1000,
         reconcile_interval_s=flags["reconciliation_interval"] / 1000,
@@ -169,6 +185,7 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
         "reconciliation_initial_delay",
         "reconciliation_interval",
         "task_launch_timeout",
+        "task_reservation_timeout",
     )
     zookeeper = {}
     if flags["zk"] is not None:
