@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mesos_gpu.marathon.actions import Kill, Publish
 from mesos_gpu.marathon.instances import Cause, Goal, Instance, Phase, Task, moved, new_instance_id
+from mesos_gpu.marathon.jobs import run_of
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Draft
 
@@ -103,5 +104,5 @@ def outdated(instance: Instance, spec: RunSpec) -> bool:
 
 
 def _say_if_app_is_gone(draft: Draft, app_id: str) -> None:
-    if draft.app(app_id) is None and not draft.members(app_id):
+    if run_of(app_id) is None and draft.app(app_id) is None and not draft.members(app_id):
         draft.actions.append(Publish("app_terminated_event", {"appId": app_id}))
