@@ -44,8 +44,10 @@ def retire(draft: Draft, instance: Instance) -> None:
     """
     if instance.reservation is None:
         give_up(draft, instance)
-    elif not instance.active:
+    elif instance.phase is Phase.SCHEDULED:
         draft.put_instance(replace(moved(instance, Cause.SHELVED, draft.now_s), goal=Goal.STOPPED))
+    elif not instance.active:
+        draft.put_instance(replace(instance, goal=Goal.STOPPED))  # asked for twice, or ended just now
     else:
         draft.put_instance(replace(instance, goal=Goal.STOPPED))
         end_if_reachable(draft, instance)

@@ -146,7 +146,7 @@ class Draft:
         self.roles = state.roles
         self.region = state.region
         self.pending = Table(state.pending)
-        self.releasing = state.releasing
+        self._releasing_before = self.releasing = state.releasing
         self.tokens = state.tokens.at(
             self.now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s
         )
@@ -215,6 +215,20 @@ class Draft:
     def waiting(self) -> list[Instance]:
         """Return the instances that wait for an offer."""
         return [self.instances[key] for key in self._waiting.result]
+
+    def waiting_apps(self) -> set[str]:
+        """Return the ids of apps with an instance that waits for an offer."""
+        return set(self._waiting.result.values())
+
+    def all_asked_for(self) -> bool:
+        """Tell whether offers were asked for, for everything that waits, and nothing has changed that since.
+
+        What was asked for is never more than what waits, so their numbers tell; it saves a walk at most events.
+        """
+        changed = self._waiting.changes or self.backoffs.changes or self.versions.changes or self.suppressed
+        if changed or self.releasing is not self._releasing_before:
+            return False
+        return 0 < len(self._waiting.result) + len(self.releasing) == len(self.asked_for)
 
     def put_instance(self, instance: Instance) -> None:
         """Add or change an instance."""
