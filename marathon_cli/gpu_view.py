@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class GpuView:
-    """What is known of GPUs now. `agents` are all of the cluster's; those without GPUs are not asked."""
+    """What is known of GPUs now: `look_again` first. `agents` are all of the cluster's; those with GPUs are asked."""
 
     def __init__(self, marathon: Marathon) -> None:
         self._marathon, self._cluster = marathon, Cluster.of(marathon)
-        self.agents: list[Agent] = self._cluster.agents()
+        self.agents: list[Agent] = []
 
     def look_again(self) -> None:
-        """Take what the master knows anew."""
+        """Take what the master knows anew. Raises Unavailable."""
         self._cluster.silent.clear()
         self.agents = self._cluster.agents()
 

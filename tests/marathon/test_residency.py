@@ -11,6 +11,7 @@ from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.actions import Decline, Exit, Kill, Launch, Reconcile, Revive, Say, Suppress
 from mesos_gpu.marathon.events import (
     CallFailed,
+    Disconnected,
     FrameworkError,
     KillTasks,
     Offered,
@@ -293,6 +294,15 @@ def test_a_reservation_that_never_comes_back_is_tried_again(run: Run) -> None:
     agent = Agent(run)
     agent.settle()
     assert one(run).phase is Phase.RUNNING
+
+
+def test_without_a_master_nothing_is_given_up_and_nobody_waits_for_it(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    agent.offer()
+    run.do(Disconnected())
+    run.do(Tick(), after_s=100)
+    assert one(run).reservation is not None
+    assert (next_tick_s(run.state, run.settings, run.now_s) or run.now_s + 1) > run.now_s
 
 
 def test_a_failed_call_without_tasks_does_not_ask_for_all_of_them(run: Run, agent: Agent) -> None:
