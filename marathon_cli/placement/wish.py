@@ -73,7 +73,7 @@ def _of_pod(pod: Mapping[str, Any]) -> Wish:
     upgrade = scheduling.get("upgrade") or {}
     return Wish(
         id=str(pod.get("id", "")),
-        instances=int((scheduling.get("scaling") or scheduling).get("instances", 1) or 0),
+        instances=int((pod.get("scaling") or {}).get("instances", 1)),
         amounts={name: sum(float(part.get(name) or 0) for part in parts) for name in SCALARS},
         roles=_roles(pod, placement.get("acceptedResourceRoles")),
         constraints=_constraints([[part for part in c if part is not None] for c in constraints]),
