@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.actions import Decline, Exit, Kill, Launch, Reconcile, Revive, Say, Suppress
+from mesos_gpu.marathon.actions import Decline, Exit, Kill, Launch, Reconcile, Revive, Save, Say, Suppress
 from mesos_gpu.marathon.events import (
     CallFailed,
     Disconnected,
@@ -25,6 +26,7 @@ from mesos_gpu.marathon.matching import GpuBehaviour
 from mesos_gpu.marathon.orchestrator import next_tick_s
 from mesos_gpu.marathon.reservations import reserved_for
 from mesos_gpu.marathon.state import restored
+from mesos_gpu.marathon.store_sqlite import SqliteStore
 from mesos_gpu.marathon.views import app_view, queue_view, task_views
 from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import ROLE, SETTINGS, Run, offer, only, status
@@ -263,6 +265,16 @@ def test_after_a_crash_the_instance_finds_its_volume(run: Run, agent: Agent) -> 
     assert agent.volumes == [volume]
     assert agent.kinds.count("RESERVE") == 1
     assert next(iter(agent.tasks)).endswith("._app.2")
+
+
+def test_a_reservation_is_read_back_from_the_store_as_it_was(run: Run, agent: Agent, tmp_path: Path) -> None:
+    run.put(resident())
+    agent.settle()
+    agent.end(next(iter(agent.tasks)))
+    store = SqliteStore(tmp_path / "marathon.db")
+    store.save([Save({}, dict(run.state.lasting.instances), {}, {})])
+    assert store.load().instances == run.state.lasting.instances
+    store.close()
 
 
 def test_a_crash_between_removal_and_freeing_frees_all_the_same(run: Run, agent: Agent) -> None:
