@@ -10,6 +10,7 @@ All are measured from the call until the master knows every agent.
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import statistics
 import subprocess
@@ -18,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.testing import plan
 from mesos_gpu.testing.factory import BoxFactory, Home
 from mesos_gpu.testing.nursery import sweep
@@ -56,6 +58,7 @@ def programs(folder: Path, agents: int) -> float:
     running[0].terminate()
     running[0].wait()
     sweep(folder)
+    shutil.rmtree(runtime_dir(folder))
     return took
 
 

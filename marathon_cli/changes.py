@@ -131,7 +131,7 @@ def _lead_back(console: Console, marathon: Marathon, change: Change, timeout_s: 
         return
     say(f"Created deployment {back.deployment_id}: leads back to what was before {change.deployment_id}")
     console.goes_on = f"the deployment {back.deployment_id}, which leads back, goes on"
-    reasons = "\n".join(line for line in str(error).splitlines()[1:-1])
+    reasons = "\n".join(line for line in str(error).splitlines()[1:] if "`mesos-gpu " not in line)
     try:
         wait_for(marathon, back, (), timeout_s)
     except TimeIsUp as late:
@@ -140,7 +140,7 @@ def _lead_back(console: Console, marathon: Marathon, change: Change, timeout_s: 
     raise TimeIsUp(f"not there after {timeout_s:g} s, and led back\n{reasons}".rstrip())
 
 
-def confirm(console: Console, lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:
+def confirm(lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:
     """Show a difference, and ask whether to go on where somebody can answer. Return whether to go on."""
     ask = not yes and sys.stdin.isatty() and sys.stderr.isatty()
     if ask or diff:

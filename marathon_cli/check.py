@@ -120,9 +120,10 @@ def check_group(source: Source, document: Any, rules: AppRules) -> None:
 def _group_problems(group: Mapping[str, Any], rules: AppRules, path: str, base: str) -> Iterator[Problem]:
     """Find what is wrong with a group that stands at `path` of its file, within the group `base`."""
     from mesos_gpu.marathon.app import canonical_id, read_app, unknown_keys
-    from mesos_gpu.marathon.app_schema import GROUP
+    from mesos_gpu.marathon.app_schema import GROUP, POD
+    from mesos_gpu.marathon.pod import read_pod
 
-    shape = {**group, "groups": [], "apps": []}
+    shape = {**group, "groups": [], "apps": [], "pods": []}
     yield from (_moved(path, problem) for problem in GROUP.shape_problems(shape))
     for key in [key for key in group if key not in _GROUP_KEYS]:
         near = difflib.get_close_matches(key, _GROUP_KEYS, n=1)
@@ -132,7 +133,7 @@ def _group_problems(group: Mapping[str, Any], rules: AppRules, path: str, base: 
         here = canonical_id(str(group.get("id") or "."), base)
     except InvalidApp:
         here = base
-    for kind in ("apps", "groups"):
+    for kind in ("apps", "pods", "groups"):
         items = group.get(kind)
         if items is not None and not isinstance(items, list):
             yield Problem(f"{path}/{kind}", "error.expected.jsarray", f"`{kind}` must be a list in [ ]")
@@ -144,12 +145,13 @@ def _group_problems(group: Mapping[str, Any], rules: AppRules, path: str, base: 
             elif kind == "groups":
                 yield from _group_problems(item, rules, place, here)
             else:
-                found = unknown_keys(item)
+                unknown, read = (unknown_keys, read_app) if kind == "apps" else (POD.unknown_keys, read_pod)
+                found = unknown(item)
                 try:
-                    read_app(item, rules, base=here)
+                    read(item, rules, base=here)
                 except InvalidApp as error:
                     found += error.problems
-                name = f" (app {item['id']})" if isinstance(item.get("id"), str) else ""
+                name = f" ({kind[:-1]} {item['id']})" if isinstance(item.get("id"), str) else ""
                 for problem in found:
                     yield _moved(place, replace(problem, message=problem.message + name))
 
@@ -158,6 +160,37 @@ def _moved(path: str, problem: Problem) -> Problem:
     """Return a problem of a part of a document as one of the whole."""
     inner = f"/{problem.key}" if problem.path == "/" and problem.key else problem.path
     return replace(problem, path=path + ("" if inner == "/" and path else inner), key=None)
+
+
+def check_pod(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:
+    """Return the pod as it was given. Raises BadInput with every problem found."""
+    from mesos_gpu.marathon.app_schema import POD
+    from mesos_gpu.marathon.pod import read_pod
+
+    problems = _duplicates(source)
+    if isinstance(document, dict):
+        problems += POD.unknown_keys(document)
+    try:
+        read_pod(document, rules)
+    except InvalidApp as error:
+        problems += error.problems
+    if problems:
+        raise BadInput(report(source, problems))
+    return dict(document)
+
+
+def check_job(source: Source, document: Any) -> dict[str, Any]:
+    """Return the job as it was given. Raises BadInput with every problem of its shape."""
+    from mesos_gpu.marathon.app_schema import JOB
+
+    problems = _duplicates(source)
+    if isinstance(document, dict):
+        problems += [*JOB.unknown_keys(document), *JOB.shape_problems(JOB.clean(document))]
+    else:
+        problems.append(Problem("/", "error.expected.jsobject", "a job is an object in { }"))
+    if problems:
+        raise BadInput(report(source, problems))
+    return dict(document)
 
 
 def refuse_duplicates(source: Source) -> None:

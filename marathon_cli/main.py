@@ -22,6 +22,8 @@ from marathon_cli.lazy import LazyGroup
 from mesos_gpu.errors import MesosGpuError, TimeIsUp
 
 PROGRAM = "mesos-gpu"
+COMPLETING = "_MESOS_GPU_COMPLETE"
+"""The variable with which a shell asks what a word may become."""
 DONE, REFUSED, BUG, TIME_IS_UP, INTERRUPTED = 0, 1, 3, 4, 130
 
 
@@ -34,6 +36,11 @@ class _Program(LazyGroup):
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run the command that `args` names and exit."""
+        if args is None and COMPLETING in os.environ:
+            from marathon_cli.completion import complete
+
+            complete(self, PROGRAM, os.environ)
+            sys.exit(DONE)
         console = extra.setdefault("obj", Console())
         extra["prog_name"] = PROGRAM
         try:

@@ -85,7 +85,7 @@ def _keep_login(context: click.Context, _parameter: click.Parameter, value: str 
     name, colon, password = value.partition(":")
     if not name:
         raise click.UsageError("--auth needs a name: NAME or NAME:PASSWORD")
-    if not colon:
+    if not colon and not context.resilient_parsing:
         password = click.prompt(f"Password of {name}", hide_input=True, err=True)
     _settings(context).update({"user": name, "password": password})
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from docs.make_cli import cli_page, help_page
 from docs.make_flags import flags_page
 
 ROOT = Path(__file__).parent.parent
@@ -51,3 +52,10 @@ def test_the_packages_ship_what_they_read() -> None:
 def test_the_page_of_flags_is_what_the_programs_take() -> None:
     page = (ROOT / "docs" / "flags.md").read_text()
     assert page == flags_page(), "out of date; run .venv/bin/python docs/make_flags.py"
+
+
+def test_the_pages_of_the_command_line_are_what_it_says_of_itself() -> None:
+    advice = "out of date; run .venv/bin/python docs/make_cli.py"
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert page == cli_page(page), advice
+    assert (ROOT / "docs" / "cli-help.md").read_text() == help_page(), advice

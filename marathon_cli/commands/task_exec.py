@@ -105,6 +105,8 @@ def attach(console: Console, no_stdin: bool, detach_keys: str, task: str) -> int
     except NotFound as error:
         raise NotFound(f"task {found.id} runs no more: {error}") from None
     except Refused as error:
+        if error.status == 409:
+            raise Conflict(f"somebody else types into task {found.id} already; --no-stdin looks on") from None
         if "switchboard" in str(error):
             raise Conflict(
                 f'task {found.id} has no terminal to attach to: its app needs "tty": true. '

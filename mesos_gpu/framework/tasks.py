@@ -44,13 +44,16 @@ def check_whole_gpus(task_info: Mapping[str, Any]) -> None:
 
 
 def volume(container_path: str, host_path: str | None = None, *, read_only: bool = False) -> Document:
-    """Return a Volume: `host_path` of the agent's machine, or a path in the sandbox, seen at `container_path`.
+    """Return a Volume: `host_path` of the agent's machine, seen at `container_path`.
 
-    A relative `host_path` is in the task's sandbox; without one the volume is a new folder there. Without an image
-    `container_path` must exist on the host, unless it is relative. Raises BadInput for an empty path.
+    Without `host_path` it is a folder of the task's sandbox, new and empty; a relative one is in the sandbox, too. A
+    relative `container_path` is where the sandbox is seen, so one of the two must be absolute. A task without an image
+    sees the host's files, and an absolute `container_path` must exist there. Raises BadInput.
     """
     if not container_path or host_path == "":
         raise BadInput("volume: an empty path is no place")
+    if not container_path.startswith("/") and not (host_path or "").startswith("/"):
+        raise BadInput(f"volume: {container_path} is in the sandbox already; one of the two paths must be absolute")
     document: Document = {"container_path": container_path, "mode": "RO" if read_only else "RW"}
     if host_path is None:
         path = container_path.strip("/").replace("/", "_")

@@ -23,6 +23,8 @@ class Health:
     last_failure_s: float | None = None
     last_failure_cause: str | None = None
     consecutive_failures: int = 0
+    status_uuid: str | None = None
+    """The status that told the last result, where it came with one: agents send it again until it is acknowledged."""
 
     @property
     def alive(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.marathon import lifecycle
@@ -32,9 +33,15 @@ def take_status_health(draft: Draft, instance: Instance, task: Task, status: Map
     if index is None:
         return
     known = (draft.health.get(task.id) or {}).get(index)
+    uuid = status.get("uuid")
+    if known is not None and uuid is not None and uuid == known.status_uuid:
+        return
     # An answer to a question is no new result; it only tells one who knows nothing.
     if known is None or status.get("reason") == _CHANGED:
         _note(draft, instance, task, spec, index, alive=bool(status["healthy"]), cause=str(status.get("message", "")))
+        results = draft.health.get(task.id) or {}
+        if index in results:
+            draft.health.put(task.id, {**results, index: replace(results[index], status_uuid=uuid)})
 
 
 def take_readiness(draft: Draft, event: ReadinessChecked) -> None:

@@ -16,8 +16,6 @@ from mesos_gpu.marathon.events import HealthChecked, ReadinessChecked
 
 log = logging.getLogger(__name__)
 
-MAX_CONCURRENT = 256
-"""Checks under way at a time (--max_concurrent_marathon_health_checks)."""
 MAX_BODY = 16 * 1024
 """Bytes kept of a readiness check's answer."""
 _UNREACHABLE = 504
@@ -29,10 +27,11 @@ Tell = Callable[[HealthChecked | ReadinessChecked], None]
 class Prober:
     """Keeps one loop per probe; `follow` says which there are. Belongs to one event loop."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, *, at_a_time: int = 256) -> None:
+        """`at_a_time` checks may be under way (--max_concurrent_marathon_health_checks); others wait for one to end."""
         self._tell = tell
         self._loops: dict[Probe, asyncio.Task[None]] = {}
-        self._limit = asyncio.Semaphore(MAX_CONCURRENT)
+        self._limit = asyncio.Semaphore(at_a_time)
         self._http: aiohttp.ClientSession | None = None
 
     def follow(self, wanted: frozenset[Probe]) -> None:

@@ -14,10 +14,13 @@ from mesos_gpu.marathon.app import canonical_id, read_app
 from mesos_gpu.marathon.app_ids import parent_id
 from mesos_gpu.marathon.deployment import Deployment, plan
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp
+from mesos_gpu.marathon.external_rules import name_conflicts
 from mesos_gpu.marathon.groups import Group, Root, all_groups, conflicts, depths, enforced
 from mesos_gpu.marathon.instances import Instance, Phase, instance_of
+from mesos_gpu.marathon.jobs import run_of
 from mesos_gpu.marathon.ports import service_ports, service_ports_of
 from mesos_gpu.marathon.resident_rules import resident_changes
+from mesos_gpu.marathon.reversal import groups_before
 from mesos_gpu.marathon.runspec import RunSpec, restarted, versioned
 from mesos_gpu.marathon.state import Draft
 from mesos_gpu.marathon.timestamps import later_than
@@ -92,7 +95,9 @@ def cancel_deployment(draft: Draft, event: CancelDeployment) -> None:
     for app_id, before in deployment.original.items():
         now = original[app_id]
         target[app_id] = None if before is None else versioned(before.definition, version, now)
-    deploy(draft, event.new_deployment_id, original, target, force=True, version=version)
+    left = {spec.id for spec in draft.apps()} - target.keys() | {app_id for app_id, spec in target.items() if spec}
+    groups = groups_before(deployment, draft.roots, draft.groups(), left)
+    deploy(draft, event.new_deployment_id, original, target, force=True, version=version, groups=groups)
 
 
 def reset_delay(draft: Draft, event: ResetDelay) -> None:
@@ -197,8 +202,8 @@ def _existing(draft: Draft, app_id: str) -> RunSpec:
 
 def _with_task(draft: Draft, task_id: str) -> Instance | None:
     instance = draft.instances.get(instance_of(task_id) or task_id)
-    if instance is None or instance.released:
-        return None
+    if instance is None or instance.released or run_of(instance.app_id) is not None:
+        return None  # runs of jobs are stopped at /v1/jobs
     if task_id == instance.id or instance.task is None or instance.task.has(task_id):
         return instance
     return instance if task_id == instance.task.id else None
@@ -241,7 +246,8 @@ def deploy(
         if spec is not None:
             wanted[app_id] = spec
     tree = all_groups(draft.groups() if groups is None else groups, wanted)
-    if problems := conflicts(wanted, tree):
+    named = name_conflicts({app_id: spec.document for app_id, spec in wanted.items() if not spec.is_pod})
+    if problems := conflicts(wanted, tree) + named:
         raise InvalidApp(problems)
     deployment = plan(deployment_id, version, original, target, restart=restart, depths=depths(wanted, tree))
     _make_way(draft, deployment, force=force)

@@ -28,6 +28,8 @@ class Settings:
     kill_retry_s: float = 30.0
     reconcile_initial_s: float = 15.0
     reconcile_interval_s: float = 600.0
+    max_concurrent_checks: int = 256
+    """Health and readiness checks of Marathon's own under way at a time."""
     max_running_deployments: int = 100
     launch_tokens: int = 100
     launch_token_refresh_s: float = 30.0

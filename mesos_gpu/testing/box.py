@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import signal
 import time
@@ -44,6 +45,7 @@ class BoxAgent:
         self.name = plan.agent_name(index)
         self.work_dir = work_dir / self.name
         self.url = self.id = ""
+        self.pid = 0
 
     def __repr__(self) -> str:
         return f"<BoxAgent {self.name} {self.id} {self.url}>"
@@ -94,7 +96,7 @@ class BoxAgent:
 
     def start(self) -> BoxAgent:
         """Start it again where it was, and wait until the master knows it. Raises Conflict when it runs."""
-        self._nursery.start(self._box, plan.Program(self.name, "", "", (), "", ""))
+        self.pid = self._nursery.start_again(self._box, self.name)
         return self.ready()
 
     def partition(self) -> None:
@@ -156,7 +158,7 @@ class MesosBox:
             for agent, program, ill in zip(self.agents, programs, faults, strict=True):
                 if ill:
                     agent._write_faults(dict(ill))
-                nursery.start(work_dir, program)
+                agent.pid = nursery.start(work_dir, program)
             if wishes.marathon:
                 nursery.start(work_dir, plan.marathon(work_dir, self.master))
                 self.marathon_url = nursery.until_ready(work_dir, "marathon")["url"]
@@ -181,6 +183,25 @@ class MesosBox:
         state: dict[str, Any] = _http(f"{self.url}/state")
         return state
 
+    def sandbox(self, task_id: str) -> Path:
+        """Return the sandbox of a task, with its `stdout` and `stderr`; the latest one of that id.
+
+        Raises NotFound when no agent has had such a task, or has it no sandbox yet.
+        """
+        runs = "slaves/*/frameworks/*/executors"
+        found = [
+            path
+            for agent in self.agents
+            for pattern in (
+                f"{runs}/{glob.escape(task_id)}/runs/*-*",
+                f"{runs}/*/runs/*-*/tasks/{glob.escape(task_id)}",
+            )
+            for path in agent.work_dir.glob(pattern)
+        ]
+        if not found:
+            raise NotFound(f"no agent of this box has had a task {task_id}")
+        return max(found, key=lambda path: path.stat().st_mtime_ns)
+
     def kill_master(self) -> None:
         """End the master with SIGKILL: schedulers and agents lose it, tasks run on."""
         self._nursery.signal(self.work_dir, "master", signal.SIGKILL)
@@ -191,7 +212,7 @@ class MesosBox:
 
         Raises Conflict when one runs.
         """
-        self._nursery.start(self.work_dir, plan.Program("master", "", "", (), "", ""))
+        self._nursery.start_again(self.work_dir, "master")
         self._master_ready()
 
     def fail_over(self) -> None:

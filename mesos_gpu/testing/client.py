@@ -47,8 +47,12 @@ class NurseryClient:
         return self._process.pid
 
     def start(self, box: Path, program: Program) -> int:
-        """Start a service, again if it was there before; return its pid. Raises Conflict when it runs."""
+        """Start a service and return its pid."""
         return int(self._ask(box, do="start", program=asdict(program)))
+
+    def start_again(self, box: Path, name: str) -> int:
+        """Start a service as it was, on the port that it had; return its pid. Raises Conflict when it runs."""
+        return int(self._ask(box, do="start again", name=name))
 
     def until_ready(self, box: Path, name: str) -> dict[str, Any]:
         """Return what a service says of itself once it can be used. Raises Unavailable with its last words."""

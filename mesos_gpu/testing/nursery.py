@@ -226,9 +226,9 @@ class Nursery:
         match request["do"]:
             case "start":
                 given = request["program"]
-                known = brood.children.get(given["name"])
-                program = known.program if known is not None else Program(**{**given, "flags": tuple(given["flags"])})
-                return brood.start(program, self._channel)
+                return brood.start(Program(**{**given, "flags": tuple(given["flags"])}), self._channel)
+            case "start again":
+                return brood.start(brood.child(request["name"]).program, self._channel)
             case "ready":
                 return brood.until_ready(request["name"], request["timeout_s"])
             case "signal":
@@ -283,7 +283,7 @@ def _be(program: Program, main: Any, nursery: int, inherited: socket.socket) -> 
         _libc.prctl(_PR_SET_PDEATHSIG, END_TASKS if program.name.startswith("agent") else signal.SIGTERM)
         if os.getppid() != nursery:
             os._exit(1)
-        _libc.prctl(_PR_SET_NAME, f"mesos-gpu-{program.name}".encode()[:15])
+        _libc.prctl(_PR_SET_NAME, f"mesos-{program.name}".encode()[:15])
         inherited.close()
         log = os.open(program.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)

@@ -12,9 +12,9 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.local.plan import LOOPBACK, MESOS_ROLE, box_id, runtime_dir
 
 T = TypeVar("T")
-Each: TypeAlias = "T | Sequence[T]"
+Each: TypeAlias = T | Sequence[T]
 """One value for all agents, or a sequence with one for each."""
-Value: TypeAlias = "str | int | float | bool"
+Value: TypeAlias = str | int | float | bool
 """What a flag or an attribute can be; numbers become Mesos scalars where an attribute looks like one."""
 
 RESOURCES = "cpus:8;mem:16384;disk:16384"

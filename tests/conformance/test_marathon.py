@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.actions import Decline
+from mesos_gpu.marathon.actions import Decline, Launch
 from mesos_gpu.marathon.app_settings import AppRules
 from mesos_gpu.marathon.matching import GpuBehaviour
+from mesos_gpu.mesos.conversions import applied, conversions
+from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import ROLE, SETTINGS, app, offer, scalar
 from tests.marathon.conftest import Marathon, make_marathon, marathon
+from tests.marathon.residents import VOLUME, resident
 
 __all__ = ["make_marathon", "marathon"]  # fixtures
 
@@ -182,6 +185,76 @@ async def test_48_a_change_of_a_full_gpu_agent_waits_unless_it_may_end_the_old_t
     (new,) = await marathon.launched(gpus=1)
     await marathon.say(new)
     assert await marathon.get("/v2/deployments") == []
+
+
+async def reserved(marathon: Marathon, **changes: Any) -> Launch:
+    """Create an app with a volume, and return the operations that keep a place for it."""
+    answer = await marathon.call("POST", "/v2/apps", resident(**changes))
+    assert answer.status == 201, answer
+    marathon.link.offer(offer(gpus=changes.get("gpus", 0)))
+    launch: Launch = await marathon.link.next(Launch)
+    return launch
+
+
+async def test_49_a_resident_app_keeps_its_gpus(marathon: Marathon) -> None:
+    launch = await reserved(marathon, gpus=1)
+    assert [operation["type"] for operation in launch.operations] == ["RESERVE", "CREATE"]
+    gpus = [r for r in launch.operations[0]["reserve"]["resources"] if r["name"] == "gpus"]
+    assert [(r["scalar"]["value"], r["role"]) for r in gpus] == [(1.0, ROLE)]
+    labels = {item["key"]: item["value"] for item in gpus[0]["reservation"]["labels"]["labels"]}
+    assert labels["marathon_framework_id"] == marathon.link.framework_id
+    assert labels["marathon_task_id"].startswith("a.instance-")
+    marathon.clock.now_s += 1
+    answer = await marathon.call("PUT", "/v2/apps/a?force=true", {"gpus": 2})
+    assert (answer.status, answer.body["message"]) == (422, "Object is not valid")
+    (detail,) = answer.body["details"]
+    assert detail["path"].endswith("/gpus")
+    assert (await marathon.get("/v2/apps/a"))["app"]["gpus"] == 1
+    marathon.clock.now_s += 1
+    assert (await marathon.call("PUT", "/v2/apps/a?force=true", {"labels": {"x": "1"}})).status == 200
+
+
+async def test_a_resident_app_starts_where_its_volume_is_and_shows_it(marathon: Marathon) -> None:
+    launch = await reserved(marathon)
+    here = Resources.from_json(offer()["resources"])
+    for operation in launch.operations:
+        here = applied(here, conversions(operation))
+    marathon.link.offer({**offer("O2"), "resources": here.to_json()})
+    started: Launch = await marathon.link.next(Launch)
+    (task_id,) = started.task_ids
+    assert started.operations == []
+    await marathon.say(task_id)
+    for path in ("/v2/tasks", "/v2/apps/a/tasks"):
+        (task,) = (await marathon.get(path))["tasks"]
+        (volume,) = task["localVolumes"]
+        assert volume["persistenceId"] == f"a#data#{volume['uuid']}"
+    assert (await marathon.get("/v2/deployments")) == []
+    marathon.clock.now_s += 1
+    answer = await marathon.call("DELETE", "/v2/apps/a/tasks?wipe=true")
+    assert [task["id"] for task in answer.body["tasks"]] == [task_id]
+    await marathon.say(task_id, "TASK_KILLED")
+    marathon.link.offer({**offer("O3"), "resources": here.to_json()})
+    freed: Launch = await marathon.link.next(Launch)
+    assert [operation["type"] for operation in freed.operations] == ["DESTROY", "UNRESERVE", "RESERVE", "CREATE"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"role": "*"}, "/role"),
+        ({"acceptedResourceRoles": [ROLE]}, "/acceptedResourceRoles"),
+        ({"upgradeStrategy": {"minimumHealthCapacity": 1, "maximumOverCapacity": 0.5}}, "/upgradeStrategy"),
+        ({"unreachableStrategy": {"inactiveAfterSeconds": 1, "expungeAfterSeconds": 2}}, "/unreachableStrategy"),
+        ({"volumes": [{**VOLUME, "mode": "RO"}]}, "/container/volumes(0)/mode"),
+        ({"volumes": [{**VOLUME, "containerPath": "/abs"}]}, "/container/volumes(0)/containerPath"),
+        ({"volumes": [{**VOLUME, "persistent": {"size": 0}}]}, "/container/volumes(0)/persistent/size"),
+        ({"volumes": [{**VOLUME, "persistent": {"size": 5, "maxSize": 9}}]}, "/container/volumes(0)/persistent"),
+    ],
+)
+async def test_resident_apps_that_cannot_be(marathon: Marathon, changes: dict[str, Any], path: str) -> None:
+    answer = await marathon.call("POST", "/v2/apps", resident(**changes))
+    assert answer.status == 422
+    assert [detail for detail in answer.body["details"] if detail["path"].startswith(path)], answer.body
 
 
 async def test_62_a_new_process_keeps_tasks_and_forgets_backoff(marathon: Marathon) -> None:

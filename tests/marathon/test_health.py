@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.actions import Kill, Publish
+from mesos_gpu.marathon.actions import Acknowledge, Kill, Publish
 from mesos_gpu.marathon.events import HealthChecked, ReadinessChecked
 from mesos_gpu.marathon.health import Health, ignores_failure, must_end, verdict
 from mesos_gpu.marathon.views import app_view, deployment_view, task_views
@@ -127,12 +127,15 @@ def test_verdicts_of_the_executor_come_with_statuses(run: Run) -> None:
     run.run_all()
     (task,) = run.tasks()
     reason = "REASON_TASK_HEALTH_CHECK_STATUS_UPDATED"
-    run.do(status(task, healthy=True, reason=reason))
+    run.do(status(task, healthy=True, reason=reason, uuid="MQ=="))
     assert not run.state.lasting.deployments
-    run.do(status(task, healthy=False, reason=reason), after_s=1)
+    run.do(status(task, healthy=False, reason=reason, uuid="Mg=="), after_s=1)
     asked = run.do(status(task, healthy=False, reason="REASON_RECONCILIATION"), after_s=1)
     assert not only(asked, Kill), "an answer is no new result"
-    actions = run.do(status(task, healthy=False, reason=reason), after_s=1)
+    again = run.do(status(task, healthy=False, reason=reason, uuid="Mg=="), after_s=1)
+    assert not only(again, Kill), "nor is a status that the agent sends again before it is acknowledged"
+    assert only(again, Acknowledge)
+    actions = run.do(status(task, healthy=False, reason=reason, uuid="Mw=="), after_s=1)
     assert [kill.task_id for kill in only(actions, Kill)] == [task]
 
 

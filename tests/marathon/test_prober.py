@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -15,6 +17,7 @@ from mesos_gpu.marathon.events import HealthChecked, ReadinessChecked
 from mesos_gpu.marathon.prober import Prober
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
+from tests.tls import Authority
 
 NEVER_S = 3600.0
 
@@ -72,6 +75,65 @@ async def test_an_endpoint_that_is_not_there_is_unwell(server: Endpoint) -> None
 async def test_an_endpoint_that_hangs_is_unwell(server: Endpoint) -> None:
     result = await first_result(probe(server.port, "/hang", timeout_s=0.05))
     assert result == HealthChecked("t", 0, alive=False, cause="no answer within 0.05 s")
+
+
+@pytest.mark.parametrize(("kind", "expired"), [("server", False), ("elsewhere", False), ("server", True)])
+async def test_https_takes_any_certificate(tmp_path: Path, *, kind: str, expired: bool) -> None:
+    certificate, key = Authority(tmp_path / "ca").issue("task", kind=kind, expired=expired)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=int(request.match_info["status"]))
+
+    app = make_app()
+    app.add_routes([web.get("/status/{status}", answer)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        assert await first_result(probe(port, scheme="https")) == HealthChecked("t", 0, alive=True)
+        ill = await first_result(probe(port, "/status/503", scheme="https"))
+        assert ill == HealthChecked("t", 0, alive=False, cause="HTTP status 503")
+    finally:
+        await runner.cleanup()
+
+
+async def test_https_of_a_server_without_tls_is_unwell(server: Endpoint) -> None:
+    result = await first_result(probe(server.port, scheme="https", timeout_s=0.2))
+    assert isinstance(result, HealthChecked)
+    assert not result.alive
+
+
+async def test_so_many_checks_run_at_a_time_and_the_others_wait() -> None:
+    under_way, most, release = 0, 0, asyncio.Event()
+
+    async def wait(_: web.Request) -> web.Response:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        if under_way == 2:
+            release.set()
+        await release.wait()
+        under_way -= 1
+        return web.Response()
+
+    app = make_app()
+    app.add_routes([web.get("/{number}", wait)])
+    endpoint = Endpoint("127.0.0.1", 0)
+    await endpoint.start(app)
+    results: asyncio.Queue[HealthChecked | ReadinessChecked] = asyncio.Queue()
+    prober = Prober(results.put_nowait, at_a_time=2)
+    prober.follow(frozenset(probe(endpoint.port, f"/{number}", task_id=f"t{number}") for number in range(8)))
+    try:
+        found = [await asyncio.wait_for(results.get(), 10) for _ in range(8)]
+        assert len({result.task_id for result in found}) == 8
+        assert most == 2
+    finally:
+        await prober.stop()
+        await endpoint.stop()
 
 
 async def test_a_port_that_takes_connections_is_well(server: Endpoint) -> None:

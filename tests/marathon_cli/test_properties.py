@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from marathon_cli.properties import deep_merge, guess, parse_properties, with_properties
 from mesos_gpu.errors import BadInput
-from mesos_gpu.marathon.app_schema import app_schema
+from mesos_gpu.marathon.app_schema import APP as APP_SCHEMA
 
 APP: dict[str, Any] = {
     "id": "/a",
@@ -20,7 +20,7 @@ APP: dict[str, Any] = {
 
 
 def changed(*words: str) -> dict[str, Any]:
-    return with_properties(APP, parse_properties(words, app_schema()))
+    return with_properties(APP, parse_properties(words, APP_SCHEMA.schema))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_merging_replaces_lists_and_takes_away_nulls() -> None:
 @given(st.text(max_size=20))
 def test_any_word_is_a_property_or_is_refused(word: str) -> None:
     try:
-        found = parse_properties([word], app_schema())
+        found = parse_properties([word], APP_SCHEMA.schema)
         with_properties(APP, found)
     except BadInput:
         pass

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
+import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +13,12 @@ import pytest
 
 from mesos_gpu.errors import BadInput, Conflict, NotFound, Unavailable
 from mesos_gpu.framework import GpuTask
+from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.testing import BoxFactory, MesosBox
+from mesos_gpu.testing.factory import Home
 from tests.box.conftest import leftovers
 from tests.images.build import busybox_image, save_archive
-from tests.testing.player import playing
+from tests.testing.player import PATIENCE_S, playing
 
 pytestmark = pytest.mark.root
 
@@ -115,6 +121,25 @@ def test_tasks_of_killed_and_halted_agents_end_with_the_box(mesos_box: BoxFactor
         box.kill_master()
         box.down()
     assert leftovers(box.work_dir) == []
+
+
+def test_services_and_tasks_end_when_the_process_that_they_come_from_is_killed(tmp_path: Path) -> None:
+    home = Home(tmp_path / "boxes")
+    box = BoxFactory(home)(gpus=1)
+    (agent,) = box.agents
+    with playing(box) as player:
+        player.launch(GpuTask("stays", RUNS_ON))
+        player.status("TASK_RUNNING")
+        ended = os.pidfd_open(agent.pid)
+        os.kill(box._nursery.pid, signal.SIGKILL)
+        assert select.select([ended], [], [], PATIENCE_S)[0]
+        os.close(ended)
+    with pytest.raises(Unavailable, match="the process that runs the boxes"):
+        box.down()
+    home.close()
+    folder = runtime_dir(box.work_dir)
+    assert leftovers(box.work_dir) == [f"directory: {folder}"]
+    shutil.rmtree(folder)
 
 
 def test_marathon_and_images_come_on_request(mesos_box: BoxFactory, tmp_path: Path) -> None:

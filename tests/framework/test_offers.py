@@ -1,4 +1,4 @@
-"""What authors build with mesos_gpu.framework, as a master sees it: whatever is built is taken."""
+"""What authors make of an offer, as a master sees it: whatever is built is taken."""
 
 from __future__ import annotations
 
@@ -11,45 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
-from mesos_gpu.framework import GpuTask, Offered, check_whole_gpus, framework_info, volume, whole_gpus
-from mesos_gpu.master import launching, offering, subscriptions
-from mesos_gpu.master.actions import Action, RunTask, RunTaskGroup
-from mesos_gpu.master.calls import framework_problem
-from mesos_gpu.master.model import Offer
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.framework import GpuTask, Offered, framework_info, volume
+from mesos_gpu.master.actions import RunTask, RunTaskGroup
 from mesos_gpu.mesos.resource import Document
-from tests.master.build import NOW, add_agent, check_books, events, new_state, offers, statuses
-
-AGENT = "cpus:8;gpus:4;mem:4096;disk:4096;ports:[31000-31009]"
-RESERVED = (
-    "cpus:2;cpus(ml):6;gpus:1;gpus(ml):3;mem:1024;mem(ml):3072;disk:4096;ports:[31000-31004];ports(ml):[31005-31009]"
-)
-
-
-class Cluster:
-    """A master's state with one agent, and a framework subscribed with what framework_info made."""
-
-    def __init__(self, resources: str, info: Document) -> None:
-        self.state: MasterState = new_state()
-        self.agent = add_agent(self.state, resources)
-        told = subscriptions.subscribe(self.state, "stream", {"framework_info": info}, NOW)
-        assert next(event["type"] for event in events(told)) == "SUBSCRIBED"
-        [self.framework] = self.state.frameworks.values()
-
-    def offer(self) -> tuple[Offer, Document]:
-        """Return the one offer that is out, and what the framework was sent of it."""
-        actions = offering.offer_resources(self.state, NOW)
-        [sent] = [offer for event in events(actions, "OFFERS") for offer in event["offers"]]
-        [offer] = offers(self.state)
-        return offer, json.loads(json.dumps(sent))
-
-    def accept(self, offer: Offer, *operations: Document) -> list[Action]:
-        travelled = json.loads(json.dumps(operations))
-        body = {"offer_ids": [{"value": offer.id}], "operations": travelled, "filters": {"refuse_seconds": 0}}
-        actions = launching.accept(self.state, self.framework, body, NOW)
-        check_books(self.state)
-        return actions
-
+from tests.framework.cluster import AGENT, RESERVED, Cluster
+from tests.master.build import statuses
 
 ROLES = [{}, {"roles": "ml"}, {"roles": ["ml/train"]}, {"roles": ["ml"], "capabilities": ["RESERVATION_REFINEMENT"]}]
 
@@ -60,7 +26,7 @@ def gpu_tasks(draw: st.DrawFn, id_prefix: str = "t") -> GpuTask:
     if draw(st.booleans()):
         container["image"] = draw(st.sampled_from(["nvidia/cuda", "nvcr.io/nvidia/pytorch:24.01-py3"]))
     if draw(st.booleans()):
-        container["volumes"] = [volume("/data", "/mnt/data", read_only=draw(st.booleans())), volume("scratch")]
+        container["volumes"] = [volume("/data", "/mnt/data", read_only=draw(st.booleans())), volume("/scratch")]
     commands: list[Any] = ["nvidia-smi", ["python", "train.py"], *([None] if "image" in container else [])]
     number = draw(st.integers(0, 99))
     return GpuTask(
@@ -130,76 +96,6 @@ def test_a_master_takes_every_group_that_fits(
     assert [[t["task_id"]["value"] for t in group.tasks] for group in groups] == expected
 
 
-@given(st.floats())
-def test_a_number_of_gpus_is_whole_or_refused_before_it_travels(asked: float) -> None:
-    if 0 <= asked <= 2**53 and asked == int(asked):
-        assert whole_gpus(asked) == asked
-    else:
-        with pytest.raises(BadInput, match="gpus: "):
-            GpuTask("t", "true", gpus=asked)
-
-
-@pytest.mark.parametrize(
-    "asked", [0.5, 1.001, 2.9999999, True, "1", None, -1, float("nan"), 2**2000], ids=lambda asked: str(asked)[:9]
-)
-def test_what_is_no_number_of_whole_gpus_is_refused_with_a_reason(asked: Any) -> None:
-    with pytest.raises(BadInput, match="gpus: "):
-        GpuTask("t", "true", gpus=asked)
-
-
-def test_a_task_info_made_elsewhere_can_be_checked() -> None:
-    half = {"name": "gpus", "type": "SCALAR", "scalar": {"value": 0.5}}
-    check_whole_gpus({"resources": [{**half, "scalar": {"value": 2.0}}]})
-    for info in ({"resources": [half]}, {"resources": [], "executor": {"resources": [half]}}):
-        with pytest.raises(BadInput, match=r"0\.5 is not whole; .* TASK_ERROR"):
-            check_whole_gpus(info)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"id": "a/b"}, "id: 'a/b' contains invalid characters"),
-        ({"cpus": -1}, "cpus: -1"),
-        ({"mem_mib": float("inf")}, "mem_mib: inf"),
-        ({"ports": -1}, "ports"),
-        ({"gpus": 0, "cpus": 0, "mem_mib": 0.0001}, "asks for no resources"),
-        ({"command": None}, "neither a command nor an image"),
-        ({"command": []}, "without words"),
-        ({"env": {"A": 1}}, "a variable's value is a text"),
-        ({"kill_grace_s": -1}, "kill_grace_s"),
-        ({"max_completion_s": float("nan")}, "max_completion_s"),
-    ],
-)
-def test_a_task_that_no_master_would_take_is_refused_when_it_is_made(wrong: Document, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        GpuTask(**{"id": "t", "command": "true", **wrong})
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"roles": "/a"}, "cannot start with a slash"),
-        ({"roles": ["a", "a"]}, "named twice"),
-        ({"capabilities": ["GPUS"]}, "Mesos knows no GPUS"),
-        ({"capabilities": ["MULTI_ROLE"]}, "never offered anything"),
-        ({"failover_timeout_s": -1}, "failover_timeout_s"),
-        ({"failover_timeout_s": float("nan")}, "failover_timeout_s"),
-    ],
-)
-def test_a_framework_that_no_master_would_take_is_refused(wrong: Document, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        framework_info("f", **wrong)
-
-
-def test_a_framework_info_has_what_it_was_given() -> None:
-    info = framework_info("f", roles="ml", capabilities=["PARTITION_AWARE"], framework_id="F", labels={"team": "a"})
-    assert framework_problem(info) is None
-    assert info["capabilities"] == [{"type": t} for t in ("GPU_RESOURCES", "MULTI_ROLE", "PARTITION_AWARE")]
-    assert (info["roles"], info["id"], info["failover_timeout"]) == (["ml"], {"value": "F"}, 100.0)
-    assert info["labels"] == {"labels": [{"key": "team", "value": "a"}]}
-    assert "roles" not in framework_info("f"), "no role: that is `*`"
-
-
 def test_what_is_reserved_is_taken_first_and_a_task_may_span_both() -> None:
     cluster = Cluster(RESERVED, framework_info("f", roles="ml"))
     offer, sent = cluster.offer()
@@ -261,10 +157,3 @@ def test_volumes_and_revocable_resources_of_an_offer_are_left_alone() -> None:
         {"name": "gpus", "type": "SCALAR", "scalar": {"value": 2.0}, "role": "*", "revocable": {}},
     ]
     assert (Offered(sent).gpus, Offered(sent).disk_mib) == (0, 0.0)
-
-
-def test_a_volume_has_a_place() -> None:
-    assert volume("/data", "/mnt", read_only=True) == {"container_path": "/data", "host_path": "/mnt", "mode": "RO"}
-    assert volume("/a/b")["source"]["sandbox_path"] == {"type": "SELF", "path": "a_b"}
-    with pytest.raises(BadInput, match="empty path"):
-        volume("")

@@ -1,0 +1,185 @@
+"""What a command costs before it does anything: --help, app validate, app add, beside Python alone and the DC/OS CLI.
+
+    ./run bench cli [--rounds 20] [--dcos PATH]
+
+Whole processes, in turn, medians. `app add` goes to a Marathon on loopback that answers at once, the same
+for both. The DC/OS CLI is the package dcoscli 0.6.1 (2018), installed into a throw-away environment of the Python that
+runs this; --dcos names one that is there. Two things are done to it, without which it does not start on Python 3.10
+or newer: `collections` gets back the names that 3.10 took away (Mapping and others; dcos/config.py uses them), and
+cryptography, which it pins to 2.0.2, is replaced by one that has its compiled parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import venv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+APP = Path(__file__).parent.parent / "examples" / "simple-gpu-test.json"
+MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
+DCOSCLI = "dcoscli==0.6.1"
+AIM = 1 / 3
+# It was packed with a setuptools that had pkg_resources and use_2to3.
+BUILD_WITH = "setuptools<58"
+OLD_NAMES = """\
+import collections
+import collections.abc
+
+for name in ("Callable", "Hashable", "Iterable", "Mapping", "MutableMapping", "MutableSet", "Sequence", "Set"):
+    setattr(collections, name, getattr(collections.abc, name))
+"""
+
+
+class Marathon(BaseHTTPRequestHandler):
+    """Knows no app and takes any; says of itself what a Marathon says."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        config = {"features": ["gpu_resources"], "mesos_role": "slave_public"}
+        info = {"name": "marathon", "version": "1.11.0", "marathon_config": config}
+        known = {"/v2/info": info, "/v2/deployments": [], "/v2/queue": {"queue": []}}
+        path = self.path.partition("?")[0]
+        self._answer(200 if path in known else 404, known.get(path, {"message": f"App '{path}' does not exist"}))
+
+    def do_POST(self) -> None:
+        app = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer(201, {**app, "id": "/" + app["id"].strip("/"), "deployments": [{"id": "d-1"}]})
+
+    def _answer(self, status: int, body: Any) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def marathon() -> Iterator[str]:
+    """Serve on a free port of loopback; yield the URL."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Marathon)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def install_dcos(folder: Path) -> Path:
+    """Install the DC/OS CLI into an environment in `folder`; return its program. Raises CalledProcessError."""
+    venv.create(folder, with_pip=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    constraints = folder / "constraints.txt"
+    constraints.write_text(BUILD_WITH + "\n")
+    env = {**os.environ, "PIP_CONSTRAINT": str(constraints)}
+    env.pop("PYTHONPATH", None)
+    run_quietly([*pip, DCOSCLI], env)
+    run_quietly([*pip, "--upgrade", "cryptography", "cffi"], env)
+    (site,) = (folder / "lib").glob("python*/site-packages")
+    (site / "sitecustomize.py").write_text(OLD_NAMES)
+    return folder / "bin" / "dcos"
+
+
+def run_quietly(command: Sequence[str], env: Mapping[str, str]) -> None:
+    subprocess.run(command, env=dict(env), check=True, capture_output=True, text=True)
+
+
+def configure_dcos(folder: Path, url: str) -> dict[str, str]:
+    """Attach the DC/OS CLI to a cluster whose Marathon is at `url`; return its environment."""
+    cluster = folder / "clusters" / "bench"
+    cluster.mkdir(parents=True, mode=0o700)
+    (cluster / "attached").touch()
+    text = f'[core]\ndcos_url = "{url}"\nreporting = false\n[cluster]\nname = "bench"\n[marathon]\nurl = "{url}"\n'
+    (cluster / "dcos.toml").write_text(text)
+    (cluster / "dcos.toml").chmod(0o600)
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return {**env, "DCOS_DIR": str(folder)}
+
+
+class Cost(NamedTuple):
+    """What a process took, in seconds: by the clock, and of processors."""
+
+    wall: float
+    cpu: float
+
+
+def cost(command: Sequence[str], env: Mapping[str, str]) -> Cost:
+    """Return what a command takes that must succeed."""
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, env=dict(env), capture_output=True, text=True, check=False)
+    wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rounds", type=int, default=20, help="how often each is run (default: 20)")
+    arguments.add_argument("--dcos", type=Path, help="program of a DC/OS CLI that is installed")
+    chosen = arguments.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mesos-gpu-bench-") as name, marathon() as url:
+        folder = Path(name)
+        ours = {**os.environ, "MARATHON_URL": url, "MESOS_GPU_WORK_DIR": str(folder / "no-box")}
+        cases: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {
+            "python -c pass": ([sys.executable, "-c", "pass"], ours),
+            "mesos-gpu --help": ([str(MESOS_GPU), "--help"], ours),
+            "mesos-gpu app validate": ([str(MESOS_GPU), "app", "validate", str(APP)], ours),
+            "mesos-gpu app add": ([str(MESOS_GPU), "app", "add", str(APP)], ours),
+        }
+        try:
+            dcos = chosen.dcos or install_dcos(folder / "dcos")
+        except subprocess.CalledProcessError as error:
+            print(
+                f"{DCOSCLI} cannot be installed, so there is nothing to compare with:\n{error.stderr}", file=sys.stderr
+            )
+        else:
+            theirs = configure_dcos(folder / "dcos-config", url)
+            cases["dcos --help"] = ([str(dcos), "--help"], theirs)
+            cases["dcos marathon app add"] = ([str(dcos), "marathon", "app", "add", str(APP)], theirs)
+        times: dict[str, list[Cost]] = {case: [] for case in cases}
+        for case in cases:  # once for the files' sake
+            cost(*cases[case])
+        for _ in range(chosen.rounds):
+            for case, (command, env) in cases.items():
+                times[case].append(cost(command, env))
+    show(times)
+
+
+def show(times: Mapping[str, Sequence[Cost]]) -> None:
+    wall = {case: statistics.median(cost.wall for cost in costs) for case, costs in times.items()}
+    cpu = {case: statistics.median(cost.cpu for cost in costs) for case, costs in times.items()}
+    print(f"{'':24} {'wall':>9} {'best':>9} {'processor':>9}")
+    for case, costs in times.items():
+        best = min(cost.wall for cost in costs)
+        print(f"{case:24} {wall[case] * 1000:6.0f} ms {best * 1000:6.0f} ms {cpu[case] * 1000:6.0f} ms")
+    for mine, their in (("mesos-gpu --help", "dcos --help"), ("mesos-gpu app add", "dcos marathon app add")):
+        if their in wall:
+            by_clock, by_cpu = wall[mine] / wall[their], cpu[mine] / cpu[their]
+            print(
+                f"{mine}: {by_clock:.2f} of {their} by the clock, {by_cpu:.2f} of its processor time (aim: {AIM:.2f})"
+            )
+
+
+if __name__ == "__main__":
+    main()
