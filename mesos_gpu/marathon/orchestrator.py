@@ -139,7 +139,11 @@ def next_tick_s(state: State, settings: Settings, now_s: float) -> float | None:
     times += [at for job in state.lasting.jobs.values() if (at := job.next_event_s()) is not None]
     for instance in state.lasting.instances.values():
         task = instance.task
-        if instance.reservation is not None and (due_s := residency.due_s(instance, settings)) is not None:
+        if (
+            state.subscribed
+            and instance.reservation is not None
+            and (due_s := residency.due_s(instance, settings)) is not None
+        ):
             times.append(due_s)
         if task is None:
             continue

@@ -14,6 +14,7 @@ from mesos_gpu.marathon.app import canonical_id, read_app
 from mesos_gpu.marathon.app_ids import parent_id
 from mesos_gpu.marathon.deployment import Deployment, plan
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp
+from mesos_gpu.marathon.external_rules import name_conflicts
 from mesos_gpu.marathon.groups import Group, Root, all_groups, conflicts, depths, enforced
 from mesos_gpu.marathon.instances import Instance, Phase, instance_of
 from mesos_gpu.marathon.jobs import run_of
@@ -245,7 +246,8 @@ def deploy(
         if spec is not None:
             wanted[app_id] = spec
     tree = all_groups(draft.groups() if groups is None else groups, wanted)
-    if problems := conflicts(wanted, tree):
+    named = name_conflicts({app_id: spec.document for app_id, spec in wanted.items() if not spec.is_pod})
+    if problems := conflicts(wanted, tree) + named:
         raise InvalidApp(problems)
     deployment = plan(deployment_id, version, original, target, restart=restart, depths=depths(wanted, tree))
     _make_way(draft, deployment, force=force)
