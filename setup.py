@@ -26,6 +26,7 @@ REQUIRES = [
     "requests>=2.31",
     "rich>=13.0",
     "typing-extensions>=4.8",
+    "tzdata>=2024.1",
     "zstandard>=0.22",
 ]
 DEV = [

@@ -131,7 +131,7 @@ def _lead_back(console: Console, marathon: Marathon, change: Change, timeout_s: 
         return
     say(f"Created deployment {back.deployment_id}: leads back to what was before {change.deployment_id}")
     console.goes_on = f"the deployment {back.deployment_id}, which leads back, goes on"
-    reasons = "\n".join(line for line in str(error).splitlines()[1:-1])
+    reasons = "\n".join(line for line in str(error).splitlines()[1:] if "`mesos-gpu " not in line)
     try:
         wait_for(marathon, back, (), timeout_s)
     except TimeIsUp as late:

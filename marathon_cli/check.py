@@ -120,9 +120,10 @@ def check_group(source: Source, document: Any, rules: AppRules) -> None:
 def _group_problems(group: Mapping[str, Any], rules: AppRules, path: str, base: str) -> Iterator[Problem]:
     """Find what is wrong with a group that stands at `path` of its file, within the group `base`."""
     from mesos_gpu.marathon.app import canonical_id, read_app, unknown_keys
-    from mesos_gpu.marathon.app_schema import GROUP
+    from mesos_gpu.marathon.app_schema import GROUP, POD
+    from mesos_gpu.marathon.pod import read_pod
 
-    shape = {**group, "groups": [], "apps": []}
+    shape = {**group, "groups": [], "apps": [], "pods": []}
     yield from (_moved(path, problem) for problem in GROUP.shape_problems(shape))
     for key in [key for key in group if key not in _GROUP_KEYS]:
         near = difflib.get_close_matches(key, _GROUP_KEYS, n=1)
@@ -132,7 +133,7 @@ def _group_problems(group: Mapping[str, Any], rules: AppRules, path: str, base: 
         here = canonical_id(str(group.get("id") or "."), base)
     except InvalidApp:
         here = base
-    for kind in ("apps", "groups"):
+    for kind in ("apps", "pods", "groups"):
         items = group.get(kind)
         if items is not None and not isinstance(items, list):
             yield Problem(f"{path}/{kind}", "error.expected.jsarray", f"`{kind}` must be a list in [ ]")
@@ -144,12 +145,13 @@ def _group_problems(group: Mapping[str, Any], rules: AppRules, path: str, base: 
             elif kind == "groups":
                 yield from _group_problems(item, rules, place, here)
             else:
-                found = unknown_keys(item)
+                unknown, read = (unknown_keys, read_app) if kind == "apps" else (POD.unknown_keys, read_pod)
+                found = unknown(item)
                 try:
-                    read_app(item, rules, base=here)
+                    read(item, rules, base=here)
                 except InvalidApp as error:
                     found += error.problems
-                name = f" (app {item['id']})" if isinstance(item.get("id"), str) else ""
+                name = f" ({kind[:-1]} {item['id']})" if isinstance(item.get("id"), str) else ""
                 for problem in found:
                     yield _moved(place, replace(problem, message=problem.message + name))
 

@@ -78,6 +78,7 @@ def consequence(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     at_most = math.floor(new * (1 + strategy.get("maximumOverCapacity", 1)))
     if at_least == at_most <= old:
         at_most += 1
-    text = f"all {old} tasks are replaced: at least {min(at_least, old)} stay, at most {at_most} run at once"
+    text = "its task is replaced" if old == 1 else f"all {old} tasks are replaced"
+    text += f": at least {min(at_least, old)} stay, at most {at_most} run at once"
     extra = max(0, at_most - old) * int(after.get("gpus", 0))
     return text + (f", which takes up to {extra} GPUs more meanwhile" if extra else "")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marathon_cli.agents import SCALARS, Agent
-from marathon_cli.gpu_lines import GpuLine, indices
+from marathon_cli.gpu_lines import GpuLine, group_of, indices
 from marathon_cli.output import Table, columns, printable, table_lines
 
 _MIB = 1 << 20
@@ -43,7 +43,7 @@ def describe(
     held: dict[str, list[GpuLine]] = {}
     for line in gpus:
         if line.task is not None:
-            held.setdefault(line.task, []).append(line)
+            held.setdefault(group_of(line.task), []).append(line)
     return {
         "name": called,
         "id": agent.id,
@@ -67,7 +67,7 @@ def describe(
         },
         "ports": agent.ports,
         "gpus": [line.document() for line in gpus],
-        "tasks": [_task(task, held.get(str(task.get("id")), []), apps, allocatable) for task in tasks],
+        "tasks": [_task(task, held.get(group_of(str(task.get("id"))), []), apps, allocatable) for task in tasks],
         "warnings": _warnings(agent, gpus),
     }
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from marathon_cli.agents import Agent
+from mesos_gpu.marathon.instances import app_of, instance_of
 
 _MODEL = "gpu_model"
 NO_ANSWER = "no answer"
@@ -82,7 +83,7 @@ def gpu_lines(
                 condition=str(gpu.get("condition", "unknown")),
                 reason=_words(gpu.get("reason")),
                 task=task,
-                app=None if task is None else (apps or {}).get(task) or frameworks.get(task) or None,
+                app=None if task is None else (apps or {}).get(task) or app_of(task) or frameworks.get(task) or None,
                 memory_used_mib=_whole(gpu.get("memory_used_mib")),
                 utilization_percent=_whole(gpu.get("utilization_percent")),
                 power_w=gpu.get("power_w"),
@@ -98,7 +99,7 @@ def _counted(agent: Agent, called: str, tasks: Sequence[Mapping[str, Any]], apps
     held: list[tuple[str, str | None]] = []
     for task in tasks:
         name = str(task.get("id"))
-        app = apps.get(name) or task.get("framework_name") or None
+        app = apps.get(name) or app_of(name) or task.get("framework_name") or None
         held += [(name, app)] * int((task.get("resources") or {}).get("gpus", 0))
     blank = GpuLine(
         called,
@@ -115,6 +116,11 @@ def indices(lines: Sequence[GpuLine]) -> str:
     """Return which GPUs these are on their agent, `0,2`; MIG instances, which share an index, by uuid."""
     several = len({line.index for line in lines}) < len(lines)
     return ",".join(str(line.uuid if several or line.index is None else line.index) for line in lines)
+
+
+def group_of(task_id: str) -> str:
+    """Return what holds GPUs as one: a pod's instance, whose tasks share them, or the task itself."""
+    return instance_of(task_id) or task_id
 
 
 def by_agent(lines: Iterable[GpuLine]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from marathon_cli.agents import Agent, names
 from marathon_cli.cluster import Cluster, owners
-from marathon_cli.gpu_lines import NO_ANSWER, GpuLine, gpu_lines
+from marathon_cli.gpu_lines import NO_ANSWER, GpuLine, gpu_lines, group_of
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class GpuView:
-    """What is known of GPUs now. `agents` are all of the cluster's; those without GPUs are not asked."""
+    """What is known of GPUs now: `look_again` first. `agents` are all of the cluster's; those with GPUs are asked."""
 
     def __init__(self, marathon: Marathon) -> None:
         self._marathon, self._cluster = marathon, Cluster.of(marathon)
-        self.agents: list[Agent] = self._cluster.agents()
+        self.agents: list[Agent] = []
 
     def look_again(self) -> None:
-        """Take what the master knows anew."""
+        """Take what the master knows anew. Raises Unavailable."""
         self._cluster.silent.clear()
         self.agents = self._cluster.agents()
 
@@ -60,7 +60,7 @@ class GpuView:
 
 
 def held_gpus(marathon: Marathon, tasks: Sequence[Mapping[str, Any]]) -> dict[str, list[GpuLine]]:
-    """Return which GPUs tasks hold, by task id; only their agents are asked. Nothing where nobody tells.
+    """Return which GPUs tasks hold, by `group_of` their ids; only their agents are asked. Nothing where nobody tells.
 
     A list of tasks is worth showing without it, so nothing is raised.
     """
@@ -79,7 +79,7 @@ def held_gpus(marathon: Marathon, tasks: Sequence[Mapping[str, Any]]) -> dict[st
             (agent,) = (one for one in mine if one.id == agent_id)
             for line in gpu_lines(agent, called[agent_id], shown or [], (), apps):
                 if line.task is not None:
-                    found.setdefault(line.task, []).append(line)
+                    found.setdefault(group_of(line.task), []).append(line)
         return found
     except MesosGpuError:
         return {}

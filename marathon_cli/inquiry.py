@@ -11,6 +11,7 @@ from marathon_cli.placement.judge import Holder, Verdict, judge, task_at
 from marathon_cli.placement.situation import Situation
 from marathon_cli.placement.wish import Wish, wish_of
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
+from mesos_gpu.marathon.instances import app_of
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
@@ -121,12 +122,18 @@ def holders_of(tasks: Sequence[Mapping[str, Any]], apps: Mapping[str, str]) -> l
     """Return who has what of an agent, most GPUs first: apps of this Marathon, and other frameworks as a whole."""
     found: dict[tuple[str, bool], dict[str, float]] = {}
     for task in tasks:
-        app = apps.get(str(task.get("id")))
-        amounts = found.setdefault((app or f"framework {task.get('framework_name') or '?'}", app is not None), {})
+        task_id = str(task.get("id"))
+        name = apps.get(task_id) or app_of(task_id) or f"framework {task.get('framework_name') or '?'}"
+        amounts = found.setdefault((name, task_id in apps and not _is_of_a_pod(task_id)), {})
         for name in SCALARS:
             amounts[name] = amounts.get(name, 0.0) + float((task.get("resources") or {}).get(name) or 0)
     holders = [Holder(name, amounts, is_app) for (name, is_app), amounts in found.items()]
     return sorted(holders, key=lambda holder: (-holder.amounts.get("gpus", 0), holder.name))
+
+
+def _is_of_a_pod(task_id: str) -> bool:
+    # An app's tasks are `....instance-UUID._app.1`, or of before 1.9 `....UUID`; a pod's name their container there.
+    return ".instance-" in task_id and "._app" not in task_id and "$anon" not in task_id
 
 
 def _document(marathon: Marathon, app_id: str, queued: Mapping[str, Any] | None) -> dict[str, Any]:

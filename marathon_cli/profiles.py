@@ -68,7 +68,12 @@ class ProfileStore:
         if value != value.strip() or value[:1] in ("'", '"'):
             raise BadInput(f"{known.name}: a value neither begins nor ends with space, nor begins with a quote")
         if not known.secret and "@" in value.partition("//")[2].partition("/")[0]:
-            raise BadInput(f"{known.name}: user and password are keys of their own, and no part of the URL")
+            how = (
+                f"{known.variable} may have them"
+                if known.name == "proxy"
+                else "user and password are keys of their own"
+            )
+            raise BadInput(f"{known.name}: no name and password in a URL that others may read; {how}")
         self.read()
         path = self.secrets if known.secret else self.config
         text = profile_text.with_value(self._text(path), profile_text.check_name(name), known.name, value)

@@ -125,7 +125,8 @@ def _connect(
     """Carry bytes both ways until the process has said its last; tell whether we detached."""
     with ExitStack() as leaving:
         typist = _Typist(agent, container_id, wish, answers) if feed or wish.tty else None
-        if wish.tty and terminal.is_terminal(STDIN):
+        # Only who types there needs every key; else Ctrl-C is for us.
+        if wish.tty and wish.interactive:
             leaving.enter_context(terminal.raw(STDIN))
         if typist is not None:
             leaving.callback(typist.close)

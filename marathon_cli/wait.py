@@ -126,6 +126,8 @@ class Wait:
                 lines.append(f"  {failure_text(standing.failure)}")
             if reasons := self._waiting_for(aim):
                 lines.append(f"  {aim.id} waits: {reasons}")
+        if self.aims and self.aims[0].kind == "app":
+            lines.append(f"  `mesos-gpu why {self.aims[0].id}` tells more")
         lines.append(f"  `mesos-gpu deployment rollback {deployment_id}` takes it back")
         return "\n".join(lines)
 

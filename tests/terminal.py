@@ -35,18 +35,13 @@ class Terminal:
     @contextmanager
     def run(self, argv: Sequence[str], env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         """Run a program as the owner of the terminal; it is ended at the end if it still runs."""
-
-        def own() -> None:
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
         process = subprocess.Popen(
-            argv,
+            # Not preexec_fn, which forks this process with all its threads.
+            ["setsid", "--ctty", *argv],
             env=env,
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=self.theirs,
-            start_new_session=True,
-            preexec_fn=own,
         )
         try:
             yield process

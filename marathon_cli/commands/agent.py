@@ -145,7 +145,9 @@ def _wait_until_drained(mesos: Mesos, agent: Agent, timeout_s: float) -> None:
 
 def _row(agent: Agent, called: str) -> list[object]:
     def free(name: str) -> str:
-        return f"{agent.amount('free', name):g}/{agent.amount('total', name):g}"
+        # What is offered to a framework at this moment is not in use.
+        total = agent.amount("total", name)
+        return f"{round(total - agent.amount('used', name), 3):g}/{total:g}"
 
     attributes = ", ".join(f"{key}={value}" for key, value in sorted(agent.attributes.items()))
     return [called, agent.state, free("gpus"), free("cpus"), free("mem"), agent.address, agent.id, attributes]

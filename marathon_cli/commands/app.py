@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("ID"),
     Column("GPUS", number=True),
-    Column("DEVICES", rank=3),
+    Column("DEVICES", rank=1, cut=True),
     Column("CPUS", number=True, rank=1),
     Column("MEM", number=True, rank=1),
     Column("TASKS", number=True),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from marathon_cli.console import Console, debug_option, output_options, pass_console, work_dir_option
-from marathon_cli.output import Table, columns
+from marathon_cli.output import Table, columns, printable, terminal_width
+from marathon_cli.paragraphs import terminal, wrapped
 from mesos_gpu.errors import MesosGpuError, NotFound
 
 if TYPE_CHECKING:
@@ -44,10 +45,13 @@ def doctor(console: Console, urls: tuple[str, ...]) -> int:
         width = max(len(finding.check) for finding in findings)
         for finding in findings:
             color = {"problem": "red", "warning": "yellow", "ok": "green"}.get(finding.verdict.value)
+            room = None if terminal() is None else max(30, terminal_width() - width - 11)
+            lines = wrapped(printable(finding.found), room)
+            lines += wrapped(printable(finding.mend), room) if finding.mend else []
             mark = click.style(f"{finding.verdict.value:<7}", fg=color)
-            click.echo(f"{mark}  {finding.check:<{width}}  {finding.found}")
-            if finding.mend:
-                click.echo(f"{'':<{width + 11}}{finding.mend}")
+            click.echo(f"{mark}  {finding.check:<{width}}  {lines[0]}")
+            for line in lines[1:]:
+                click.echo(f"{'':<{width + 11}}{line}")
         some = f"{len(bad)} problem{'s' if len(bad) != 1 else ''}"
         click.echo(f"\n{some if bad else 'No problem'} found.")
     else:

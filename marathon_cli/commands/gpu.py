@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from marathon_cli.console import Console, output_options, pass_console, target_options
-from marathon_cli.output import Column, Table, say, table_lines, terminal_width
+from marathon_cli.output import Column, Table, printable, say, table_lines, terminal_width
+from marathon_cli.watch import watch_options
+from mesos_gpu.errors import Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.gpu_lines import GpuLine, GpuType
@@ -55,6 +58,7 @@ _OTHER_SCREEN, _THIS_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
 
 @click.command(name="list")
+@watch_options
 @output_options()
 @target_options
 @pass_console
@@ -64,13 +68,18 @@ def list_gpus(console: Console) -> None:
     Agents of Mesos' own tell how many GPUs they have, and not which: those have no number here.
     """
     view = _view(console)
-    lines = view.lines()
-    view.tell_silent(say)
-    ill = any(line.reason for line in lines)
-    columns = _LIST if ill else _LIST[:-1]
-    rows = [_listed(line)[: len(columns)] for line in lines]
-    names = [line.uuid for line in lines if line.uuid]
-    console.show([line.document() for line in lines], table=lambda: Table(columns, rows), names=names)
+
+    def look() -> None:
+        view.look_again()
+        lines = view.lines()
+        view.tell_silent(say)
+        ill = any(line.reason for line in lines)
+        columns = _LIST if ill else _LIST[:-1]
+        rows = [_listed(line)[: len(columns)] for line in lines]
+        names = [line.uuid for line in lines if line.uuid]
+        console.show([line.document() for line in lines], table=lambda: Table(columns, rows), names=names)
+
+    console.repeat(look)
 
 
 @click.command()
@@ -85,6 +94,7 @@ def types(console: Console) -> None:
     from marathon_cli.gpu_lines import gpu_types
 
     view = _view(console)
+    view.look_again()
     found = gpu_types(view.agents, view.lines())
     view.tell_silent(say)
     table = Table(_TYPES, [_type(one) for one in found])
@@ -112,6 +122,7 @@ def top(console: Console, once: bool, interval: float) -> None:
     from marathon_cli.gpu_lines import busiest
 
     view = _view(console)
+    view.look_again()
     if once or console.form != "table" or not sys.stdout.isatty():
         lines = busiest(view.lines())
         view.tell_silent(say)
@@ -119,12 +130,28 @@ def top(console: Console, once: bool, interval: float) -> None:
         table = Table(_TOP, [_doing(line) for line in lines])
         console.show(documents, table=lambda: table, names=[line.uuid for line in lines if line.uuid])
         return
+    _watch(view, interval)
+
+
+def _watch(view: GpuView, interval_s: float) -> None:
+    """Draw until Ctrl-C, which is how this ends. A master or Marathon that is away for a while is waited for."""
+    from marathon_cli.gpu_lines import busiest
+
+    lines: list[GpuLine] = []
     click.echo(_OTHER_SCREEN, nl=False)
     try:
         while True:
-            _draw(busiest(view.lines()), view.silent_agents())
-            time.sleep(interval)
-            view.look_again()
+            silent = []
+            try:
+                lines = busiest(view.lines())
+            except Unavailable as error:
+                silent = [str(error)]
+            _draw(lines, [*silent, *(f"agent {name}" for name in view.silent_agents())])
+            time.sleep(interval_s)
+            with suppress(Unavailable):
+                view.look_again()
+    except KeyboardInterrupt:
+        return
     finally:
         click.echo(_THIS_SCREEN, nl=False)
 
@@ -144,7 +171,7 @@ def _draw(lines: list[GpuLine], silent: list[str]) -> None:
     busy = [line.utilization_percent for line in lines if line.utilization_percent is not None]
     average = f", {sum(busy) // len(busy)} % busy on average" if busy else ""
     head = [f"{len(lines)} GPUs, {len(held)} held{average}   {time.strftime('%H:%M:%S')}"]
-    head += [f"no answer: {name}" for name in silent]
+    head += [printable(f"no answer: {name}")[: terminal_width()] for name in silent]
     body = [*head, "", *table_lines(Table(_TOP, [_doing(line) for line in lines]), width=terminal_width())]
     height = shutil.get_terminal_size().lines
     if len(body) > height:

@@ -42,7 +42,7 @@ def list_tasks(console: Console, app_id: str | None) -> None:
     tasks = marathon.tasks(None if app_id is None else canonical_id(app_id))
     # Marathon's tasks say nothing of resources; their apps do.
     gpus = {str(item.get("id")): item.get("gpus", 0) for item in marathon.apps()} if tasks else {}
-    tasks = _with_devices(marathon, [{**item, "gpus": gpus.get(str(item.get("appId")), 0)} for item in tasks])
+    tasks = _with_devices(marathon, [{**item, "gpus": gpus.get(str(item.get("appId")))} for item in tasks])
     rows = [
         [
             item.get("appId"),
@@ -60,14 +60,17 @@ def list_tasks(console: Console, app_id: str | None) -> None:
 
 def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add which GPUs each task holds, as its agent tells; agents of Mesos' own do not."""
+    from marathon_cli.gpu_lines import group_of
     from marathon_cli.gpu_view import held_gpus
 
-    wanting = [item for item in tasks if item["gpus"]]
+    # The tasks of a pod, which is no app, share the GPUs of all its containers.
+    wanting = [item for item in tasks if item["gpus"] != 0]
     held = held_gpus(marathon, wanting) if wanting else {}
-    return [
-        {**item, "gpuDevices": [{"index": g.index, "uuid": g.uuid} for g in held.get(str(item.get("id")), [])]}
-        for item in tasks
-    ]
+    found = []
+    for item in tasks:
+        mine = [{"index": gpu.index, "uuid": gpu.uuid} for gpu in held.get(group_of(str(item.get("id"))), [])]
+        found.append({**item, "gpus": len(mine) if item["gpus"] is None else item["gpus"], "gpuDevices": mine})
+    return found
 
 
 @click.command()

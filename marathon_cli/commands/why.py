@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from marathon_cli.console import Console, output_options, pass_console, target_options
-from marathon_cli.output import Column, Table, printable, say
+from marathon_cli.output import Column, Table, display_width, say, table_lines
+from marathon_cli.paragraphs import say_paragraph, terminal, wrapped
 
 if TYPE_CHECKING:
     from marathon_cli.placement.answer import Answer
 
 _COLUMNS = (Column("AGENT"), Column("NOW"), Column("EVER"), Column("WHAT IT LACKS"))
 _MOST = 20
+_LEAST = 30
+"""Characters that what is lacked gets on the narrowest terminal."""
 
 
 @click.command()
@@ -37,7 +39,7 @@ def why(console: Console, app_id: str) -> None:
     if console.form not in ("table", "wide"):
         console.show(found.document(), table=lambda: Table(()), names=[found.state])
         return
-    click.echo(printable(found.headline))
+    say_paragraph(found.headline)
     shown = found.verdicts if console.form == "wide" else found.verdicts[:_MOST]
     if shown and found.state not in ("running", "stopped"):
         click.echo()
@@ -45,13 +47,15 @@ def why(console: Console, app_id: str) -> None:
     if found.remedies:
         click.echo("\nWhat would help:")
         for remedy in found.remedies:
-            click.echo(f"  * {printable(remedy)}")
+            say_paragraph(remedy, first="  * ")
 
 
 def _agents(found: Answer, count: int) -> None:
-    from marathon_cli.output import table_lines, terminal_width
     from marathon_cli.placement.answer import REASONS
 
+    narrow = terminal()
+    names = max(len("AGENT"), *(display_width(verdict.agent) for verdict in found.verdicts[:count]))
+    room = None if narrow is None else max(_LEAST, narrow - names - len("  NOW  EVER  "))
     rows = []
     for verdict in found.verdicts[:count]:
         # Beside what an agent can never have, what it lacks at the moment is no news.
@@ -59,11 +63,12 @@ def _agents(found: Answer, count: int) -> None:
         said = found.said.get(verdict.agent_id, ())
         if not lacks:
             lacks = [f"nothing; Marathon: {REASONS.get(reason, reason)}" for reason in said] or ["nothing"]
-        for index, text in enumerate(lacks):
+        lines = [line for text in lacks for line in wrapped(text, room, "  ")]
+        for index, text in enumerate(lines):
             first = index == 0
             yes_no = ["yes" if verdict.now else "no", "yes" if verdict.ever else "no"]
             rows.append([verdict.agent if first else "", *(yes_no if first else ["", ""]), text])
-    for line in table_lines(Table(_COLUMNS, rows), width=terminal_width() if sys.stdout.isatty() else None):
+    for line in table_lines(Table(_COLUMNS, rows), width=narrow):
         click.echo(line)
     if count < len(found.verdicts):
         click.echo(f"... and {len(found.verdicts) - count} agents more: -o wide")

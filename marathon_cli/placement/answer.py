@@ -124,7 +124,9 @@ def _judged(it: Situation) -> tuple[str, str, list[str]]:
 def _not_queued(it: Situation) -> tuple[str, str, list[str]]:
     wish = it.wish
     if wish.instances == 0:
-        start = f"mesos-gpu {'pod' if wish.is_pod else 'app'} {'update' if wish.is_pod else 'start'} {wish.id}"
+        start = (
+            f"mesos-gpu pod update {wish.id} scaling.instances=1" if wish.is_pod else f"mesos-gpu app start {wish.id}"
+        )
         return "stopped", f"{wish.id} is stopped: it is asked to run 0 instances.", [f"`{start}` runs it"]
     if it.running >= wish.instances:
         sick = int(it.app.get("tasksUnhealthy") or 0)
@@ -155,7 +157,8 @@ def _blocked(it: Situation) -> tuple[str, str, list[str]]:
     remedies = []
     strategy = (blocker.get("suggestion") or {}).get("upgradeStrategy")
     if strategy:
-        words = " ".join(f"upgradeStrategy.{key}={value:g}" for key, value in strategy.items())
+        where = "scheduling.upgrade" if it.wish.is_pod else "upgradeStrategy"
+        words = " ".join(f"{where}.{key}={value:g}" for key, value in strategy.items())
         command = f"mesos-gpu {'pod' if it.wish.is_pod else 'app'} update {it.wish.id} --force {words}"
         remedies.append(f"`{command}` ends old instances first")
     remedies.append("or free, or add, GPUs for one more instance")

@@ -47,6 +47,9 @@ def _of_app(app: Mapping[str, Any]) -> Wish:
     container = app.get("container") or {}
     mappings = container.get("portMappings") or (container.get("docker") or {}).get("portMappings") or []
     strategy = app.get("upgradeStrategy") or {}
+    kept = [volume["persistent"] for volume in container.get("volumes") or [] if volume.get("persistent")]
+    # What a volume of type path or mount is made of is no part of an agent's own disk.
+    amounts["disk"] += sum(float(disk.get("size") or 0) for disk in kept if disk.get("type", "root") == "root")
     return Wish(
         id=str(app.get("id", "")),
         instances=int(app.get("instances", 1)),
@@ -55,8 +58,8 @@ def _of_app(app: Mapping[str, Any]) -> Wish:
         constraints=_constraints(app.get("constraints")),
         ports=tuple(int(port) for port in [*exact, *(m.get("hostPort") for m in mappings)] if port),
         behaviour=_behaviour(app),
-        first_health=float(strategy.get("minimumHealthCapacity", 1)),
-        over=float(strategy.get("maximumOverCapacity", 1)),
+        first_health=float(strategy.get("minimumHealthCapacity", 0.5 if kept else 1)),
+        over=float(strategy.get("maximumOverCapacity", 0 if kept else 1)),
     )
 
 
@@ -70,7 +73,7 @@ def _of_pod(pod: Mapping[str, Any]) -> Wish:
     upgrade = scheduling.get("upgrade") or {}
     return Wish(
         id=str(pod.get("id", "")),
-        instances=int((scheduling.get("scaling") or scheduling).get("instances", 1) or 0),
+        instances=int((pod.get("scaling") or {}).get("instances", 1)),
         amounts={name: sum(float(part.get(name) or 0) for part in parts) for name in SCALARS},
         roles=_roles(pod, placement.get("acceptedResourceRoles")),
         constraints=_constraints([[part for part in c if part is not None] for c in constraints]),

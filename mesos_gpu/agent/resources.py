@@ -65,6 +65,13 @@ def agent_resources(text: str | None, default_role: str, machine: Machine, gpus:
         "gpus": str(gpus or 0),
     }
     given = _parse(text or "", default_role)
+    for resource in given:
+        if kind := resource.disk.get("source", {}).get("type"):
+            raise BadFlag(
+                "resources",
+                f"names a disk of type {kind}, and this agent keeps every persistent volume below --work_dir: leave "
+                "out its `source`, or put the work_dir on that disk",
+            )
     missing = ";".join(f"{name}:{amount}" for name, amount in detected.items() if name not in named)
     total = given + Resources.parse(missing, default_role)
     return _in_mesos_order(total if gpus is None else with_gpus(total, gpus, Resources()))

@@ -15,6 +15,7 @@ from mesos_gpu.container.switchboard import Switchboard, set_window
 from mesos_gpu.errors import ContainerError
 
 TERMINAL_TIMEOUT_S = 30.0
+LATE_S = 0.2
 LOOK_EVERY_S = 0.002
 SIGNALLED = 128
 
@@ -89,6 +90,9 @@ async def _terminal(server: socket.socket, child: Child) -> int:
     ended = asyncio.ensure_future(child.wait())
     try:
         await asyncio.wait([connected, ended], timeout=TERMINAL_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        if not connected.done():
+            # A command may be over before we look; then its terminal waits for us to take it.
+            await asyncio.wait([connected], timeout=LATE_S)
         if not connected.done():
             raise ContainerError("the runtime made no terminal")
         return connected.result()

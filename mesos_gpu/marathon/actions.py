@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from mesos_gpu.marathon.deployment import Deployment
 from mesos_gpu.marathon.groups import Root
 from mesos_gpu.marathon.instances import Instance
+from mesos_gpu.marathon.jobs import Job
 from mesos_gpu.marathon.runspec import RunSpec
 
 
@@ -27,6 +28,7 @@ class Save:
     """A tuple of one, the new id; None when it has not changed."""
     root: Root | None = None
     """A new version of the tree of groups."""
+    jobs: Mapping[str, Job | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from mesos_gpu.marathon.api_answers import framed
 from mesos_gpu.marathon.api_apps import AppsApi
 from mesos_gpu.marathon.api_cluster import ClusterApi
 from mesos_gpu.marathon.api_groups import GroupsApi
+from mesos_gpu.marathon.api_jobs import JobsApi
 from mesos_gpu.marathon.api_leader import LeaderApi
 from mesos_gpu.marathon.api_metrics import MetricsApi, measured
 from mesos_gpu.marathon.api_openapi import OpenApi
@@ -41,6 +42,7 @@ def make_api(
         [
             *AppsApi(scheduler).routes(),
             *PodsApi(scheduler).routes(),
+            *JobsApi(scheduler).routes(),
             *GroupsApi(scheduler).routes(),
             *ClusterApi(scheduler, info).routes(),
             *LeaderApi(scheduler, election).routes(),

@@ -14,6 +14,7 @@ from mesos_gpu.marathon.deployment import Deployment
 from mesos_gpu.marathon.event_bus import Listener
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, ResetDelay
 from mesos_gpu.marathon.instances import instance_of
+from mesos_gpu.marathon.jobs import run_of
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.views import deployment_view, queue_view, task_views
 from mesos_gpu.process.http import EventStream, json_response
@@ -49,6 +50,7 @@ class ClusterApi:
         tasks = [
             task
             for i in state.lasting.instances.values()
+            if run_of(i.app_id) is None
             for task in task_views([i], state.app(i.app_id), health=state.health)
         ]
         return json_response({"tasks": [task for task in tasks if not wanted or task["state"] in wanted]})

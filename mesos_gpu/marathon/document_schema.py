@@ -9,22 +9,19 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-import math
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
-
-import jsonschema
-from jsonschema.exceptions import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from mesos_gpu.errors import Problem
+from mesos_gpu.marathon import schema_quick
 from mesos_gpu.marathon.app_words import shape_problem
 
-Schema = Mapping[str, Any]
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
-_INT_LIMIT = 2**31
+Schema = Mapping[str, Any]
 
 
 class DocumentSchema:
@@ -50,6 +47,8 @@ class DocumentSchema:
 
     def shape_problems(self, document: Mapping[str, Any]) -> list[Problem]:
         """Return everything about a cleaned document that breaks the schema, with Marathon's codes."""
+        if schema_quick.fits(document, self.schema, self.schema):
+            return []
         found: dict[tuple[str, str], Problem] = {}
         for error in _validator(self._name).iter_errors(document):
             for problem in _problems(error):
@@ -155,6 +154,8 @@ def _read(name: str) -> Schema:
 
 @cache
 def _validator(name: str) -> Any:
+    import jsonschema
+
     base = jsonschema.Draft202012Validator
     types = base.TYPE_CHECKER.redefine("integer", _is_int32).redefine("number", _is_number)
     extend: Any = jsonschema.validators.extend  # its types are not annotated
@@ -162,17 +163,18 @@ def _validator(name: str) -> Any:
 
 
 def _pattern(_validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    # Python's `$` matches before a final newline, JSON Schema's does not.
-    if isinstance(value, str) and (not re.search(pattern, value) or (pattern.endswith("$") and value.endswith("\n"))):
+    from jsonschema.exceptions import ValidationError
+
+    if isinstance(value, str) and not schema_quick.matches(pattern, value):
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
 def _is_number(_checker: Any, value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return schema_quick.is_number(value)
 
 
 def _is_int32(_checker: Any, value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -_INT_LIMIT <= value < _INT_LIMIT
+    return schema_quick.is_integer(value)
 
 
 def _problems(error: ValidationError) -> Iterator[Problem]:

@@ -195,6 +195,57 @@ class ReadinessChecked:
     response: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PutJob:
+    """Create a job (`create`), or change one that exists; its schedules change only with `with_schedules`."""
+
+    document: Mapping[str, Any]
+    create: bool = True
+    with_schedules: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveJob:
+    """Forget a job. One with active runs is only removed with `stop_runs`, which ends them."""
+
+    job_id: str
+    stop_runs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PutSchedule:
+    """Give a job a schedule (`create`), or replace one that it has."""
+
+    job_id: str
+    document: Mapping[str, Any]
+    create: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSchedule:
+    """Take a schedule from a job."""
+
+    job_id: str
+    schedule_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """Start a run of a job now, under this id."""
+
+    job_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopRun:
+    """End a run of a job."""
+
+    job_id: str
+    run_id: str
+
+
+JobEvent: TypeAlias = PutJob | RemoveJob | PutSchedule | RemoveSchedule | StartRun | StopRun
 Event: TypeAlias = (
     Subscribed
     | Disconnected
@@ -215,4 +266,5 @@ Event: TypeAlias = (
     | EnforceRole
     | HealthChecked
     | ReadinessChecked
+    | JobEvent
 )

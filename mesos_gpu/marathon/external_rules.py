@@ -36,6 +36,26 @@ def external_problems(app: App, rules: AppRules) -> Iterator[Problem]:
         yield wrong("/upgradeStrategy/maximumOverCapacity", "must be 0 for an app with external volumes")
 
 
+def name_conflicts(apps: Mapping[str, Mapping[str, Any]]) -> list[Problem]:
+    """Return a problem for every external volume that two apps want; those that say `shared` may be wanted by many.
+
+    `apps` are the documents of all apps there are to be, by id.
+    """
+    users: dict[str, list[str]] = {}
+    for app_id, app in sorted(apps.items()):
+        for name in {
+            v["external"]["name"] for v in volumes(dict(app)) if "external" in v and not v["external"]["shared"]
+        }:
+            users.setdefault(name, []).append(app_id)
+    found = []
+    for name, ids in users.items():
+        for app_id in ids if len(ids) > 1 else ():
+            others = ", ".join(other for other in ids if other != app_id)
+            sentence = f"Volume name '{name}' in {app_id} conflicts with volume(s) of same name in app(s): {others}"
+            found.append(Problem(f"/apps/{app_id}/container/volumes", sentence, sentence, "give it another name"))
+    return found
+
+
 def _volume(path: str, volume: Mapping[str, Any], *, docker: bool) -> Iterator[Problem]:
     external = volume["external"]
     provider, options = external.get("provider"), external.get("options") or {}

@@ -84,6 +84,10 @@ class Run:
         known[task_id] = replace(before, state=state, completed_s=now_s if ended else before.completed_s)
         return replace(self, tasks=tuple(known.values())[-KEPT_RUNS:])
 
+    def unhurried(self) -> Run:
+        """Return the run without a time by which it must have started."""
+        return replace(self, start_by_s=None)
+
     def starts_again(self, now_s: float) -> bool:
         """Tell whether a failed run starts anew."""
         return self.policy == "ON_FAILURE" and (self.active_deadline_s is None or now_s < self.active_deadline_s)
@@ -177,6 +181,14 @@ def new_run_id(stamp: str, number: int) -> str:
 def run_spec_id(job_id: str, run_id: str) -> str:
     """Return the id of the RunSpec of a run."""
     return f"/{job_id}/{run_id}"
+
+
+def run_spec_in(jobs: Mapping[str, Job], spec_id: str) -> RunSpec | None:
+    """Return the RunSpec of a run under way; None when the id is that of no such run."""
+    named = run_of(spec_id)
+    job = jobs.get(named[0]) if named is not None else None
+    run = job.runs.get(named[1]) if job is not None and named is not None else None
+    return run.spec if run is not None else None
 
 
 def run_of(spec_id: str) -> tuple[str, str] | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from mesos_gpu.errors import BadResources
@@ -24,6 +26,7 @@ from mesos_gpu.mesos.resources import Resources
 def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
     """Start what fits on each offer, and decline the offers that nothing fits on."""
     declined: list[str] = []
+    ready, backoff_s = _ready_by_app(draft), _next_backoff_s(draft)
     for document in documents:
         try:
             offer = Offer.from_json(document)
@@ -31,38 +34,40 @@ def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
             draft.actions.append(Say(f"declining an offer that cannot be read: {error!r}"))
             declined.append(document["id"]["value"])
             continue
-        if not _use(draft, offer):
+        if not _use(draft, offer, ready, backoff_s):
             declined.append(offer.id)
     if declined:
-        draft.actions.append(Decline(declined, _refuse_s(draft)))
+        draft.actions.append(Decline(declined, _refuse_s(draft, backoff_s)))
 
 
-def _use(draft: Draft, offer: Offer) -> bool:
+def _use(draft: Draft, offer: Offer, ready: dict[str, deque[str]], backoff_s: float) -> bool:
     """Start instances on one offer, one of each app in turn; tell whether it was used.
 
-    For an app with persistent volumes the start may be to reserve what it needs.
+    For an app with persistent volumes the start may be to reserve what it needs. Those that are started, and those that
+    something was reserved for, leave `ready`.
     """
     sifted = residency.sift(draft, offer)
     left, operations = sifted.left, list(sifted.operations)
     started: list[Mapping[str, Any] | TaskGroup] = []
     reserved = 0
-    queue = _ready_by_app(draft)
     refused: dict[str, QueueEntry] = {}
     cut_short = False
-    while queue:
-        for app_id in list(queue):
+    apps = list(ready)
+    while apps and not cut_short:
+        # An app that this offer does not suit is not tried again on it.
+        again: list[str] = []
+        for app_id in apps:
             spec = draft.app(app_id)
             if spec is None:
-                del queue[app_id]
                 continue
             if len(started) + reserved >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
-                cut_short, queue = True, {}
+                cut_short = True
                 break
-            instance, found = _find(draft, spec, offer, left, queue[app_id])
+            instance, found = _find(draft, spec, offer, left, ready[app_id])
             entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
             if isinstance(found, Match):
                 left -= found.whole
-                queue[app_id].remove(instance)
+                ready[app_id].remove(instance.id)
                 if spec.resident and instance.reservation is None:
                     operations += residency.reserve(draft, spec, instance, offer, found)
                     reserved += 1
@@ -70,31 +75,33 @@ def _use(draft: Draft, offer: Offer) -> bool:
                     started.append(_provision(draft, instance, spec, offer, found))
                 draft.queue.put(app_id, entry.used(draft.now_s))
                 refused.pop(app_id, None)
+                if ready[app_id]:
+                    again.append(app_id)
+                else:
+                    del ready[app_id]
             else:
                 refused[app_id] = entry.refused(offer.agent_id, offer.document, found.reasons, draft.now_s)
-                queue[app_id] = []
-            if not queue[app_id]:
-                del queue[app_id]
+        apps = again
     for app_id, entry in refused.items():
         draft.queue.put(app_id, entry)
     if started or operations:
         infos = [item for item in started if not isinstance(item, TaskGroup)]
         groups = [item for item in started if isinstance(item, TaskGroup)]
         # What is left is worth another look at once if we stopped before trying everything, or wait for what we made.
-        refuse_s = 0.0 if cut_short or reserved else _refuse_s(draft)
+        refuse_s = 0.0 if cut_short or reserved else _refuse_s(draft, backoff_s)
         draft.actions.append(Launch(offer.id, infos, refuse_s, groups, operations))
     return bool(started or operations)
 
 
 def _find(
-    draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[Instance]
+    draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[str]
 ) -> tuple[Instance, Match | Refusal]:
     """Return which of the waiting instances of an app fits what is left of an offer, or why none does."""
     members = draft.members(spec.id)
     placed = [i for i in members if i.active and i.wanted and not lifecycle.outdated(i, spec)]
-    instance, pool = waiting[0], None
+    instance, pool = draft.instances[waiting[0]], None
     if spec.resident:
-        chosen = residency.choose(waiting, offer, left)
+        chosen = residency.choose([draft.instances[instance_id] for instance_id in waiting], offer, left)
         if chosen is None:
             return instance, Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
         instance, pool = chosen
@@ -160,27 +167,34 @@ def _provision(
     )
 
 
-def _ready_by_app(draft: Draft) -> dict[str, list[Instance]]:
-    """Return the instances that may start now, by app; the app that has waited longest comes first."""
-    ready: dict[str, list[Instance]] = {}
+def _ready_by_app(draft: Draft) -> dict[str, deque[str]]:
+    """Return the ids of the instances that may start now, by app; the app that has waited longest comes first."""
+    startable: dict[str, bool] = {}
+    ready: dict[str, deque[str]] = {}
     for instance in sorted(draft.waiting(), key=lambda i: (i.since_s, i.id)):
-        spec = draft.app(instance.app_id)
-        if spec is not None and ready_at(draft.backoffs.get(spec.id), spec) <= draft.now_s:
-            ready.setdefault(spec.id, []).append(instance)
+        app_id = instance.app_id
+        if app_id not in startable:
+            spec = draft.app(app_id)
+            startable[app_id] = spec is not None and ready_at(draft.backoffs.get(app_id), spec) <= draft.now_s
+        if startable[app_id]:
+            ready.setdefault(app_id, deque()).append(instance.id)
     return ready
 
 
-def _refuse_s(draft: Draft) -> float:
-    """Return for how long to refuse: the flag's time, or until the next backoff ends, whichever is sooner."""
+def _next_backoff_s(draft: Draft) -> float:
+    """Return in how many seconds the next backoff of an app that waits ends; infinite when there is none."""
     delays = [
-        ready_at(draft.backoffs.get(spec.id), spec) - draft.now_s
-        for instance in draft.waiting()
-        if (spec := draft.app(instance.app_id)) is not None
+        ready_at(draft.backoffs.get(app_id), spec) - draft.now_s
+        for app_id in draft.waiting_apps()
+        if (spec := draft.app(app_id)) is not None
     ]
-    soon = [delay for delay in delays if delay > 0]
-    if draft.tokens.left == 0:
-        soon.append(max(0.0, draft.tokens.refresh_s - draft.now_s))
-    return min([draft.settings.decline_offer_s, *soon])
+    return min((delay for delay in delays if delay > 0), default=inf)
+
+
+def _refuse_s(draft: Draft, backoff_s: float) -> float:
+    """Return for how long to refuse: the flag's time, or until the next backoff ends, whichever is sooner."""
+    tokens_s = max(0.0, draft.tokens.refresh_s - draft.now_s) if draft.tokens.left == 0 else inf
+    return min(draft.settings.decline_offer_s, backoff_s, tokens_s)
 
 
 def ask_for_offers(draft: Draft) -> None:
@@ -194,7 +208,10 @@ def ask_for_offers(draft: Draft) -> None:
         draft.backoffs.drop(app_id)
     if not draft.subscribed:
         return
-    interval_s, burst = draft.settings.min_revive_interval_s, draft.settings.revive_burst
+    if draft.all_asked_for():
+        _revive_when_due(draft)
+        return
+    interval_s = draft.settings.min_revive_interval_s
     waiting: dict[str, str] = {}
     reasons: dict[str, bool] = {}
     for instance in draft.waiting():
@@ -214,6 +231,11 @@ def ask_for_offers(draft: Draft) -> None:
         return
     draft.revive_due = draft.revive_due or draft.suppressed or not due <= draft.asked_for
     draft.asked_for = draft.asked_for & (waiting.keys() | draft.releasing) | due
+    _revive_when_due(draft)
+
+
+def _revive_when_due(draft: Draft) -> None:
+    interval_s, burst = draft.settings.min_revive_interval_s, draft.settings.revive_burst
     if draft.revive_due and draft.now_s >= _revive_allowed_s(draft.revive_credit_s, interval_s, burst):
         draft.revive_credit_s = max(draft.revive_credit_s, draft.now_s) + interval_s
         draft.revive_due, draft.suppressed = False, False

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mesos_gpu.marathon.actions import Kill, Publish
 from mesos_gpu.marathon.instances import Cause, Goal, Instance, Phase, Task, moved, new_instance_id
+from mesos_gpu.marathon.jobs import run_of
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Draft
 
@@ -43,8 +44,10 @@ def retire(draft: Draft, instance: Instance) -> None:
     """
     if instance.reservation is None:
         give_up(draft, instance)
-    elif not instance.active:
+    elif instance.phase is Phase.SCHEDULED:
         draft.put_instance(replace(moved(instance, Cause.SHELVED, draft.now_s), goal=Goal.STOPPED))
+    elif not instance.active:
+        draft.put_instance(replace(instance, goal=Goal.STOPPED))  # asked for twice, or ended just now
     else:
         draft.put_instance(replace(instance, goal=Goal.STOPPED))
         end_if_reachable(draft, instance)
@@ -103,5 +106,5 @@ def outdated(instance: Instance, spec: RunSpec) -> bool:
 
 
 def _say_if_app_is_gone(draft: Draft, app_id: str) -> None:
-    if draft.app(app_id) is None and not draft.members(app_id):
+    if run_of(app_id) is None and draft.app(app_id) is None and not draft.members(app_id):
         draft.actions.append(Publish("app_terminated_event", {"appId": app_id}))

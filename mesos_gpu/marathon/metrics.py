@@ -148,14 +148,17 @@ class Metrics:
         """Return what there is now, by name; the GPUs are ours."""
         instances = state.lasting.instances.values()
         now_s = self.clock()
-        specs = {spec.id: spec for spec in state.apps()}
-        held = sum(specs[i.app_id].gpus for i in instances if i.active and i.app_id in specs)
-        waiting = sum(specs[i.app_id].gpus for i in instances if i.id in state.waiting and i.app_id in specs)
+        pods = sum(spec.is_pod for spec in state.apps())
+        # Of apps, pods, and runs of jobs.
+        asked = {i.id: spec.gpus for i in instances if (spec := state.app(i.app_id)) is not None}
+        held = sum(asked.get(i.id, 0) for i in instances if i.active)
+        waiting = sum(gpus for key, gpus in asked.items() if key in state.waiting)
         return {
-            "apps.active.gauge": len(specs),
+            "apps.active.gauge": len(state.lasting.versions) - pods,
             "deployments.active.gauge": len(state.lasting.deployments),
             "gpus.in-use.gauge": held,
             "gpus.waiting.gauge": waiting,
+            "pods.active.gauge": pods,
             "groups.active.gauge": 1 + len(current_root(state).groups),
             "http.event-streams.active.gauge": self.listeners,
             "http.requests.active.gauge": self.requests_active,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from typing_extensions import assert_never
 
-from mesos_gpu.marathon import group_requests, lifecycle, pod_requests, requests, residency
+from mesos_gpu.marathon import group_requests, job_requests, lifecycle, pod_requests, requests, residency
 from mesos_gpu.marathon.actions import (
     Action,
     Decline,
@@ -36,18 +36,25 @@ from mesos_gpu.marathon.events import (
     Offered,
     PutApps,
     PutGroup,
+    PutJob,
     PutPod,
+    PutSchedule,
     ReadinessChecked,
     RemoveApp,
     RemoveGroup,
+    RemoveJob,
+    RemoveSchedule,
     ResetDelay,
     RestartApp,
+    StartRun,
     Status,
+    StopRun,
     Subscribed,
     Tick,
 )
 from mesos_gpu.marathon.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.instances import Cause, Phase, moved
+from mesos_gpu.marathon.job_progress import watch_jobs
 from mesos_gpu.marathon.launching import ask_for_offers, next_launch_s, take_offers
 from mesos_gpu.marathon.progress import settle
 from mesos_gpu.marathon.roles import ask_for_roles
@@ -86,6 +93,7 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             _call_failed(draft, event)
         case Tick():
             watch(draft)
+            watch_jobs(draft)
         case PutApps():
             requests.put_apps(draft, event)
         case PutPod():
@@ -110,6 +118,8 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             take_health(draft, event)
         case ReadinessChecked():
             take_readiness(draft, event)
+        case PutJob() | RemoveJob() | PutSchedule() | RemoveSchedule() | StartRun() | StopRun():
+            job_requests.take(draft, event)
         case _:
             assert_never(event)
     settle(draft)
@@ -126,9 +136,14 @@ def next_tick_s(state: State, settings: Settings, now_s: float) -> float | None:
     launch_s = next_launch_s(state, interval_s=settings.min_revive_interval_s, burst=settings.revive_burst, now_s=now_s)
     if launch_s is not None:
         times.append(launch_s)
+    times += [at for job in state.lasting.jobs.values() if (at := job.next_event_s()) is not None]
     for instance in state.lasting.instances.values():
         task = instance.task
-        if instance.reservation is not None and (due_s := residency.due_s(instance, settings)) is not None:
+        if (
+            state.subscribed
+            and instance.reservation is not None
+            and (due_s := residency.due_s(instance, settings)) is not None
+        ):
             times.append(due_s)
         if task is None:
             continue

@@ -14,8 +14,10 @@ from mesos_gpu.marathon.app import canonical_id, read_app
 from mesos_gpu.marathon.app_ids import parent_id
 from mesos_gpu.marathon.deployment import Deployment, plan
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp
+from mesos_gpu.marathon.external_rules import name_conflicts
 from mesos_gpu.marathon.groups import Group, Root, all_groups, conflicts, depths, enforced
 from mesos_gpu.marathon.instances import Instance, Phase, instance_of
+from mesos_gpu.marathon.jobs import run_of
 from mesos_gpu.marathon.ports import service_ports, service_ports_of
 from mesos_gpu.marathon.resident_rules import resident_changes
 from mesos_gpu.marathon.reversal import groups_before
@@ -200,8 +202,8 @@ def _existing(draft: Draft, app_id: str) -> RunSpec:
 
 def _with_task(draft: Draft, task_id: str) -> Instance | None:
     instance = draft.instances.get(instance_of(task_id) or task_id)
-    if instance is None or instance.released:
-        return None
+    if instance is None or instance.released or run_of(instance.app_id) is not None:
+        return None  # runs of jobs are stopped at /v1/jobs
     if task_id == instance.id or instance.task is None or instance.task.has(task_id):
         return instance
     return instance if task_id == instance.task.id else None
@@ -244,7 +246,8 @@ def deploy(
         if spec is not None:
             wanted[app_id] = spec
     tree = all_groups(draft.groups() if groups is None else groups, wanted)
-    if problems := conflicts(wanted, tree):
+    named = name_conflicts({app_id: spec.document for app_id, spec in wanted.items() if not spec.is_pod})
+    if problems := conflicts(wanted, tree) + named:
         raise InvalidApp(problems)
     deployment = plan(deployment_id, version, original, target, restart=restart, depths=depths(wanted, tree))
     _make_way(draft, deployment, force=force)

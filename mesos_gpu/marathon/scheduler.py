@@ -32,7 +32,7 @@ from mesos_gpu.marathon.actions import (
     UpdateRoles,
 )
 from mesos_gpu.marathon.event_bus import EventBus
-from mesos_gpu.marathon.events import Event, Moment, Subscribed, Tick
+from mesos_gpu.marathon.events import Event, Moment, Offered, Subscribed, Tick
 from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
 from mesos_gpu.marathon.metrics import Metrics
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
@@ -46,6 +46,9 @@ log = logging.getLogger(__name__)
 
 # Timers are rounded up so that a tick does not come a hair before its time and then again at once.
 _TICK_SLACK_S = 0.002
+_TURN_S = 0.05
+"""For so long, and one event more, nobody else is let in."""
+_OFFERS_AT_ONCE = 8
 
 
 @dataclass(slots=True)
@@ -109,7 +112,8 @@ class Scheduler:
 
         def from_link(event: LinkEvent) -> None:
             try:
-                loop.call_soon_threadsafe(self._put, event, None)
+                for part in _parts(event):
+                    loop.call_soon_threadsafe(self._put, part, None)
             except RuntimeError:
                 pass  # the loop has ended before the link
 
@@ -119,6 +123,9 @@ class Scheduler:
         try:
             while True:
                 await self._turn(await self._batch())
+                if self._inbox:
+                    # A turn that had nothing to save has not let anybody else in yet.
+                    await asyncio.sleep(0)
         finally:
             await loop.run_in_executor(None, self._link.stop)
             await self._prober.stop()
@@ -150,10 +157,19 @@ class Scheduler:
         return batch
 
     async def _turn(self, batch: list[_Asked]) -> None:
-        """Decide about every event of the batch, save all of it at once, then act."""
+        """Decide about every event of the batch, save all of it at once, then act.
+
+        What there is no time for goes back into the inbox, so that the API answers in between.
+        """
         state, actions = self._state, []
+        until_s = time.monotonic() + _TURN_S
         answered: list[tuple[asyncio.Future[Answer | None], Answer | None]] = []
-        for asked in batch:
+        for number, asked in enumerate(batch):
+            if time.monotonic() > until_s:
+                self._inbox.extendleft(reversed(batch[number:]))
+                self._wake.set()
+                batch = batch[:number]
+                break
             self.metrics.event(asked.event)
             try:
                 after, decided = handle(state, asked.event, Moment(self.clock(), self.new_id()), self.settings)
@@ -224,6 +240,13 @@ class Scheduler:
                 raise Unavailable(reason)
             case _:
                 assert_never(action)
+
+
+def _parts(event: LinkEvent) -> list[LinkEvent]:
+    """Return an event as such that take a short time each; a master with many agents offers all of them at once."""
+    if not isinstance(event, Offered) or len(event.offers) <= _OFFERS_AT_ONCE:
+        return [event]
+    return [Offered(event.offers[at : at + _OFFERS_AT_ONCE]) for at in range(0, len(event.offers), _OFFERS_AT_ONCE)]
 
 
 def _refuse(asked: _Asked, error: Exception) -> None:

@@ -19,6 +19,7 @@ from mesos_gpu.marathon.events import Moment, ReadinessChecked
 from mesos_gpu.marathon.groups import Group, Root, all_groups, enforced
 from mesos_gpu.marathon.health import Results
 from mesos_gpu.marathon.instances import Goal, Instance, Phase
+from mesos_gpu.marathon.jobs import Job, run_spec_in
 from mesos_gpu.marathon.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
@@ -41,6 +42,7 @@ class Lasting:
     """The last failure of a task of each app, as `lastTaskFailure` shows it."""
     roots: tuple[Root, ...] = ()
     """All kept versions of the tree of groups, newest first."""
+    jobs: Mapping[str, Job] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,12 @@ class State:
     """Ids of instances that are gone, and whose reservations are still to be given back."""
 
     def app(self, app_id: str) -> RunSpec | None:
-        """Return the present version of an app."""
+        """Return the present version of an app or pod, or what carries out a run of a job."""
         versions = self.lasting.versions.get(app_id)
-        return versions[0] if versions else None
+        return versions[0] if versions else run_spec_in(self.lasting.jobs, app_id)
 
     def apps(self) -> Iterable[RunSpec]:
-        """Return the present version of every app."""
+        """Return the present version of every app and pod."""
         return (versions[0] for versions in self.lasting.versions.values())
 
     def instances_of(self, app_id: str) -> list[Instance]:
@@ -93,7 +95,8 @@ class State:
 
     def spec_of(self, instance: Instance) -> RunSpec | None:
         """Return the version of its app that an instance runs, the present one when that is no longer kept."""
-        return version_of(self.lasting.versions.get(instance.app_id), instance)
+        versions = self.lasting.versions.get(instance.app_id)
+        return version_of(versions, instance) or run_spec_in(self.lasting.jobs, instance.app_id)
 
     def deployments_of(self, app_id: str) -> list[Deployment]:
         """Return the deployments that touch an app."""
@@ -132,6 +135,7 @@ class Draft:
         self.deployments = Table(lasting.deployments)
         self.failures = Table(lasting.failures)
         self._roots_before = self.roots = lasting.roots
+        self.jobs = Table(lasting.jobs)
         self._members = Table(state.members)
         self._waiting = Table(state.waiting)
         self.backoffs = Table(state.backoffs)
@@ -142,7 +146,7 @@ class Draft:
         self.roles = state.roles
         self.region = state.region
         self.pending = Table(state.pending)
-        self.releasing = state.releasing
+        self._releasing_before = self.releasing = state.releasing
         self.tokens = state.tokens.at(
             self.now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s
         )
@@ -164,16 +168,17 @@ class Draft:
         return uuid5(self._seed, str(self._made)).int
 
     def app(self, app_id: str) -> RunSpec | None:
-        """Return the present version of an app."""
+        """Return the present version of an app or pod, or what carries out a run of a job."""
         versions = self.versions.get(app_id)
-        return versions[0] if versions else None
+        return versions[0] if versions else run_spec_in(self.jobs.result, app_id)
 
     def spec_of(self, instance: Instance) -> RunSpec | None:
         """Return the version of its app that an instance runs, the present one when that is no longer kept."""
-        return version_of(self.versions.get(instance.app_id), instance)
+        versions = self.versions.get(instance.app_id)
+        return version_of(versions, instance) or run_spec_in(self.jobs.result, instance.app_id)
 
     def apps(self) -> list[RunSpec]:
-        """Return the present version of every app."""
+        """Return the present version of every app and pod."""
         return [versions[0] for versions in self.versions.values()]
 
     def groups(self) -> dict[str, Group]:
@@ -210,6 +215,20 @@ class Draft:
     def waiting(self) -> list[Instance]:
         """Return the instances that wait for an offer."""
         return [self.instances[key] for key in self._waiting.result]
+
+    def waiting_apps(self) -> set[str]:
+        """Return the ids of apps with an instance that waits for an offer."""
+        return set(self._waiting.result.values())
+
+    def all_asked_for(self) -> bool:
+        """Tell whether offers were asked for, for everything that waits, and nothing has changed that since.
+
+        What was asked for is never more than what waits, so their numbers tell; it saves a walk at most events.
+        """
+        changed = self._waiting.changes or self.backoffs.changes or self.versions.changes or self.suppressed
+        if changed or self.releasing is not self._releasing_before:
+            return False
+        return 0 < len(self._waiting.result) + len(self.releasing) == len(self.asked_for)
 
     def put_instance(self, instance: Instance) -> None:
         """Add or change an instance."""
@@ -267,6 +286,7 @@ class Draft:
             self.deployments.result,
             self.failures.result,
             self.roots,
+            self.jobs.result,
         )
         state = State(
             lasting,
@@ -296,8 +316,10 @@ class Draft:
             self.failures.changes,
             (self.framework_id,) if self.framework_id != self._framework_id_before else None,
             self.roots[0] if self.roots is not self._roots_before else None,
+            self.jobs.changes,
         )
-        changed = save.apps or save.instances or save.deployments or save.failures or save.framework_id or save.root
+        changed = any((save.apps, save.instances, save.deployments, save.failures, save.jobs))
+        changed = changed or save.framework_id is not None or save.root is not None
         return state, [save, *self.actions] if changed else self.actions
 
     def _publish_change(self, instance: Instance, condition: str) -> None:

@@ -16,13 +16,14 @@ from mesos_gpu.marathon.actions import Save
 from mesos_gpu.marathon.deployment import Deployment
 from mesos_gpu.marathon.groups import ROOT, Root
 from mesos_gpu.marathon.instances import Instance
+from mesos_gpu.marathon.jobs import Job
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Lasting
 
 APPS, GROUPS, INSTANCES = "apps", "group", "instance"
-DEPLOYMENTS, FAILURES, FRAMEWORK_ID = "deployment", "taskFailures", "framework-id"
+DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS = "deployment", "taskFailures", "framework-id", "job"
 
-KINDS = (APPS, GROUPS, INSTANCES, DEPLOYMENTS, FAILURES, FRAMEWORK_ID)
+KINDS = (APPS, GROUPS, INSTANCES, DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS)
 VERSIONED = frozenset({APPS, GROUPS})
 """Kinds of which each key has several versions; a store keeps the newest `MAX_VERSIONS` of them."""
 _THE_ONE = "id"
@@ -48,6 +49,7 @@ def rows_of(save: Save) -> Iterator[Row]:
         yield Row(APPS, app_id, version, None if spec is None else msgspec.json.encode(spec.document))
     if save.root is not None:
         yield Row(GROUPS, ROOT, save.root.version, msgspec.json.encode(save.root))
+    yield from _plain(JOBS, save.jobs)
     yield from _plain(DEPLOYMENTS, save.deployments)
     yield from _plain(FAILURES, save.failures)
     yield from _plain(INSTANCES, save.instances)
@@ -76,6 +78,7 @@ def lasting_of(rows: Iterable[Row]) -> Lasting:
         deployments={key: msgspec.json.decode(each[""], type=Deployment) for key, each in found[DEPLOYMENTS].items()},
         failures={key: msgspec.json.decode(each[""]) for key, each in found[FAILURES].items()},
         roots=tuple(sorted(roots, key=lambda root: root.version, reverse=True)),
+        jobs={key: msgspec.json.decode(each[""], type=Job) for key, each in found[JOBS].items()},
     )
 
 
@@ -84,7 +87,8 @@ def saves_of(lasting: Lasting) -> list[Save]:
     saves = [Save({app_id: spec}, {}, {}, {}) for app_id, kept in lasting.versions.items() for spec in reversed(kept)]
     saves += [Save({}, {}, {}, {}, root=root) for root in reversed(lasting.roots)]
     framework_id = None if lasting.framework_id is None else (lasting.framework_id,)
-    return [*saves, Save({}, lasting.instances, lasting.deployments, lasting.failures, framework_id)]
+    plain = Save({}, lasting.instances, lasting.deployments, lasting.failures, framework_id, jobs=lasting.jobs)
+    return [*saves, plain]
 
 
 def _plain(kind: str, things: Mapping[str, Any]) -> Iterator[Row]:

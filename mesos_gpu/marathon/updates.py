@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.marathon import lifecycle, pods, residency
+from mesos_gpu.marathon import job_progress, lifecycle, pods, residency
 from mesos_gpu.marathon.actions import Acknowledge, Kill, Publish, Reconcile, Say
 from mesos_gpu.marathon.backoff import after_failure
 from mesos_gpu.marathon.checks import check_result
@@ -24,6 +24,7 @@ from mesos_gpu.marathon.instances import (
     instance_of,
     moved,
 )
+from mesos_gpu.marathon.jobs import run_of
 from mesos_gpu.marathon.state import Draft
 from mesos_gpu.marathon.timestamps import timestamp
 
@@ -52,6 +53,7 @@ def take_status(draft: Draft, status: Mapping[str, Any]) -> None:
 
 
 def _take_known(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any], cause: Cause) -> None:
+    job_progress.take_status(draft, instance, task.id, status, cause)
     after = _task_after(task, status, cause, draft.now_s)
     if cause is Cause.TASK_ENDED:
         _note_failure(draft, instance, task, status)
@@ -136,7 +138,8 @@ def _task_after(task: Task, status: Mapping[str, Any], cause: Cause, now_s: floa
 
 
 def _note_failure(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
-    if status["state"] in ("TASK_FINISHED", "TASK_KILLED") or draft.app(instance.app_id) is None:
+    kept = draft.app(instance.app_id) is not None and run_of(instance.app_id) is None
+    if status["state"] in ("TASK_FINISHED", "TASK_KILLED") or not kept:
         return
     failure = {
         "appId": instance.app_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mesos_gpu.agent.resources import (
@@ -38,6 +40,14 @@ def test_what_the_flag_names_is_not_detected_even_when_it_is_nothing() -> None:
 def test_json_resources_mean_the_same_as_text() -> None:
     text = '[{"name":"cpus","type":"SCALAR","scalar":{"value":2}},{"name":"mem","type":"SCALAR","scalar":{"value":64}}]'
     assert agent_resources(text, "*", BIG, 1) == agent_resources("cpus:2;mem:64", "*", BIG, 1)
+
+
+@pytest.mark.parametrize("kind", ["MOUNT", "PATH"])
+def test_a_disk_of_its_own_is_refused_before_anybody_keeps_data_on_another(kind: str) -> None:
+    source = {"type": kind, kind.lower(): {"root": "/fast"}}
+    text = [{"name": "disk", "type": "SCALAR", "scalar": {"value": 10}, "disk": {"source": source}}]
+    with pytest.raises(BadFlag, match=f"disk of type {kind}"):
+        agent_resources(json.dumps(text), "*", SMALL, 0)
 
 
 def test_detected_resources_belong_to_the_default_role() -> None:

@@ -11,11 +11,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 
 from marathon_cli.http import HttpClient
+from marathon_cli.records import output_of
 from marathon_cli.streams import Answers
 from tests.box.conftest import LiveBox, leftovers
 from tests.marathon_cli.conftest import ScriptedServer, scripted_server
@@ -114,6 +116,15 @@ def test_a_terminal_passes_keys_and_sizes_on_and_is_put_back(box: LiveBox) -> No
         assert tty.modes() == before
 
 
+def test_a_terminal_without_input_leaves_ctrl_c_to_us(box: LiveBox) -> None:
+    with terminal() as tty:
+        with tty.run(exec_argv("-t", "train", "sh", "-c", "echo begun; exec sleep 4243"), box.env) as process:
+            tty.until(b"begun")
+            tty.type(b"\x03")
+            assert tty.end(process) == 130
+        assert b"interrupted" in tty.said
+
+
 def test_detach_keys_leave_a_session(box: LiveBox) -> None:
     with terminal() as tty:
         before = tty.modes()
@@ -180,21 +191,38 @@ def test_metrics_show_each_gpu_of_the_task(box: LiveBox) -> None:
     assert [row[:2] for row in rows if row[0] == "gpu" and row[2] != "mem"] == [["gpu", "0"], ["gpu", "1"]]
 
 
+def container_of_the_app(box: LiveBox) -> dict[str, Any]:
+    (task,) = requests.get(f"{box.status()['master']['url']}/tasks?task_id={box.tasks('train')[0]['id']}").json()[
+        "tasks"
+    ]
+    return task["statuses"][-1]["container_status"]["container_id"]  # type: ignore[no-any-return]
+
+
+def session(parent: dict[str, Any], name: str, command: str) -> dict[str, Any]:
+    """Return the call for a command on a terminal of 10 rows and 40 columns."""
+    body = {
+        "container_id": {"value": name, "parent": parent},
+        "command": {"shell": True, "value": command},
+        "container": {"type": "MESOS", "tty_info": {"window_size": {"rows": 10, "columns": 40}}},
+    }
+    return {"type": "LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session": body}
+
+
+def test_a_command_on_a_terminal_may_be_over_at_once(box: LiveBox) -> None:
+    agent, parent = HttpClient(box.status()["agents"][0]["url"], what="Mesos agent"), container_of_the_app(box)
+    for number in range(8):
+        answers = Answers(agent, session(parent, f"quick-{number}", "echo over"))
+        said = b"".join(output.data for record in answers.records() if (output := output_of(record)))
+        answers.close()
+        assert said == b"over\r\n"
+
+
 @contextmanager
 def task_with_terminal(box: LiveBox, command: str) -> Iterator[ScriptedServer]:
     """A master that shows one task: a process with a terminal in a container of the box's real agent."""
     agent = box.status()["agents"][0]["url"]
-    (task,) = requests.get(f"{box.status()['master']['url']}/tasks?task_id={box.tasks('train')[0]['id']}").json()[
-        "tasks"
-    ]
-    parent = task["statuses"][-1]["container_status"]["container_id"]
-    container_id = {"value": "terminal", "parent": parent}
-    body = {
-        "container_id": container_id,
-        "command": {"shell": True, "value": command},
-        "container": {"type": "MESOS", "tty_info": {"window_size": {"rows": 10, "columns": 40}}},
-    }
-    call = {"type": "LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session": body}
+    call = session(container_of_the_app(box), "terminal", command)
+    container_id = call["launch_nested_container_session"]["container_id"]
     owner = Answers(HttpClient(agent, what="Mesos agent"), call)
     listening = threading.Thread(target=lambda: list(owner.records()))
     listening.start()
@@ -220,8 +248,8 @@ def test_attach_types_into_a_task_and_leaves_it_running(box: LiveBox) -> None:
         with tty.run(argv, env) as process:
             tty.until(b"ctrl-p,ctrl-q leaves it")
             tty.until(b"at> ", again=b"\r")
-            tty.type(b"stty size; KEPT=42\r")
-            tty.until(b"24 80")
+            tty.type(b"KEPT=42\r")
+            tty.until(b"24 80", again=b"stty size\r")
             refused = subprocess.run(argv, env=env, input=b"", capture_output=True, timeout=60, check=False)
             assert refused.returncode == 1
             assert b"somebody else types into task lone.instance-1 already" in refused.stderr

@@ -46,6 +46,7 @@ from mesos_gpu.marathon.events import (
 )
 from mesos_gpu.marathon.groups import Root, conflicts, depths
 from mesos_gpu.marathon.instances import Instance, app_of, instance_of
+from mesos_gpu.marathon.jobs import Job
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import MAX_VERSIONS, Lasting, State, restored
@@ -70,6 +71,7 @@ class Disk:
         self.failures: dict[str, Any] = {}
         self.framework_id: str | None = None
         self.roots: tuple[Root, ...] = ()
+        self.jobs: dict[str, Job] = {}
 
     def save(self, change: Save) -> None:
         for app_id, spec in change.apps.items():
@@ -81,6 +83,7 @@ class Disk:
             (self.instances, change.instances),
             (self.deployments, change.deployments),
             (self.failures, change.failures),
+            (self.jobs, change.jobs),
         ):
             for key, value in rows.items():
                 if value is None:
@@ -100,6 +103,7 @@ class Disk:
             dict(self.deployments),
             dict(self.failures),
             self.roots,
+            dict(self.jobs),
         )
 
 
@@ -112,6 +116,8 @@ class World:
         self.siblings: dict[str, tuple[str, ...]] = {}
         """The tasks that were started in one group, by the id of each."""
         self.ever: set[str] = set()
+        self.healthy: set[str] = set()
+        """Tasks that have said so."""
         self.outbox: list[Status] = []
         self.connected = False
         self.offered: dict[str, str] = {}
@@ -407,7 +413,8 @@ class Histories(RuleBasedStateMachine):
         for task_id, (state, _) in sorted(self.world.tasks.items()):
             if state != "TASK_RUNNING":
                 self.world.report(task_id, "TASK_RUNNING")
-            if ".two." in task_id:
+            if ".two." in task_id and task_id not in self.world.healthy:
+                self.world.healthy.add(task_id)
                 self.world.outbox.append(status(task_id, healthy=True, uuid=f"{task_id}/healthy"))
         while self.world.outbox:
             self.feed(self.world.outbox[0])

@@ -20,6 +20,7 @@ from mesos_gpu.marathon.actions import (
     Resubscribe,
     Revive,
     Suppress,
+    TaskGroup,
     UpdateRoles,
 )
 from mesos_gpu.marathon.driver import PymesosLink
@@ -183,6 +184,24 @@ async def test_every_call_is_sent_as_mesos_wants_it(real: Any) -> None:
         {"type": "RECONCILE", "reconcile": {"tasks": [{"task_id": {"value": "t"}}]}},
         {"type": "RECONCILE", "reconcile": {"tasks": []}},
     ]
+
+
+async def test_tasks_and_groups_of_one_offer_go_in_one_call(real: Any) -> None:
+    bench, master = await real()
+    bench.start()
+    await bench.next(Subscribed)
+    single, grouped = ({"name": "x", "task_id": {"value": task_id}} for task_id in ("t", "g"))
+    executor = {"executor_id": {"value": "e"}, "type": "DEFAULT"}
+    bench.link.call(Launch("O1", [single], 5.0, [TaskGroup(executor, [grouped])]))
+    bench.link.call(Launch("O2", [], 5.0, [TaskGroup(executor, [grouped])]))
+    first, second = [(await asyncio.wait_for(master.calls.get(), 10))["accept"] for _ in range(2)]
+    group = {"type": "LAUNCH_GROUP", "launch_group": {"executor": executor, "task_group": {"tasks": [grouped]}}}
+    assert first == {
+        "offer_ids": [{"value": "O1"}],
+        "operations": [{"type": "LAUNCH", "launch": {"task_infos": [single]}}, group],
+        "filters": {"refuse_seconds": 5.0},
+    }
+    assert second["operations"] == [group]
 
 
 async def test_a_status_is_not_acknowledged_before_it_is_asked_for(real: Any) -> None:

@@ -7,7 +7,7 @@ import math
 from prometheus_client.parser import text_string_to_metric_families
 
 from mesos_gpu.marathon.metrics import Meter, Timer
-from tests.marathon.builders import app
+from tests.marathon.builders import app, container, pod
 from tests.marathon.conftest import Clock, Marathon
 
 
@@ -33,6 +33,16 @@ def test_a_timer_has_quantiles_of_the_latest() -> None:
     spread = timer.spread()
     assert (spread["min"], spread["max"], spread["p50"]) == (0.976, 1.999, 1.488)
     assert timer.meter.count == 2000
+
+
+async def test_gpus_of_pods_and_jobs_count_too(marathon: Marathon) -> None:
+    await marathon.call("POST", "/v2/pods", pod("/p", container("a", resources={"gpus": 2})))
+    await marathon.launched(gpus=2)
+    await marathon.call("POST", "/v1/jobs", {"id": "j", "run": {"cmd": "true", "gpus": 1}})
+    await marathon.call("POST", "/v1/jobs/j/runs")
+    gauges = {name: each["value"] for name, each in (await marathon.get("/metrics"))["gauges"].items()}
+    assert (gauges["marathon.apps.active.gauge"], gauges["marathon.pods.active.gauge"]) == (0, 1)
+    assert (gauges["marathon.gpus.in-use.gauge"], gauges["marathon.gpus.waiting.gauge"]) == (2, 1)
 
 
 async def test_what_happens_is_counted_under_marathons_names(marathon: Marathon) -> None:

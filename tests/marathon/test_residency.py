@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.actions import Decline, Exit, Kill, Launch, Reconcile, Revive, Say, Suppress
+from mesos_gpu.marathon.actions import Decline, Exit, Kill, Launch, Reconcile, Revive, Save, Say, Suppress
 from mesos_gpu.marathon.events import (
     CallFailed,
+    Disconnected,
     FrameworkError,
     KillTasks,
     Offered,
@@ -24,6 +26,7 @@ from mesos_gpu.marathon.matching import GpuBehaviour
 from mesos_gpu.marathon.orchestrator import next_tick_s
 from mesos_gpu.marathon.reservations import reserved_for
 from mesos_gpu.marathon.state import restored
+from mesos_gpu.marathon.store_sqlite import SqliteStore
 from mesos_gpu.marathon.views import app_view, queue_view, task_views
 from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import ROLE, SETTINGS, Run, offer, only, status
@@ -264,6 +267,16 @@ def test_after_a_crash_the_instance_finds_its_volume(run: Run, agent: Agent) -> 
     assert next(iter(agent.tasks)).endswith("._app.2")
 
 
+def test_a_reservation_is_read_back_from_the_store_as_it_was(run: Run, agent: Agent, tmp_path: Path) -> None:
+    run.put(resident())
+    agent.settle()
+    agent.end(next(iter(agent.tasks)))
+    store = SqliteStore(tmp_path / "marathon.db")
+    store.save([Save({}, dict(run.state.lasting.instances), {}, {})])
+    assert store.load().instances == run.state.lasting.instances
+    store.close()
+
+
 def test_a_crash_between_removal_and_freeing_frees_all_the_same(run: Run, agent: Agent) -> None:
     run.put(resident())
     agent.settle()
@@ -293,6 +306,15 @@ def test_a_reservation_that_never_comes_back_is_tried_again(run: Run) -> None:
     agent = Agent(run)
     agent.settle()
     assert one(run).phase is Phase.RUNNING
+
+
+def test_without_a_master_nothing_is_given_up_and_nobody_waits_for_it(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    agent.offer()
+    run.do(Disconnected())
+    run.do(Tick(), after_s=100)
+    assert one(run).reservation is not None
+    assert (next_tick_s(run.state, run.settings, run.now_s) or run.now_s + 1) > run.now_s
 
 
 def test_a_failed_call_without_tasks_does_not_ask_for_all_of_them(run: Run, agent: Agent) -> None:

@@ -15,7 +15,7 @@ from mesos_gpu.marathon.offers import Offer
 from mesos_gpu.marathon.runspec import versioned
 from mesos_gpu.marathon.taskinfo import task_info
 from mesos_gpu.mesos.resources import Resources
-from tests.marathon.builders import RULES, T0, V0, app, offer
+from tests.marathon.builders import RULES, SETTINGS, T0, V0, Run, app, offer
 
 ALL = replace(RULES, features=frozenset({"external_volumes", "secrets", "gpu_resources"}))
 DVDI = {
@@ -71,6 +71,17 @@ def test_an_external_volume_is_for_one_instance_that_ends_before_the_next_begins
     strategy = {"minimumHealthCapacity": 1, "maximumOverCapacity": 1}
     assert "/upgradeStrategy/maximumOverCapacity" in problems({**external(), "upgradeStrategy": strategy})
     assert read_app(external(), ALL)["upgradeStrategy"] == {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}
+
+
+def test_one_external_volume_is_for_one_app_unless_it_is_shared() -> None:
+    run = Run(settings=replace(SETTINGS, rules=ALL))
+    run.subscribe()
+    run.put({**external(), "id": "/a"})
+    with pytest.raises(InvalidApp, match="Volume name 'v' in /b conflicts"):
+        run.put({**external(), "id": "/b"})
+    run.put({**external(name="w"), "id": "/b"})
+    run.put({**external(shared=True), "id": "/c"})
+    assert {spec.id for spec in run.state.apps()} == {"/a", "/b", "/c"}
 
 
 def test_an_external_volume_travels_as_mesos_says_it() -> None:

@@ -236,6 +236,14 @@ def test_every_app_of_a_group_is_checked_and_named() -> None:
     check_group(Source("g", json.dumps(GROUP)), GROUP, AppRules())
 
 
+def test_every_pod_of_a_group_is_checked_and_named() -> None:
+    pod = {"id": "pair", "containers": [{"name": "a", "resources": {"cpus": 1, "mem": 32, "gpuz": 1}}]}
+    document = {"id": "prod", "pods": [pod]}
+    with pytest.raises(BadInput) as caught:
+        check_group(Source("g.json", json.dumps(document)), document, AppRules())
+    assert "/pods(0)/containers(0)/resources/gpuz: unknown key `gpuz` (pod pair)" in str(caught.value)
+
+
 @pytest.mark.parametrize("document", [[], "x", {"id": "g", "apps": {}}, {"id": "g", "groups": [1]}, {"id": "G"}])
 def test_what_is_no_group_is_refused(document: Any) -> None:
     source = Source("g.json", json.dumps(document))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -290,6 +291,16 @@ def test_agents_are_listed_with_what_is_free(agents: ScriptedServer, run: Run) -
     assert first == ["h1", "active", "1/4", "7/8", "1024/1024", "10.0.0.1:5051", "m-S0", "gpu_model=H200"]
     assert second[:2] == ["h2", "deactivated"]
     assert run("node", "list", "-q").stdout.split() == ["m-S0", "m-S1"]
+
+
+def test_the_agents_of_a_real_mesos_are_listed(marathon: ScriptedServer, run: Run) -> None:
+    recorded = json.loads((Path(__file__).parent.parent / "recorded" / "master.json").read_text())
+    marathon.on("GET", "/slaves", recorded["get"]["running"]["/slaves"]["body"])
+    # One GPU and 0.1 CPUs are in use; the rest is offered to a framework, and free all the same.
+    row = run("agent", "list").stdout.splitlines()[1].split()
+    assert row[:6] == ["127.0.0.1", "active", "3/4", "1.9/2", "23049/23081", "127.0.0.1:5051"]
+    assert row[6].endswith("-S0")
+    assert row[7:] == ["gpu_model=stub,", "rack=r1"]
 
 
 def test_operators_take_an_agent_out_and_back(agents: ScriptedServer, run: Run) -> None:

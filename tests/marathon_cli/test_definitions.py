@@ -58,3 +58,8 @@ DOCUMENTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2) | st.list
 def test_what_is_sent_leads_from_one_definition_to_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
     body, partial = to_send(before, after)
     assert ({**before, **body} if partial else body) == after
+
+
+def test_one_task_is_not_called_all_tasks() -> None:
+    one = {**APP, "instances": 1, "gpus": 0}
+    assert consequence(one, {**one, "cmd": "y"}) == "its task is replaced: at least 1 stay, at most 2 run at once"

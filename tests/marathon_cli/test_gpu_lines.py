@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from marathon_cli.agents import read_agent
+from marathon_cli.cluster import tasks_in
 from marathon_cli.description import describe, lines_of
-from marathon_cli.gpu_lines import GpuLine, busiest, by_agent, gpu_lines, gpu_types, model_constraint
+from marathon_cli.gpu_lines import GpuLine, busiest, by_agent, gpu_lines, gpu_types, group_of, model_constraint
+
+RECORDED = Path(__file__).parent.parent / "recorded"
 
 
 def agent(number: int = 0, gpus: int = 2, **attributes: Any) -> Any:
@@ -112,3 +117,22 @@ def test_an_agent_that_tells_nothing_of_its_machine_has_what_it_offers() -> None
     found = describe(agent(), "gpu0", [], [], {}, {}, now_s=0)
     assert found["capacity"] == found["allocatable"]
     assert lines_of(found, width=80)[-1] == "No task runs here."
+
+
+def test_the_tasks_of_a_pod_share_their_gpus_and_are_known_by_their_id() -> None:
+    instance = "g_pod.instance-b542c191-f9e2-590e-b054-babe826202d7"
+    first, second = f"{instance}.one.1", f"{instance}.two.1"
+    lines = gpu_lines(agent(), "gpu0", [gpu(0, task_id=second), gpu(1, task_id=second)])
+    assert {line.app for line in lines} == {"/g/pod"}
+    assert group_of(first) == group_of(second) != group_of("spark.1")
+    tasks = [{"id": name, "resources": {"gpus": 1}} for name in (first, second)]
+    found = describe(agent(), "gpu0", lines, tasks, {}, {}, now_s=0)
+    assert [task["devices"] for task in found["tasks"]] == ["0,1", "0,1"]
+
+
+def test_tasks_on_a_real_agent_of_mesos_are_counted() -> None:
+    answers = json.loads((RECORDED / "agent-get-running.json").read_text())
+    state = next(a["response"]["body"] for a in answers if a["request"]["path"] == "/state")
+    lines = gpu_lines(agent(0, gpus=4), "gpu0", None, tasks_in(state))
+    assert sum(line.held for line in lines) == 1
+    assert len(lines) == 4

@@ -135,6 +135,27 @@ def test_pods_run_side_by_side(tell: Tell) -> None:
     assert tell("pod", "list", "-q").stdout == ""
 
 
+def test_jobs_run_to_their_end(tell: Tell) -> None:
+    job = {"id": "train", "run": {"cmd": "ls /dev/nvidia[0-9]", "cpus": 0.1, "mem": 32, "gpus": 1}}
+    nightly = {"id": "nightly", "cron": "0 3 * * *"}
+    tell("job", "add", "-", stdin={**job, "schedules": [nightly]})
+    assert tell("job", "list", "-q").stdout == "train\n"
+    assert tell("job", "schedule", "list", "train").stdout.splitlines()[1].split()[0] == "nightly"
+    (run,) = tell("job", "run", "train", "--wait", "-q").stdout.split()
+    tell("job", "update", "train", "run.cmd=exit 3")
+    tell("job", "run", "train", "--wait", status=1)
+    statuses = [line.split()[1] for line in tell("job", "history", "train").stdout.splitlines()[1:]]
+    assert statuses == ["FAILED", "SUCCESS"]
+    assert run in tell("job", "history", "train", "-q").stdout
+    tell("job", "update", "train", "run.cmd=sleep 1000")
+    (endless,) = tell("job", "run", "train", "-q").stdout.split()
+    tell("job", "remove", "train", status=1)
+    assert tell("job", "kill", "train", "-q").stdout.split() == [endless]
+    tell("job", "schedule", "remove", "train", "nightly")
+    tell("job", "remove", "train", "--stop-runs")
+    assert tell("job", "list", "-q").stdout == ""
+
+
 def test_an_agent_is_drained_and_comes_back(tell: Tell) -> None:
     agents = tell("agent", "list", "-q").stdout.split()
     assert len(agents) == 2

@@ -113,6 +113,7 @@ def test_when_time_is_up_the_last_failure_and_the_reasons_are_given() -> None:
         "/a is not there yet after 10 s; the deployment d goes on",
         "  task a.1 on h: TASK_FAILED: exit status 1",
         "  /a waits: not enough GPUs are free on one machine; the next try is in 3 s",
+        "  `mesos-gpu why /a` tells more",
         "  `mesos-gpu deployment rollback d` takes it back",
     ]
 

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from marathon_cli.convert.whole import convert
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.app import AppRules, read_app, unknown_keys
+from mesos_gpu.marathon.app import AppRules, read_app
+from mesos_gpu.marathon.document_schema import DocumentSchema
+from mesos_gpu.marathon.job import read_job
+from mesos_gpu.marathon.pod import read_pod
 
 HERE = Path(__file__).parent
-SCHEMAS = Path(__file__).parents[3] / "schemas"
 CASES = sorted([*(HERE / "cases").glob("*.yaml"), *(HERE / "cases").glob("*.sh")])
 
 
@@ -39,11 +40,15 @@ def test_what_comes_out_is_valid(case: Path) -> None:
 
 def problems(form: str, document: dict[str, Any]) -> list[str]:
     """Return what our own checks say of a document."""
-    if form == "app":
-        try:
+    try:
+        if form == "app":
             read_app(document, AppRules())
-        except InvalidApp as error:
-            return [str(error)]
-        return [str(problem) for problem in unknown_keys(document)]
-    schema = json.loads((SCHEMAS / f"{form}.json").read_text())
-    return [error.message for error in Draft202012Validator(schema).iter_errors(document)]
+        elif form == "pod":
+            read_pod(document, AppRules())
+        else:
+            read_job(document, AppRules())
+    except InvalidApp as error:
+        return [str(error)]
+    schema = DocumentSchema(f"{form}.json")
+    problems = [*schema.unknown_keys(document), *schema.shape_problems(schema.clean(document))]
+    return [f"{problem.path}: {problem.message}" for problem in problems]

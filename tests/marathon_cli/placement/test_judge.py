@@ -102,8 +102,8 @@ def test_a_pod_asks_for_the_sum_of_its_containers() -> None:
                 {"name": "b", "resources": {"cpus": 0.5, "gpus": 2, "mem": 32}},
             ],
             "executorResources": {"cpus": 0.1, "mem": 32},
+            "scaling": {"kind": "fixed", "instances": 3},
             "scheduling": {
-                "scaling": {"kind": "fixed", "instances": 3},
                 "placement": {"constraints": [{"fieldName": "rack", "operator": "UNIQUE"}]},
             },
         }
