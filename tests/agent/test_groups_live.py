@@ -30,7 +30,7 @@ POD: dict[str, Any] = {
 }
 IMAGE = {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": "small"}}}}
 PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it goes on as soon as all are back
-MEM_48 = {"mem": {"value": 48.0}}
+MEM_80 = {"mem": {"value": 80.0}}
 GPUS = "ls /dev | grep -c '^nvidia[0-9]'"
 
 
@@ -143,14 +143,14 @@ async def test_a_task_of_a_group_may_have_limits_and_uris_of_its_own(agent: Live
     assert (await said(agent, "fetches")).splitlines() == ["fetched by nobody", "77", "nobody", "nobody"]
     await agent.master.got("ExitedExecutorMessage")
 
-    launch(agent, task("eats", f"exec {sys.executable} -c 'bytearray(300 << 20)'", container=own, limits=MEM_48))
+    launch(agent, task("eats", f"exec {sys.executable} -c 'bytearray(300 << 20)'", container=own, limits=MEM_80))
     status = await agent.reaches("eats", "TASK_FAILED")
     if find_cgroups("tests").version == 2:
         assert "share_cgroups=false needs cgroup v1" in status["message"]
     else:
         assert status["reason"] == "REASON_CONTAINER_LIMITATION_MEMORY"
         (limited,) = status["limitation"]["resources"]
-        assert (limited["name"], limited["scalar"]["value"]) == ("mem", 48.0)
+        assert (limited["name"], limited["scalar"]["value"]) == ("mem", 80.0)
 
 
 async def test_uris_that_are_missing_fail_the_group_in_words(agent: LiveAgent) -> None:
