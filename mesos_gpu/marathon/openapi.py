@@ -59,6 +59,7 @@ _FORCE = {"force": _BOOLEAN}
 _KILL = {**_FORCE, "scale": _BOOLEAN, "wipe": _BOOLEAN}
 _PUT = {**_FORCE, "partialUpdate": _BOOLEAN}
 _EMBED = {"embed": _TEXTS}
+_POD = having(id=_TEXT, version=_TEXT, containers=listed(_OBJECT))
 _CHANGE, _TASKS, _VERSIONS = ref("DeploymentResult"), having(tasks=listed(ref("Task"))), having(versions=_TEXTS)
 _PLAN_OR_CHANGE: Schema = {"oneOf": [ref("DeploymentResult"), having(steps=listed(_OBJECT))]}
 _TASKS_OR_CHANGE: Schema = {"oneOf": [ref("DeploymentResult"), _TASKS]}
@@ -94,6 +95,18 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
     },
     ("PATCH", "/v2/groups"): Detail(None, having(enforceRole=_BOOLEAN), media=None),
     ("PATCH", "/v2/groups/{group_id}"): Detail(None, having(enforceRole=_BOOLEAN), media=None),
+    ("HEAD", "/v2/pods"): Detail(media=None),
+    ("GET", "/v2/pods"): Detail(answer=listed(_POD)),
+    ("POST", "/v2/pods"): Detail(_FORCE, ref("Pod"), _POD, 201),
+    ("GET", "/v2/pods/{pod_id}"): Detail(answer=_POD),
+    ("PUT", "/v2/pods/{pod_id}"): Detail(_FORCE, ref("Pod"), _POD),
+    ("DELETE", "/v2/pods/{pod_id}"): Detail(_FORCE, status=202, media=None),
+    ("GET", "/v2/pods::status"): Detail(answer=listed(having(id=_TEXT, status=_TEXT))),
+    ("GET", "/v2/pods/{pod_id}::status"): Detail(answer=having(id=_TEXT, status=_TEXT)),
+    ("GET", "/v2/pods/{pod_id}::versions"): Detail(answer=_TEXTS),
+    ("GET", "/v2/pods/{pod_id}::versions/{version}"): Detail(answer=_POD),
+    ("DELETE", "/v2/pods/{pod_id}::instances"): Detail({"wipe": _BOOLEAN}, _TEXTS),
+    ("DELETE", "/v2/pods/{pod_id}::instances/{instance_id}"): Detail({"wipe": _BOOLEAN}),
     ("GET", "/v2/tasks"): Detail({"status": _TEXTS}, answer=_TASKS),
     ("POST", "/v2/tasks/delete"): Detail(_KILL, having(ids=_TEXTS), _TASKS_OR_CHANGE),
     ("GET", "/v2/deployments"): Detail(_EMBED, answer=listed(having(id=_TEXT, version=_TEXT, steps=listed(_OBJECT)))),
