@@ -133,7 +133,10 @@ def agreed(
     diff: bool,
     yes: bool,
 ) -> bool:
-    """Show what changes, as the options say; return whether it is to be done. Raises Abort when somebody says no."""
+    """Show what changes, as the options say; return whether it is to be done.
+
+    Ends the program with status 1 when somebody says no.
+    """
     from marathon_cli.definitions import difference
 
     lines = difference(before, after)
@@ -146,5 +149,5 @@ def agreed(
         return False
     if not confirm(lines, means, diff=diff, yes=yes):
         say("nothing was changed")
-        raise click.Abort
+        click.get_current_context().exit(1)
     return True

@@ -11,7 +11,7 @@ import click
 from marathon_cli.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.names import group_id, hints
-from marathon_cli.output import Column, Table
+from marathon_cli.output import Column, Table, say
 from marathon_cli.watch import watch_options
 from mesos_gpu.errors import BadInput, Conflict
 
@@ -210,7 +210,8 @@ def remove(console: Console, name: str, yes: bool, waiting: Waiting, force: bool
     inside = f"{row[1]} apps and {row[2]} pods with {row[3]} instances"
     if not yes and sys.stdin.isatty():
         if not click.confirm(f"Remove {wanted} with {inside}?", default=False, err=True):
-            raise click.Abort
+            say("nothing was removed")
+            click.get_current_context().exit(1)
     elif not yes and wanted == "/":
         raise BadInput(f"this would remove everything: {inside}; --yes says that it is meant")
     change = groups.remove(wanted, force=force)

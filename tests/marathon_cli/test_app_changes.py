@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -284,3 +288,27 @@ def test_watch_shows_what_has_changed(train: ScriptedServer, run: Run, monkeypat
     monkeypatch.setattr("marathon_cli.watch.time.sleep", sleep)
     result = run("app", "list", "-q", "--interval", "0.5")
     assert (result.exit_code, result.stdout) == (130, "/train\n\n/train\n/zzz\n")
+
+
+@pytest.mark.parametrize(("answer", "status", "sent"), [("n", 1, 0), ("y", 0, 1)])
+def test_on_a_terminal_the_difference_is_shown_and_asked_about(
+    train: ScriptedServer, answer: str, status: int, sent: int
+) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, f"{answer}\n".encode())
+        words = [sys.executable, "-m", "marathon_cli", "app", "update", "train", "instances=5"]
+        env = {**os.environ, "MARATHON_URL": train.url, "TERM": "dumb"}
+        done = subprocess.run(
+            words, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=env, timeout=60, check=False
+        )
+        said = os.read(ours, 65536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == status, said
+    assert "+instances: 5" in said
+    assert "This means: 3 more start.\r\nGo on? [y/N]: " in said
+    assert ("nothing was changed" in said) == (answer == "n")
+    assert "interrupted" not in said
+    assert len(train.sent("PUT")) == sent
