@@ -12,8 +12,7 @@ from mesos_gpu.agent.status import AGENT, Verdict, how_it_ended, verdict_of
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.tasks import is_terminal
-from mesos_gpu.mesos.tasks import seen_by
+from mesos_gpu.mesos.tasks import is_terminal, seen_by
 
 
 def _dropped(framework: Framework, reason: str, message: str, state: str = "TASK_DROPPED") -> Verdict:
