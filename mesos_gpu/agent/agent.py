@@ -73,6 +73,8 @@ class Agent:
         self._whole = Resources.from_json(info.get("resources", []))
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
+        self.recovery_s = 0.0
+        """How long it took to take up what the last process left."""
         self.started_wall_s = 0.0
         self.clock = clock or Clock()
         self.containers = containers
@@ -149,7 +151,11 @@ class Agent:
 
     async def recover(self, found: Recovered) -> None:
         """Take up what the last process left: its id, its tasks, their containers and updates. Call it once, first."""
-        self.started_wall_s = self.clock.wall()
+        self.started_wall_s, began_s = self.clock.wall(), self.clock.mono()
+        await self._recover(found)
+        self.recovery_s = self.clock.mono() - began_s
+
+    async def _recover(self, found: Recovered) -> None:
         self.holdings.recover(found.resources, found.operations)
         if found.agent is None:
             await self.containers.recover(())

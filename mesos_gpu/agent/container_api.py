@@ -18,7 +18,10 @@ from aiohttp import web
 from mesos_gpu.agent import nested
 from mesos_gpu.agent.containers import Containers
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.fetcher import Fetcher
+from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.nested import container_name
+from mesos_gpu.agent.nested_fetch import NestedFetches
 from mesos_gpu.agent.process_io import Resized, Typed, heartbeat_record, input_of, output_record, read_input
 from mesos_gpu.container.checkpoints import Record
 from mesos_gpu.container.config import ContainerConfig
@@ -44,14 +47,19 @@ class ContainerApi:
     """Carries out the calls. `identity` is asked anew each time: it is not known before the agent has registered."""
 
     def __init__(
-        self, containers: Containers, identity: Callable[[], Identity], heartbeat_s: float = HEARTBEAT_S
+        self,
+        containers: Containers,
+        identity: Callable[[], Identity],
+        fetcher: Fetcher | None = None,
+        heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         self._containers, self._identity, self._heartbeat_s = containers, identity, heartbeat_s
+        self._fetches = NestedFetches(fetcher, lambda: identity().work_dir)
 
     async def launch(self, call: Mapping[str, Any]) -> web.Response:
         """LAUNCH_CONTAINER, LAUNCH_NESTED_CONTAINER: 200, or 202 when it is there already, or 400 with the reason."""
         name = container_name(call["container_id"])
-        if name in self._containers.containers():
+        if name in self._containers.containers() or name in self._fetches:
             return web.Response(status=202)
         try:
             parent_id = parent_of(name)
@@ -62,8 +70,11 @@ class ContainerApi:
                 parent_sandbox=None if parent is None else parent.sandbox,
                 parent_user=None if parent is None else parent.user,
             )
+            uris = read_uris(call.get("command") or {})
             made = _make_sandbox(config, None if parent is None else parent.sandbox)
             try:
+                if uris:
+                    await self._fetches.fetch(config, uris)
                 await self._containers.launch(config)
             except BaseException:
                 if made:
@@ -90,6 +101,8 @@ class ContainerApi:
     async def kill(self, call: Mapping[str, Any]) -> web.Response:
         """KILL_CONTAINER: 404 for one that is unknown or has ended."""
         name = container_name(call["container_id"])
+        if self._fetches.cancel(name):
+            return web.Response()
         try:
             await self._containers.send_signal(name, nested.signal_of(call))
         except NotFound:

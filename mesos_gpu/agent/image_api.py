@@ -15,6 +15,7 @@ from mesos_gpu.agent.master_link import PROCESS_ID
 from mesos_gpu.errors import BadInput, MesosGpuError
 from mesos_gpu.images.progress import Progress
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response
 
 SAY_EVERY_S = 0.2
@@ -115,7 +116,7 @@ def _line(document: Document) -> bytes:
 
 async def _body(request: web.Request, kind: type[Body]) -> Body:
     try:
-        return msgspec.json.decode(await request.read() or b"{}", type=kind)
+        return msgspec.json.decode(await read_body(request) or b"{}", type=kind)
     except msgspec.DecodeError as error:
         raise BadInput(f"The request's body is not understood: {error}") from None
 

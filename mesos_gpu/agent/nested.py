@@ -13,6 +13,7 @@ from typing import Any
 
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.settings import read_settings
 from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination, Volume
 from mesos_gpu.container.nesting import is_nested, leaf
 from mesos_gpu.container.runtime_spec import Command
@@ -78,6 +79,7 @@ def container_config(
         "command": command,
         "container": container,
         "resources": list(call.get("resources", ())),
+        "limits": call.get("limits") or {},
     }
     problem = launch.refusal(task)
     if problem is not None:
@@ -90,8 +92,6 @@ def container_config(
     image = spec.image
     if image is not None:
         image = replace(image, user_wins="user" in (call.get("command") or {}))
-    limits = call.get("limits") or {}
-    memory = (limits.get("mem") or {}).get("value", resources.milli("mem") / 1000)
     return ContainerConfig(
         container_id=name,
         sandbox=Path(sandbox),
@@ -99,13 +99,15 @@ def container_config(
         environment=environment,
         user=spec.user,
         cpus_milli=resources.milli("cpus"),
-        mem_bytes=int(float(memory) * launch.MIB),
+        mem_bytes=resources.milli("mem") * launch.MIB // 1000,
         gpus=0 if is_nested(name) else resources.gpus,
         image=image,
         volumes=spec.volumes,
         labels=spec.labels,
         shares_cgroup=(container.get("linux_info") or {}).get("share_cgroups", True),
         standalone=not is_nested(name),
+        linux=read_settings(task),
+        secrets=spec.secrets,
     )
 
 

@@ -36,6 +36,7 @@ from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.files import SandboxFiles
 from mesos_gpu.process.files_api import FilesApi
+from mesos_gpu.process.help import help_page
 from mesos_gpu.process.http import error_response, json_response, make_app
 from mesos_gpu.process.logging_level import LoggingLevel
 from mesos_gpu.process.requests import method_not_allowed
@@ -75,7 +76,7 @@ class OperatorApi:
         self._shown = ContainersShown(agent, self._gpus)
         self._v1 = V1Api(
             Sources(self._views(), self._shown.v1, self._images.prune_all),
-            ContainerApi(agent.containers, lambda: agent.state.identity),
+            ContainerApi(agent.containers, lambda: agent.state.identity, agent.fetcher),
             self._files,
             self._level,
         )
@@ -103,6 +104,8 @@ class OperatorApi:
             "monitor/statistics": self._shown.statistics,
             "version": self._version,
             "metrics/snapshot": self._metrics,
+            "system/stats.json": self._stats,
+            "help": self._help,
             **self._files.handlers(),
             "logging/toggle": self._level.toggle,
         }
@@ -183,6 +186,14 @@ class OperatorApi:
     async def _metrics(self, request: web.Request) -> web.Response:
         return json_response(self._numbers(), request=request)
 
+    async def _stats(self, request: web.Request) -> web.Response:
+        # The oldest endpoint of all has names of its own.
+        found = {name.removeprefix("system/"): value for name, value in _system().items()}
+        return json_response({name.replace("load_", "avg_load_"): found[name] for name in found}, request=request)
+
+    async def _help(self, request: web.Request) -> web.Response:
+        return help_page("agent", {*self._gets, "api/v1", "api/v1/executor"})
+
     def _numbers(self) -> dict[str, float]:
         agent = self._agent
         total = total_resources(agent.info, agent.holdings.kept)
@@ -193,6 +204,7 @@ class OperatorApi:
             registered=agent.registered.is_set(),
             uptime_s=agent.clock.wall() - agent.started_wall_s,
         )
+        numbers["slave/recovery_time_secs"] = agent.recovery_s
         fetched = {} if agent.fetcher is None else agent.fetcher.metrics()
         return dict(sorted({**numbers, **fetched, **_system()}.items()))
 

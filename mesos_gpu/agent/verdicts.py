@@ -101,9 +101,14 @@ def refused_hosted(identity: Identity, executor: Document, tasks: Sequence[Docum
     if not all(is_path_safe(info["task_id"]["value"]) for info in tasks):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
     words = executor_launch.refusal(identity, executor)
-    if words is None and any(info.get("limits") for info in tasks):
-        words = "Resource limits of tasks that have an executor are not supported yet"
+    if words is None and any(info.get("limits") and not (group and has_own_cgroup(info)) for info in tasks):
+        words = "Resource limits are for tasks without an executor, and those of a group with share_cgroups=false"
     return None if words is None else launch_failed(words)
+
+
+def has_own_cgroup(task: Document) -> bool:
+    """Tell whether a task of a group is held to limits of its own, rather than to its group's."""
+    return (task.get("container") or {}).get("linux_info", {}).get("share_cgroups") is False
 
 
 def executor_terminated(framework: Framework) -> Verdict:

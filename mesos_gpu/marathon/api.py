@@ -34,7 +34,8 @@ def make_api(
     Whoever `election` says leads answers; the others pass requests on.
     """
     app, proxy = make_app(), LeaderProxy(election)
-    app.middlewares.insert(0, proxy.middleware())
+    # After the limit of a body, before everything else.
+    app.middlewares.append(proxy.middleware())
     app.middlewares.append(measured(scheduler.metrics))
     app.middlewares.append(framed(lambda: f"http://{election.address}", credentials))
     app.on_cleanup.append(lambda _: proxy.close())

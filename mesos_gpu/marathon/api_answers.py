@@ -25,6 +25,7 @@ from mesos_gpu.errors import (
     Unavailable,
 )
 from mesos_gpu.marathon.actions import Answer
+from mesos_gpu.process import bodies
 from mesos_gpu.process.http import json_response
 
 log = logging.getLogger(__name__)
@@ -118,7 +119,7 @@ def changed(answer: Answer | None, *, status: int = 200) -> web.Response:
 
 async def read_body(request: web.Request) -> Any:
     """Return the JSON of the body. Raises BadJson."""
-    data = await request.read()
+    data = await bodies.read_body(request)
     if not data.strip():
         raise BadJson("Please specify data in JSON format", "the request has no body")
     try:

@@ -32,15 +32,14 @@ def describe(app: web.Application) -> dict[str, Any]:
 
 
 def routes_of(app: web.Application) -> list[Route]:
-    """Return every route; HEAD, which comes with each GET, is left out."""
-    found: dict[tuple[str, str], Route] = {}
-    for route in app.router.routes():
-        if route.resource is None:
-            continue
-        path = route.resource.canonical
-        summary = (route.handler.__doc__ or "").split("\n")[0]
-        found.setdefault((route.method, path), Route(route.method, path, summary))
-    return [route for route in found.values() if route.method != "HEAD" or ("GET", route.path) not in found]
+    """Return every route; a HEAD that only came along with its GET is left out."""
+    routes = [route for route in app.router.routes() if route.resource is not None]
+    handlers = {(route.resource, route.handler) for route in routes if route.method == "GET"}
+    return [
+        Route(route.method, route.resource.canonical, (route.handler.__doc__ or "").split("\n")[0])
+        for route in routes
+        if route.resource is not None and (route.method != "HEAD" or (route.resource, route.handler) not in handlers)
+    ]
 
 
 @cache

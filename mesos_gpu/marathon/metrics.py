@@ -28,7 +28,9 @@ _COUNTERS = (
     "http.responses.size.counter.bytes",
     "mesos.calls.revive.counter",
     "mesos.calls.suppress.counter",
+    "mesos.offer-operations.launch-group.counter",
     "mesos.offer-operations.launch.counter",
+    "mesos.offer-operations.reserve.counter",
     "mesos.offers.declined.counter",
     "mesos.offers.incoming.counter",
     "mesos.offers.used.counter",
@@ -119,7 +121,11 @@ class Metrics:
         """Count what is done."""
         if isinstance(action, Launch):
             self.counters["mesos.offers.used.counter"] += 1
-            self.counters["mesos.offer-operations.launch.counter"] += 1
+            self.counters["mesos.offer-operations.launch.counter"] += bool(action.task_infos)
+            self.counters["mesos.offer-operations.launch-group.counter"] += len(action.groups)
+            self.counters["mesos.offer-operations.reserve.counter"] += sum(
+                operation.get("type") == "RESERVE" for operation in action.operations
+            )
             self.counters["tasks.launched.counter"] += len(action.task_ids)
         elif isinstance(action, Decline):
             self.counters["mesos.offers.declined.counter"] += len(action.offer_ids)

@@ -16,6 +16,7 @@ from aiohttp.typedefs import Middleware
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from mesos_gpu.marathon.election import Election
+from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class LeaderProxy:
                 request.method,
                 f"http://{leader}{request.raw_path}",
                 headers=headers,
-                data=await request.read() if request.can_read_body else None,
+                data=await read_body(request) if request.can_read_body else None,
                 allow_redirects=False,
             ) as answer:
                 response = web.StreamResponse(status=answer.status, reason=answer.reason)

@@ -165,7 +165,7 @@ class Scheduler:
         until_s = time.monotonic() + _TURN_S
         answered: list[tuple[asyncio.Future[Answer | None], Answer | None]] = []
         for number, asked in enumerate(batch):
-            if time.monotonic() > until_s:
+            if number > 0 and time.monotonic() > until_s:
                 self._inbox.extendleft(reversed(batch[number:]))
                 self._wake.set()
                 batch = batch[:number]

@@ -218,6 +218,7 @@ class AgentLink:
     def _on_message(self, message: Message) -> None:
         name = message.name.removeprefix(_PREFIX)
         if name == "AuthenticateMessage":
+            self._engine.state.counters["messages_authenticate"] += 1
             self._authenticate(message)
             return
         reader = _READERS.get(name)

@@ -20,6 +20,7 @@ from mesos_gpu.master.quota import status_of
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.requests import json_problem, method_not_allowed
 
@@ -74,7 +75,7 @@ class ClusterApi:
             return json_response(infos, request=request)
         if request.method != "PUT":
             return method_not_allowed(request, "GET", "PUT")
-        text = await request.text()
+        text = (await read_body(request)).decode(errors="replace")
         try:
             infos = _list(text, "mesos.v1.WeightInfo")
         except _NotJson as error:
@@ -90,7 +91,7 @@ class ClusterApi:
             return self._remove_quota(request.path)
         if request.method != "POST":
             return method_not_allowed(request, "GET", "POST", "DELETE")
-        text = await request.text()
+        text = (await read_body(request)).decode(errors="replace")
         try:
             asked = _object(text, "mesos.v1.quota.QuotaRequest")
         except _NotJson as error:
@@ -113,7 +114,7 @@ class ClusterApi:
         if request.method != "POST":
             return method_not_allowed(request, "GET", "POST")
         try:
-            schedule = _object(await request.text(), "mesos.v1.maintenance.Schedule")
+            schedule = _object((await read_body(request)).decode(errors="replace"), "mesos.v1.maintenance.Schedule")
         except BadInput as error:
             return error_response(400, str(error))
         return self._change(lambda state, now: maintenance.update_schedule(state, schedule))
@@ -133,7 +134,7 @@ class ClusterApi:
         if request.method != "POST":
             return method_not_allowed(request, "POST")
         try:
-            machines = _list(await request.text(), "mesos.v1.MachineID")
+            machines = _list((await read_body(request)).decode(errors="replace"), "mesos.v1.MachineID")
         except BadInput as error:
             return error_response(400, str(error))
         return self._change(lambda state, now: change(state, machines, now))

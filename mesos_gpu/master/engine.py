@@ -46,6 +46,7 @@ from mesos_gpu.master.model import Now
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.timers import Timer
 
 log = logging.getLogger(__name__)
 Event = Callable[[MasterState, Now], list[Action]]
@@ -92,7 +93,12 @@ class Engine:
         self._watchers: dict[str, Subscriber] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._allocating = False
+        self._due_s: float | None = None
         self._stopped = False
+        self._runs, self._latency = (
+            Timer("allocator/mesos/allocation_run"),
+            Timer("allocator/mesos/allocation_run_latency"),
+        )
 
     def start(self) -> None:
         """Begin the allocation interval."""
@@ -129,7 +135,7 @@ class Engine:
     def allocate_soon(self) -> None:
         """Offer what is free once the events of this turn of the loop are through, if anything changed."""
         if self.state.allocation_due and not self._allocating and not self._stopped:
-            self._allocating = True
+            self._allocating, self._due_s = True, self.now().monotonic_s
             asyncio.get_running_loop().call_soon(self._allocate)
 
     def open_stream(self, stream_id: str, subscriber: Subscriber) -> None:
@@ -160,6 +166,15 @@ class Engine:
         """Return how many operators listen."""
         return len(self._watchers)
 
+    def timings(self) -> dict[str, float]:
+        """Return how long allocations and writes of the registry took and how large it is, under Mesos' names."""
+        return {
+            **self._runs.shown(),
+            **self._latency.shown(),
+            **self._registry.stored.shown(),
+            "registrar/registry_size_bytes": float(self._registry.size),
+        }
+
     def _publish(self) -> None:
         for event in operator_events.take(self.state):
             for watcher in list(self._watchers.values()):
@@ -180,13 +195,24 @@ class Engine:
         self._timers.add(timer)
 
     def _tick(self) -> None:
-        self.do(offering.tick)
+        self._timed(offering.tick)
         self.call_later(self.state.settings.allocation_interval_s, self._tick)
 
     def _allocate(self) -> None:
         self._allocating = False
         if self.state.allocation_due:
-            self.do(offering.offer_resources)
+            self._timed(offering.offer_resources)
+
+    def _timed(self, event: Event) -> None:
+        """Apply an event that may allocate; if it does, keep how long that was due and how long it took."""
+        began_s, before = self.now().monotonic_s, self.state.counters["allocation_runs"]
+        self.do(event)
+        if self.state.counters["allocation_runs"] == before:
+            return
+        self._runs.add(self.now().monotonic_s - began_s)
+        if self._due_s is not None:
+            self._latency.add(began_s - self._due_s)
+            self._due_s = None
 
     def _perform(self, actions: list[Action]) -> None:
         try:

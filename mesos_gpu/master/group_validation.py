@@ -66,7 +66,7 @@ def _tasks_problem(group: GroupLaunch) -> str | None:
                 f"The `ExecutorInfo` of task '{task['task_id']['value']}' is different from "
                 f"executor '{group.executor['executor_id']['value']}'"
             )
-    if len({shares_cgroups(task) for task in group.tasks}) > 1:
+    if len({shares_cgroups(task, by_default=True) for task in group.tasks}) > 1:
         return "Either all tasks of a task group share cgroups with their executor, or none"
     return None
 
@@ -81,7 +81,7 @@ def _task_problem(group: GroupLaunch, task: Document) -> str | None:
         return "'TaskInfo.command' must be set for a task of a task group"
     if task.get("container", {}).get("type") == "DOCKER":
         return "Docker ContainerInfo is not supported on the task"
-    if shares_cgroups(task) and task.get("limits"):
+    if shares_cgroups(task, by_default=True) and task.get("limits"):
         return "Resource limits may not be set for tasks which share cgroups with their executor"
     return None
 

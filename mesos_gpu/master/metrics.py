@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import accumulate
 
 from mesos_gpu.master.eligibility import dominant_share, quantities
 from mesos_gpu.master.framework_metrics import of_framework
 from mesos_gpu.master.model import Now, add
 from mesos_gpu.master.offering import holdings
 from mesos_gpu.master.operation_metrics import of_operations
+from mesos_gpu.master.quota import countable
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import known_roles
+from mesos_gpu.mesos.resource import Resource
 
 _RESOURCES = ("cpus", "gpus", "mem", "disk")
 # Live states are counted as they are now, ended ones since the start.
@@ -60,6 +63,14 @@ _COUNTED = [
     "messages_update_slave",
     "messages_exited_executor",
     "messages_executor_to_framework",
+    "slave_shutdowns_scheduled",
+    "slave_shutdowns_completed",
+    "slave_shutdowns_canceled",
+    "slave_unreachable_scheduled",
+    "slave_unreachable_completed",
+    "slave_unreachable_canceled",
+    "messages_authenticate",
+    "messages_deactivate_framework",
 ]
 
 
@@ -72,7 +83,7 @@ def snapshot(state: MasterState, now: Now, system: dict[str, float]) -> dict[str
         "allocator/mesos/allocation_runs": float(state.counters["allocation_runs"]),
         **system,
     }
-    metrics |= _agents(state) | _frameworks(state) | _tasks(state) | _resources(state) | _shares(state)
+    metrics |= _agents(state) | _frameworks(state) | _tasks(state) | _resources(state) | _shares(state) | _quota(state)
     metrics |= of_operations(state)
     metrics |= {f"master/{name}": float(state.counters[name]) for name in _COUNTED}
     for pair in _MESSAGES:
@@ -135,6 +146,22 @@ def _resources(state: MasterState) -> dict[str, float]:
         metrics[f"allocator/mesos/resources/{name}/total"] = total.milli(name) / 1000
         metrics[f"allocator/mesos/resources/{name}/offered_or_allocated"] = held.milli(name) / 1000
     return metrics
+
+
+def _quota(state: MasterState) -> dict[str, float]:
+    """Return what each role consumes of its quota: what is reserved for it or used, by itself and below it."""
+    consumed: defaultdict[str, list[Resource]] = defaultdict(list)
+    for agent in state.agents.values():
+        kept = [(r.role, r) for r in agent.total if r.reservations]
+        used = [(r.allocation_role or "*", r) for r in agent.used_total if countable(r)]
+        for role, resource in (*kept, *used):
+            for above in ("", *accumulate(role.split("/"), "{}/{}".format)):
+                consumed[above].append(resource)
+    return {
+        f"allocator/mesos/quota/roles/{role}/resources/{name}/consumed": amount / 1000
+        for role, resources in consumed.items()
+        for name, amount in quantities(resources).items()
+    }
 
 
 def _shares(state: MasterState) -> dict[str, float]:

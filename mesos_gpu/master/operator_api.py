@@ -29,8 +29,10 @@ from mesos_gpu.master.scheduler_api import SchedulerApi
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.bodies import read_form
 from mesos_gpu.process.files import SandboxFiles
 from mesos_gpu.process.files_api import FilesApi
+from mesos_gpu.process.help import help_page
 from mesos_gpu.process.http import error_response, json_response, make_app
 from mesos_gpu.process.logging_level import LoggingLevel
 from mesos_gpu.process.requests import (
@@ -85,6 +87,7 @@ class OperatorApi:
             "health": self._health,
             "redirect": self._redirect,
             "system/stats.json": self._stats,
+            "help": self._help,
         }
         self._handlers: dict[str, Handler] = {path: _only_get(handler) for path, handler in get.items()}
         self._handlers |= ClusterApi(engine).handlers
@@ -181,6 +184,9 @@ class OperatorApi:
         # The oldest endpoint of all has names of its own.
         return json_response({name.replace("load_", "avg_load_"): found[name] for name in found}, request=request)
 
+    async def _help(self, request: web.Request) -> web.Response:
+        return help_page("master", self._handlers)
+
     async def _redirect(self, request: web.Request) -> web.Response:
         info = self._engine.state.master_info
         return web.Response(status=307, headers={"Location": f"//{info['hostname']}:{info['port']}"})
@@ -190,7 +196,7 @@ class OperatorApi:
     async def _teardown(self, request: web.Request) -> web.StreamResponse:
         if request.method != "POST":
             return method_not_allowed(request, "POST")
-        framework_id = (await request.post()).get("frameworkId")
+        framework_id = (await read_form(request)).get("frameworkId")
         if framework_id is None:
             return error_response(400, "Missing 'frameworkId' query parameter in the request body")
         return self._remove_framework(str(framework_id))
@@ -287,7 +293,9 @@ class OperatorApi:
 
     def _snapshot(self) -> dict[str, float]:
         listeners = {"master/operator_event_stream_subscribers": float(self._engine.watchers)}
-        return metrics.snapshot(self._engine.state, self._engine.now(), {**self._system(), **listeners})
+        return metrics.snapshot(
+            self._engine.state, self._engine.now(), {**self._system(), **listeners, **self._engine.timings()}
+        )
 
 
 # Calls that change something and are answered with nothing, or with why not.

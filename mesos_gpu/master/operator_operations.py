@@ -18,6 +18,7 @@ from mesos_gpu.master.model import Now
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.bodies import read_form
 from mesos_gpu.process.http import error_response
 from mesos_gpu.process.requests import method_not_allowed
 
@@ -53,7 +54,7 @@ def handlers(engine: Engine) -> dict[str, Callable[[web.Request], Awaitable[web.
         async def handle(request: web.Request) -> web.StreamResponse:
             if request.method != "POST":
                 return method_not_allowed(request, "POST")
-            form = await request.post()
+            form = await read_form(request)
             for name in ("slaveId", field):
                 if name not in form:
                     return error_response(400, f"Missing '{name}' query parameter in the request body")

@@ -7,6 +7,7 @@ agent hears its id, as Mesos' registrar does it.
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,7 @@ import msgspec
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.model import KnownAgent
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.timers import Timer
 
 MAX_MASTERS = 100
 """Ids of earlier masters kept, for people who read the file."""
@@ -79,6 +81,9 @@ class Registry:
         self._keeper: Keeper = FileKeeper(keeper) if isinstance(keeper, Path) else keeper
         self._saved: Document | None = None
         self._masters: list[str] = []
+        self.stored = Timer("registrar/state_store")
+        self.size = 0
+        """Bytes of the document as it was last read or written."""
         self.rest: Document = {}
         """What `load` found beside the agents, for who wrote it."""
 
@@ -87,6 +92,7 @@ class Registry:
         data = self._keeper.read()
         if data is None:
             return {}
+        self.size = len(data)
         try:
             document = msgspec.json.decode(data)
             known = {
@@ -111,5 +117,8 @@ class Registry:
         rest = {key: value for key, value in document.items() if key != "master_id"}
         masters = list(dict.fromkeys([*self._masters, document["master_id"]]))[-MAX_MASTERS:]
         data = msgspec.json.format(msgspec.json.encode({"masters": masters, **rest}), indent=1)
+        began_s = time.monotonic()
         self._keeper.write(data)
+        self.stored.add(time.monotonic() - began_s)
+        self.size = len(data)
         self._saved, self._masters = document, masters

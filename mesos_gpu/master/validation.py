@@ -247,9 +247,9 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return rest[0] == rest[1] and resources[0] == resources[1]
 
 
-def shares_cgroups(task: Mapping[str, Any]) -> bool:
-    """Tell whether a task asks, in so many words, for the cgroups of its executor."""
-    return bool(task.get("container", {}).get("linux_info", {}).get("share_cgroups", False))
+def shares_cgroups(task: Mapping[str, Any], *, by_default: bool = False) -> bool:
+    """Tell whether a task asks for the cgroups of its executor; those of a group share them unless they say no."""
+    return bool(task.get("container", {}).get("linux_info", {}).get("share_cgroups", by_default))
 
 
 def _share_cgroups(launch: Launch) -> str | None:

@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.process.bodies import BODIES, Bodies, TooMuch, read_body
 from mesos_gpu.process.streams import EventStream, track_streams
 
 __all__ = ["EventStream", "error_response", "json_response", "make_app", "read_json"]
@@ -24,6 +25,7 @@ _CALLBACK = re.compile(r"^[A-Za-z_$][\w$.]*$")
 def make_app() -> web.Application:
     """Return an application ready for EventStream and for bodies up to MAX_REQUEST."""
     app = web.Application(client_max_size=MAX_REQUEST, middlewares=[_bounded])
+    app[BODIES] = Bodies()
     app.on_response_prepare.append(_headers_as_mesos)
     track_streams(app)
     return app
@@ -38,6 +40,10 @@ async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse
         return await handler(request)
     except web.HTTPRequestEntityTooLarge:
         response = error_response(413, f"413 Request Entity Too Large. At most {MAX_REQUEST} bytes are read.")
+        response.force_close()
+        return response
+    except TooMuch as given_up:
+        response = error_response(503, f"503 Service Unavailable. {given_up}")
         response.force_close()
         return response
 
@@ -70,6 +76,6 @@ def error_response(status: int, text: str) -> web.Response:
 async def read_json(request: web.Request) -> Any:
     """Return the request's JSON body. Raises BadInput with the parser's words."""
     try:
-        return msgspec.json.decode(await request.read())
+        return msgspec.json.decode(await read_body(request))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"Failed to parse body into JSON: {error}") from None

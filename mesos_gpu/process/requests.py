@@ -14,6 +14,7 @@ from aiohttp import web
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response
 
 MAX_ECHO = 256
@@ -49,7 +50,7 @@ async def read_call(request: web.Request, type_name: str) -> Document:
     if given is None:
         raise refuse(400, "Expecting 'Content-Type' to be present")
     kind = given.split(";")[0].strip().lower()
-    body = await request.read()
+    body = await read_body(request)
     if kind == PROTOBUF:
         try:
             return messages.decode(type_name, body)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
+from mesos_gpu.container.cgroups import find_cgroups
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.documents import FRAMEWORK_ID, scalar, task
 from tests.agent.live import FRAMEWORK, LiveAgent, live_agent
@@ -26,6 +30,7 @@ POD: dict[str, Any] = {
 }
 IMAGE = {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": "small"}}}}
 PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it goes on as soon as all are back
+MEM_80 = {"mem": {"value": 80.0}}
 GPUS = "ls /dev | grep -c '^nvidia[0-9]'"
 
 
@@ -120,3 +125,36 @@ async def test_checks_look_into_the_tasks_own_container(agent: LiveAgent) -> Non
     (executor,) = await executors(agent)
     Path(executor["directory"], "tasks", "a", "ill").touch()
     assert (await agent.reaches("a", "TASK_KILLED"))["healthy"] is False
+
+
+async def test_a_task_of_a_group_may_have_limits_and_uris_of_its_own(agent: LiveAgent) -> None:
+    async def program(request: web.Request) -> web.Response:
+        return web.Response(text="echo fetched by $(id -un)\n")
+
+    app = web.Application()
+    app.router.add_get("/hello.sh", program)
+    rlimits = {"rlimits": [{"type": "RLMT_NOFILE", "soft": 77, "hard": 77}]}
+    own = {"type": "MESOS", "linux_info": {"share_cgroups": False}, "rlimit_info": rlimits}
+    async with TestServer(app) as server:
+        uris = [{"value": str(server.make_url("/hello.sh"))}]
+        command = {"value": "sh hello.sh; ulimit -n; stat -c %U hello.sh .", "uris": uris, "user": "nobody"}
+        launch(agent, task("fetches", container={"type": "MESOS", "rlimit_info": rlimits}, command=command))
+        await agent.reaches("fetches", "TASK_FINISHED")
+    assert (await said(agent, "fetches")).splitlines() == ["fetched by nobody", "77", "nobody", "nobody"]
+    await agent.master.got("ExitedExecutorMessage")
+
+    launch(agent, task("eats", f"exec {sys.executable} -c 'bytearray(300 << 20)'", container=own, limits=MEM_80))
+    status = await agent.reaches("eats", "TASK_FAILED")
+    if find_cgroups("tests").version == 2:
+        assert "share_cgroups=false needs cgroup v1" in status["message"]
+    else:
+        assert status["reason"] == "REASON_CONTAINER_LIMITATION_MEMORY"
+        (limited,) = status["limitation"]["resources"]
+        assert (limited["name"], limited["scalar"]["value"]) == ("mem", 80.0)
+
+
+async def test_uris_that_are_missing_fail_the_group_in_words(agent: LiveAgent) -> None:
+    launch(agent, task("t", command={"value": "true", "uris": [{"value": "file:///nowhere/at/all"}]}))
+    status = await agent.reaches("t", "TASK_FAILED")
+    assert "Failed to fetch all URIs for container" in status["message"]
+    assert "Successfully" not in status["message"]

@@ -57,8 +57,8 @@ class Marathon:
     clock: Clock = field(default_factory=Clock)
 
     async def start(self) -> None:
-        self._store = SqliteStore(self.path)
-        self.scheduler = Scheduler(self._store, self.link, self.settings, clock=self.clock)
+        self.store = SqliteStore(self.path)
+        self.scheduler = Scheduler(self.store, self.link, self.settings, clock=self.clock)
         self.endpoint = Endpoint("127.0.0.1", 0)
         self.url = ""
         election = Election()
@@ -83,7 +83,7 @@ class Marathon:
             await self.work
         await self.http.close()
         await self.endpoint.stop()
-        self._store.close()
+        self.store.close()
 
     async def restart(self) -> None:
         framework_id = self.link.framework_id

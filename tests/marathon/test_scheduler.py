@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.errors import NotFound, Unavailable
-from mesos_gpu.marathon.actions import Acknowledge, Kill, Launch, Reconcile, Revive, Suppress
+from mesos_gpu.errors import InvalidApp, NotFound, Problem, Unavailable
+from mesos_gpu.marathon.actions import Acknowledge, Kill, Launch, Reconcile, Revive, Save, Suppress
 from mesos_gpu.marathon.events import FrameworkError, RemoveApp, Tick
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.store_sqlite import SqliteStore
+from mesos_gpu.process.http import MAX_REQUEST
 from tests.fakes.mesos_link import FakeMesosLink
 from tests.marathon.builders import SETTINGS, app, offer, status
 from tests.marathon.conftest import Marathon
@@ -165,3 +166,41 @@ async def test_many_calls_at_once_are_all_answered(marathon: Marathon) -> None:
     assert len((await marathon.get("/v2/apps"))["apps"]) == 40
     await marathon.restart()
     assert len((await marathon.get("/v2/apps"))["apps"]) == 40
+
+
+async def test_what_the_store_cannot_hold_is_refused_and_nothing_else(
+    marathon: Marathon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(change: Save) -> None:
+        if "/large" in change.apps:
+            raise InvalidApp([Problem("/", "too large", "too large")])
+
+    monkeypatch.setattr(marathon.store, "refuse", refuse)
+    answers = await asyncio.gather(
+        *(marathon.call("POST", "/v2/apps", app(app_id)) for app_id in ("/a", "/large", "/b"))
+    )
+    assert [answer.status for answer in answers] == [201, 422, 201]
+    assert [each["id"] for each in (await marathon.get("/v2/apps"))["apps"]] == ["/a", "/b"]
+    await marathon.restart()
+    assert len((await marathon.get("/v2/apps"))["apps"]) == 2
+
+
+async def test_a_body_that_is_too_large_is_not_read(marathon: Marathon) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", marathon.endpoint.port)
+    writer.write(b"POST /v2/apps HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{" % (MAX_REQUEST + 1))
+    assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_many_offers_at_once_leave_room_for_the_api(marathon: Marathon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mesos_gpu.marathon.scheduler._TURN_S", -1.0)  # as if each event took long
+    await marathon.call("POST", "/v2/apps", app(instances=100))
+    marathon.link.offer(*(offer(f"O{n}") for n in range(50)))
+    marathon.link.offer(*(offer(f"P{n}") for n in range(50)))
+    waited = 0
+    while len((await marathon.get("/v2/apps//a/tasks"))["tasks"]) < 100:
+        waited += 1
+        assert waited < 1000
+    used = [call.offer_id for call in marathon.link.calls if isinstance(call, Launch)]
+    assert used == sorted(used, key=lambda each: (each[0], int(each[1:])))

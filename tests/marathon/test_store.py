@@ -7,19 +7,21 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from mesos_gpu.errors import Unavailable
+from mesos_gpu.errors import InvalidApp, Unavailable
 from mesos_gpu.marathon.actions import Save
 from mesos_gpu.marathon.deployment import plan
 from mesos_gpu.marathon.groups import Group, Root
 from mesos_gpu.marathon.instances import Instance, Phase, Task
+from mesos_gpu.marathon.jobs import Job
 from mesos_gpu.marathon.state import Lasting
 from mesos_gpu.marathon.store import Store
 from mesos_gpu.marathon.store_rows import saves_of
 from mesos_gpu.marathon.store_sqlite import SqliteStore
-from mesos_gpu.marathon.store_zookeeper import ZooKeeperStore
+from mesos_gpu.marathon.store_zookeeper import ZkLimits, ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.zookeeper import ZkSession
 from mesos_gpu.process.zookeeper_tree import ZkTree
@@ -74,7 +76,9 @@ def everything() -> Lasting:
     deployment = plan("d", "v", {"/a": None, "/b": spec("/b")}, {"/a": spec(), "/b": None})
     root = Root("2024-01-01T00:00:00.000Z", {"/g": Group("/g", ("/x",), enforce_role=True)})
     failure = {"appId": "/a", "message": "ende, schön"}
-    return Lasting("F", {"/a": (spec(),)}, {"i": instance}, {"d": deployment}, {"/a": failure}, (root,))
+    lasting = Lasting("F", {"/a": (spec(),)}, {"i": instance}, {"d": deployment}, {"/a": failure}, (root,))
+    job = Job({"id": "night.train", "run": {"cmd": "true"}})
+    return replace(lasting, jobs={"night.train": job})
 
 
 def test_a_new_store_is_empty(place: Place) -> None:
@@ -88,7 +92,7 @@ def test_what_was_saved_is_read_back_alike(place: Place) -> None:
 
 def test_what_was_removed_is_gone(place: Place) -> None:
     place.store.save(saves_of(everything()))
-    place.store.save([Save({"/a": None}, {"i": None}, {"d": None}, {"/a": None}, (None,))])
+    place.store.save([Save({"/a": None}, {"i": None}, {"d": None}, {"/a": None}, (None,), jobs={"night.train": None})])
     assert place.reopened() == Lasting(roots=everything().roots)
     place.store.save(saves_of(everything()))
     assert place.reopened() == everything()
@@ -162,3 +166,12 @@ def test_who_had_it_before_can_write_no_more(place: Place) -> None:
     with pytest.raises(Unavailable, match="taken over by another"):
         place.store.save([Save({"/a": spec()}, {}, {}, {})])
     assert later.load() == Lasting()
+
+
+def test_a_document_that_fits_no_node_is_refused() -> None:
+    limits = ZkLimits(compression_threshold=100, max_node_size=2_000)
+    store = ZooKeeperStore(None, limits)  # type: ignore[arg-type]
+    store.refuse(Save({"/a": spec(env={"E": "x" * 100_000})}, {}, {}, {}))
+    random = Random(1)
+    with pytest.raises(InvalidApp, match=r"apps /a takes \d+ bytes in ZooKeeper, more than --zk_max_node_size=2000"):
+        store.refuse(Save({"/a": spec(env={"E": random.randbytes(4_000).hex()})}, {}, {}, {}))

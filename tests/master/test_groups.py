@@ -147,9 +147,15 @@ WRONG: list[tuple[Document, Document, Document, str]] = [
     ),
     (
         {},
-        {"container": {"type": "MESOS", "linux_info": {"share_cgroups": True}}},
+        {"container": {"type": "MESOS", "linux_info": {"share_cgroups": False}}},
         {},
         "Either all tasks of a task group share cgroups with their executor, or none",
+    ),
+    (
+        {},
+        {"limits": {"mem": {"value": 100.0}}},
+        {},
+        "Task 'a' is invalid: Resource limits may not be set for tasks which share cgroups with their executor",
     ),
     ({"command": {"value": "x"}}, {}, {}, "'ExecutorInfo.command' must not be set for 'DEFAULT' executor"),
     ({"type": "CUSTOM"}, {}, {}, "'ExecutorInfo.command' must be set for 'CUSTOM' executor"),
