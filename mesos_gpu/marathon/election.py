@@ -102,6 +102,7 @@ class Candidacy:
         """Become a candidate under this address; the one who has been so for the longest leads."""
         # The node has the form of a Mesos master's, which everybody knows how to read.
         pid = f"marathon@{hostname}:{port}"
+        log.info("taking part in the election at %s as %s:%d", self._group.session.url, hostname, port)
         self._group.join(write_node({"id": self._id, "pid": pid, "hostname": hostname, "port": port}))
 
     async def close(self) -> None:

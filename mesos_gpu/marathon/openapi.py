@@ -59,6 +59,7 @@ _FORCE = {"force": _BOOLEAN}
 _KILL = {**_FORCE, "scale": _BOOLEAN, "wipe": _BOOLEAN}
 _PUT = {**_FORCE, "partialUpdate": _BOOLEAN}
 _EMBED = {"embed": _TEXTS}
+_JOB = having(id=_TEXT, run=_OBJECT)
 _POD = having(id=_TEXT, version=_TEXT, containers=listed(_OBJECT))
 _CHANGE, _TASKS, _VERSIONS = ref("DeploymentResult"), having(tasks=listed(ref("Task"))), having(versions=_TEXTS)
 _PLAN_OR_CHANGE: Schema = {"oneOf": [ref("DeploymentResult"), having(steps=listed(_OBJECT))]}
@@ -107,6 +108,14 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
     ("GET", "/v2/pods/{pod_id}::versions/{version}"): Detail(answer=_POD),
     ("DELETE", "/v2/pods/{pod_id}::instances"): Detail({"wipe": _BOOLEAN}, _TEXTS),
     ("DELETE", "/v2/pods/{pod_id}::instances/{instance_id}"): Detail({"wipe": _BOOLEAN}),
+    ("GET", "/v1/jobs"): Detail(_EMBED, answer=listed(_JOB)),
+    ("POST", "/v1/jobs"): Detail(None, ref("Job"), _JOB, 201),
+    ("GET", "/v1/jobs/{job_id}"): Detail(_EMBED, answer=_JOB),
+    ("PUT", "/v1/jobs/{job_id}"): Detail(None, ref("Job"), _JOB),
+    ("GET", "/v1/jobs/{job_id}/runs"): Detail(answer=listed(_OBJECT)),
+    ("POST", "/v1/jobs/{job_id}/runs"): Detail(None, None, having(id=_TEXT, status=_TEXT), 201),
+    ("GET", "/v1/jobs/{job_id}/schedules"): Detail(answer=listed(_OBJECT)),
+    ("POST", "/v0/scheduled-jobs"): Detail(None, ref("Job"), _JOB, 201),
     ("GET", "/v2/tasks"): Detail({"status": _TEXTS}, answer=_TASKS),
     ("POST", "/v2/tasks/delete"): Detail(_KILL, having(ids=_TEXTS), _TASKS_OR_CHANGE),
     ("GET", "/v2/deployments"): Detail(_EMBED, answer=listed(having(id=_TEXT, version=_TEXT, steps=listed(_OBJECT)))),

@@ -16,6 +16,7 @@ from mesos_gpu.marathon.actions import Save
 from mesos_gpu.marathon.deployment import plan
 from mesos_gpu.marathon.groups import Group, Root
 from mesos_gpu.marathon.instances import Instance, Phase, Task
+from mesos_gpu.marathon.jobs import Job
 from mesos_gpu.marathon.state import Lasting
 from mesos_gpu.marathon.store import Store
 from mesos_gpu.marathon.store_rows import saves_of
@@ -75,7 +76,9 @@ def everything() -> Lasting:
     deployment = plan("d", "v", {"/a": None, "/b": spec("/b")}, {"/a": spec(), "/b": None})
     root = Root("2024-01-01T00:00:00.000Z", {"/g": Group("/g", ("/x",), enforce_role=True)})
     failure = {"appId": "/a", "message": "ende, schön"}
-    return Lasting("F", {"/a": (spec(),)}, {"i": instance}, {"d": deployment}, {"/a": failure}, (root,))
+    lasting = Lasting("F", {"/a": (spec(),)}, {"i": instance}, {"d": deployment}, {"/a": failure}, (root,))
+    job = Job({"id": "night.train", "run": {"cmd": "true"}})
+    return replace(lasting, jobs={"night.train": job})
 
 
 def test_a_new_store_is_empty(place: Place) -> None:
@@ -89,7 +92,7 @@ def test_what_was_saved_is_read_back_alike(place: Place) -> None:
 
 def test_what_was_removed_is_gone(place: Place) -> None:
     place.store.save(saves_of(everything()))
-    place.store.save([Save({"/a": None}, {"i": None}, {"d": None}, {"/a": None}, (None,))])
+    place.store.save([Save({"/a": None}, {"i": None}, {"d": None}, {"/a": None}, (None,), jobs={"night.train": None})])
     assert place.reopened() == Lasting(roots=everything().roots)
     place.store.save(saves_of(everything()))
     assert place.reopened() == everything()
