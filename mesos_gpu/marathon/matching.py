@@ -133,9 +133,7 @@ def match(
     disks = take_volumes(spec.persistent_volumes, usable - taken - executor) if pool.creates else ()
     if disks is None:
         reasons.add(Reason.INSUFFICIENT_DISK)
-    constraints = spec.document["constraints"]
-    far = offer.region not in (None, home_region) and not any(c[0] in ("@region", "@zone") for c in constraints)
-    if far or not all_fulfilled(constraints, offer, placed, spec.instances):
+    if not all_fulfilled(spec.document["constraints"], offer, placed, spec.instances, home_region):
         reasons.add(Reason.UNFULFILLED_CONSTRAINT)
     if _in_maintenance(offer, now_s):
         reasons.add(Reason.AGENT_MAINTENANCE)
