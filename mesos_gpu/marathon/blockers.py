@@ -48,8 +48,8 @@ def _blocked(state: State, spec: RunSpec) -> dict[str, Any] | None:
     # Rounded down, so that one may always be missing.
     health = (spec.instances - 1) * 1000 // spec.instances / 1000
     message = (
-        f"{len(waiting)} new instances of {spec.id} wait for {spec.gpus} GPUs each. No agent that suits has them free, and "
-        f"{len(old)} old instances, which are ended only once new ones run, hold {held}."
+        f"{len(waiting)} new instances of {spec.id} wait for {spec.gpus} GPUs each. No agent that suits has them free, "
+        f"and {len(old)} old instances, which are ended only once new ones run, hold {held}."
     )
     return {
         "pod" if spec.is_pod else "app": spec.id,
