@@ -475,7 +475,7 @@ def test_what_is_reserved_and_created_names_the_principal() -> None:
     run.put(resident(gpus=1))
     (launch,) = only(run.offer(gpus=1), Launch)
     reserve, create = launch.operations
-    for resource in reserve["reserve"]["resources"]:
-        assert resource["reservations"][-1]["principal"] == "ops"
-    (volume,) = create["create"]["volumes"]
-    assert volume["disk"]["persistence"]["principal"] == volume["reservations"][-1]["principal"] == "ops"
+    reserved = Resources.from_json(reserve["reserve"]["resources"])
+    assert {each.principal for resource in reserved for each in resource.reservations} == {"ops"}
+    (volume,) = Resources.from_json(create["create"]["volumes"])
+    assert volume.disk["persistence"]["principal"] == volume.reservations[-1].principal == "ops"
