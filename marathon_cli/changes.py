@@ -95,9 +95,9 @@ def finish(
     try:
         wait_for(marathon, change, aims, waiting.timeout_s)
     except TimeIsUp as error:
-        if waiting.roll_back:
-            _lead_back(console, marathon, change, waiting.timeout_s, error)
-        raise
+        if not waiting.roll_back:
+            raise
+        _lead_back(console, marathon, change, aims, waiting.timeout_s, error)
     console.goes_on = ""
 
 
@@ -120,14 +120,20 @@ def wait_for(marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s:
         screen.close()
 
 
-def _lead_back(console: Console, marathon: Marathon, change: Change, timeout_s: float, error: TimeIsUp) -> None:
-    """Lead back and wait for that, too. Raises TimeIsUp in any case: what was asked for has not come about."""
+def _lead_back(
+    console: Console, marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float, error: TimeIsUp
+) -> None:
+    """Lead back and wait for that, too; return only when the deployment has come to a good end just then.
+
+    Raises TimeIsUp: what was asked for has not come about. Raises Conflict when the deployment was given up.
+    """
     from marathon_cli.wait import roll_back
 
     say(str(error).partition("\n")[0])
     back = roll_back(marathon, str(change.deployment_id))
     if back is None:
         say("it has come to its end just now; nothing is led back")
+        wait_for(marathon, change, aims, timeout_s)
         return
     say(f"Created deployment {back.deployment_id}: leads back to what was before {change.deployment_id}")
     console.goes_on = f"the deployment {back.deployment_id}, which leads back, goes on"

@@ -121,7 +121,10 @@ class Wait:
         are = "are" if len(self.aims) > 1 else "is"
         lines = [f"{self._names} {are} not there yet after {timeout_s:g} s; the deployment {deployment_id} goes on"]
         for aim in self.aims:
-            standing = self._standing(aim)
+            try:
+                standing = self._standing(aim)
+            except Unavailable:
+                standing = None
             if standing is not None and standing.failure:
                 lines.append(f"  {failure_text(standing.failure)}")
             if reasons := self._waiting_for(aim):

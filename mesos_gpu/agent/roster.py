@@ -37,6 +37,16 @@ class Roster:
         framework = self.frameworks.get(key.framework)
         return None if framework is None else framework.tasks.get(key.task)
 
+    def past(self, key: TaskKey) -> Task | None:
+        """Return a task that is completely over and still remembered, or None."""
+        framework = self.frameworks.get(key.framework) or self.completed.get(key.framework)
+        if framework is None:
+            return None
+        hosts = [*framework.executors.values(), *(one for one in framework.completed if isinstance(one, Executor))]
+        tasks = [one for one in framework.completed if isinstance(one, Task)]
+        tasks += [task for host in hosts for task in host.completed]
+        return next((task for task in reversed(tasks) if task.key == key), None)
+
     def both(self, key: TaskKey | ExecutorKey) -> tuple[Framework, Task]:
         """Return a task that must be here, with its framework."""
         framework, task = self.frameworks[key.framework], self.task(key)

@@ -180,7 +180,8 @@ class AgentState(Hosting):
         if task is not None:
             return self._end(framework, task, Fate.KILLED, event.grace_s, at)
         aware = framework.can("PARTITION_AWARE")
-        verdict = verdicts.unknown_to_agent(partition_aware=aware, reason="REASON_TASK_UNKNOWN")
+        past = self.past(event.key)
+        verdict = verdicts.not_here(past, partition_aware=aware, reason="REASON_TASK_UNKNOWN")
         return [self._loose(event.key, verdict, at)]
 
     def _end(
@@ -277,7 +278,8 @@ class AgentState(Hosting):
     def _reconcile(self, event: ev.Reconcile, at: Moment) -> list[Action]:
         if self.task(event.key) is not None:
             return []  # launched while the answer was on its way
-        verdict = verdicts.unknown_to_agent(partition_aware=event.partition_aware, reason="REASON_RECONCILIATION")
+        aware, past = event.partition_aware, self.past(event.key)
+        verdict = verdicts.not_here(past, partition_aware=aware, reason="REASON_RECONCILIATION")
         return [self._loose(event.key, verdict, at)]
 
     # --- from the containers ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from mesos_gpu.agent.status import AGENT, Verdict, how_it_ended, verdict_of
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.tasks import seen_by
+from mesos_gpu.mesos.tasks import is_terminal, seen_by
 
 
 def _dropped(framework: Framework, reason: str, message: str, state: str = "TASK_DROPPED") -> Verdict:
@@ -85,8 +85,14 @@ def vanished(framework: Framework, task: Task, was: Phase, *, rebooted: bool) ->
     return _dropped(framework, "REASON_AGENT_RESTARTED", f"Lost: {why}", "TASK_GONE")
 
 
-def unknown_to_agent(*, partition_aware: bool, reason: str) -> Verdict:
-    """Return what is said about a task that someone else believes to be here."""
+def not_here(past: Task | None, *, partition_aware: bool, reason: str) -> Verdict:
+    """Return what is said about a task that someone else believes to be here; `past` is what we remember of it.
+
+    Its end was acknowledged, but a master may take it up again from a list of ours that was older than that. Mesos says
+    TASK_DROPPED of such a task too, whatever became of it.
+    """
+    if past is not None and is_terminal(past.state):
+        return Verdict(past.state, AGENT, reason, "The task has ended, and its end was acknowledged")
     state = seen_by("TASK_DROPPED", partition_aware=partition_aware)
     return Verdict(state, AGENT, reason, "The task is unknown to the agent")
 

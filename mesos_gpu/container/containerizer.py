@@ -7,64 +7,53 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import time
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, ImageRoot, compose, cpu_limits
+from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, cpu_limits
 from mesos_gpu.container.cgroups import Cgroups, OomWatch
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.checkpoints import Checkpoints, Record, read_boot_id
 from mesos_gpu.container.config import (
     ContainerConfig,
-    ImageAsk,
     SessionConfig,
     Termination,
     check_config,
     check_id,
-    read_status,
 )
-from mesos_gpu.container.disk import DiskRules, over_quota, watch_disk
+from mesos_gpu.container.disk import DiskRules, watch_disk
+from mesos_gpu.container.endings import judge
 from mesos_gpu.container.execution import Execution, Executor
 from mesos_gpu.container.isolation import Isolator
+from mesos_gpu.container.killing import Killer
+from mesos_gpu.container.launching import Launcher
 from mesos_gpu.container.live import LiveContainer
 from mesos_gpu.container.namespace import MountNamespace
 from mesos_gpu.container.nesting import (
-    cgroup_of,
     deepest_first,
     descendants,
-    entering,
     is_nested,
     parent_of,
-    without_gpus,
 )
 from mesos_gpu.container.processes import Process
 from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.recovering import recovered
 from mesos_gpu.container.release import Releaser
-from mesos_gpu.container.sandbox import open_output, own_all, place_secrets, prepare_volumes
-from mesos_gpu.container.sessions import Child, first_pid, start_on_terminal, start_piped
+from mesos_gpu.container.sessions import Child
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.container.switchboard import Attachment, Switchboard
-from mesos_gpu.container.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.images.store import Image
-from mesos_gpu.isolator.injection import ImageManifest
-from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.isolator.plan import Change
 from mesos_gpu.isolator.walls import Walls
 
 REMEMBERED = 1000
 """How many ended containers are kept for `wait`, at most, when nobody calls `destroy` for them."""
-
-INIT_ALONE_S = 0.01
-"""How long to give an init that has not started its command yet, before looking again for what to send SIGTERM."""
 
 T = TypeVar("T")
 
@@ -98,6 +87,17 @@ class Containerizer:
         self._boot_id = read_boot_id()
         self._containers: dict[str, LiveContainer] = {}
         self._ended: dict[str, Termination] = {}
+        self._killer = Killer(cgroups, self._containers)
+        self._launcher = Launcher(
+            host=host,
+            conmon=conmon,
+            cgroups=cgroups,
+            isolator=isolator,
+            checkpoints=checkpoints,
+            bundles=bundles,
+            mounts=mounts,
+            provisioner=provisioner,
+        )
 
     async def recover(self, live: Collection[str]) -> None:
         """Take up the containers of an earlier process that are in `live`; destroy all others it left.
@@ -161,7 +161,7 @@ class Containerizer:
                 standalone=config.standalone,
             )
         )
-        return await self._run(container, self._start(container, config, progress))
+        return await self._run(container, self._launcher.start(container, config, progress))
 
     async def enter(self, config: SessionConfig) -> Attachment:
         """Run a command inside a running container, as a container of class DEBUG; return what it says.
@@ -184,7 +184,7 @@ class Containerizer:
             session=True,
         )
         container = self._admit(session)
-        return await self._run(container, self._start_session(container, parent, config))
+        return await self._run(container, self._launcher.start_session(container, parent, config))
 
     def record(self, container_id: str) -> Record:
         """Return what is on record of a container that runs or is being launched. Raises NotFound."""
@@ -233,126 +233,6 @@ class Containerizer:
         self._follow(container)
         return result
 
-    async def _start_session(
-        self, container: LiveContainer, parent: LiveContainer, config: SessionConfig
-    ) -> Attachment:
-        parent_id, user = parent.record.container_id, None if config.user is None else find_user(config.user)
-        if config.terminal and not self._conmon.runtime.leaves_cgroup:
-            raise BadInput(f"a session with a terminal needs crun: {self._conmon.runtime.name} gives none away")
-        self._checkpoints.save(container.record)
-        inside = msgspec.json.decode((self._bundles / parent_id / "config.json").read_bytes())["process"]
-        document = entering(inside, config.command, config.environment, user, terminal=config.terminal)
-        bundle = self._bundles / config.container_id
-        bundle.mkdir(parents=True)
-        (bundle / "process.json").write_bytes(msgspec.json.encode(document))
-        runtime, files = self._conmon.runtime, self._cgroups.make(config.container_id)
-        enter = files if runtime.leaves_cgroup else ()
-        cgroup = cgroup_of(config.container_id)[len(cgroup_of(parent_id)) + 1 :]
-        command = runtime.entering(self._bundles / parent_id, parent_id, bundle, enter, cgroup)
-        if config.terminal:
-            command.append(f"--console-socket={bundle / 'console'}")
-            starting = start_on_terminal([*command, parent_id], bundle, self._mounts, config.window)
-        else:
-            starting = start_piped([*command, parent_id], self._mounts)
-        child, container.board = await starting
-        container.init = child
-        attachment = container.board.attach()
-        pid = await first_pid(bundle / "pid", child)
-        container.first = None if pid is None else Process.open(pid)
-        container.record = msgspec.structs.replace(container.record, step="running", pid=pid)
-        self._checkpoints.save(container.record)
-        return attachment
-
-    async def _start(
-        self, container: LiveContainer, config: ContainerConfig, progress: Callable[[str], None] | None
-    ) -> int:
-        container_id, user = config.container_id, find_user(config.user)
-        if not config.sandbox.is_dir():  # else the runtime would make it, on the host
-            raise BadInput(f"the sandbox {config.sandbox} is not a folder")
-        self._checkpoints.save(container.record)
-        image = None if config.image is None else await self._pull(container, config.image, progress)
-        says = False if image is None else ImageManifest(image.config.env, image.config.labels)
-        plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels)
-        shares = container.record.shares_cgroup
-        if is_nested(container_id) and not shares:
-            if self._cgroups.version != 1:
-                raise BadInput(
-                    f"container {container_id}: share_cgroups=false needs cgroup v1; with v2 a container with "
-                    "processes cannot hold another with limits"
-                )
-            plan = without_gpus(plan)
-        bundle = self._bundles / container_id
-        bundle.mkdir(parents=True)
-        config = place_secrets(config, bundle)
-        root = None
-        if config.image is None or image is None:
-            _check_mounts(config, plan)
-        else:
-            root, user = await self._provision(container_id, config.image, image, user)
-            await asyncio.to_thread(own_all, config.sandbox, user)  # with what was fetched into it
-        prepare_volumes(config, user)
-        document = compose(config, plan, user, self._host, root)
-        enter: tuple[Path, ...] = ()
-        if shares:
-            enter = self._cgroups.make(container_id)
-            if self._conmon.runtime.leaves_cgroup:
-                del document["linux"]["cgroupsPath"], document["linux"]["resources"]
-            else:
-                document["linux"]["resources"], enter = self._policy_of(parent_of(container_id) or container_id), ()
-        (bundle / "config.json").write_bytes(msgspec.json.encode(document))
-        stdout = open_output(config.sandbox / "stdout", user)
-        try:
-            stderr = open_output(config.sandbox / "stderr", user)
-            try:
-                supervised = await self._conmon.start(container_id, bundle, stdout, stderr, enter=enter)
-            finally:
-                os.close(stderr)
-        finally:
-            os.close(stdout)
-        # What is not in the container's cgroup is not its init any more: that has ended, and the pid may be another's.
-        cgroup = f"/{self._host.cgroups_root}/{cgroup_of(container_id)}"
-        container.init, container.conmon = Process.open(supervised.pid, cgroup=cgroup), supervised.conmon
-        container.record = msgspec.structs.replace(
-            container.record,
-            step="running",
-            pid=supervised.pid,
-            pid_start_time=container.init.start_time if container.init else None,
-            conmon_pid=supervised.conmon.pid,
-            conmon_start_time=supervised.conmon.start_time,
-        )
-        self._checkpoints.save(container.record)
-        return supervised.pid
-
-    def _policy_of(self, container_id: str) -> dict[str, Any]:
-        """Return what a container that shares the limits of this one may use: the same devices."""
-        document = msgspec.json.decode((self._bundles / container_id / "config.json").read_bytes())
-        return {"devices": document["linux"]["resources"]["devices"]}
-
-    async def _pull(self, container: LiveContainer, ask: ImageAsk, progress: Callable[[str], None] | None) -> Image:
-        container_id = container.record.container_id
-        if self._provisioner is None:
-            raise BadInput(f"this agent runs no images (--image_providers), so not {ask.name} either")
-        container.pulling = asyncio.ensure_future(self._provisioner.fetch(container_id, ask, progress))
-        try:
-            return await container.pulling
-        except asyncio.CancelledError:
-            container.pulling.cancel()
-            if container.doomed:
-                raise ContainerError(f"container {container_id} was ended while its image was pulled") from None
-            raise
-        finally:
-            container.pulling = None
-
-    async def _provision(
-        self, container_id: str, ask: ImageAsk, image: Image, user: HostUser
-    ) -> tuple[ImageRoot, HostUser]:
-        """Mount an image; return it and whom its container runs as."""
-        if self._provisioner is None:
-            raise ValueError("an image came from nowhere")
-        root = await self._provisioner.mount(container_id, image)
-        own = None if ask.user_wins else await self._provisioner.user(root)
-        return root, own or user
-
     def _give_back(self, container_id: str) -> None:
         """Free what a container held that has no process any more. Raises MesosGpuError, OSError."""
         try:
@@ -389,13 +269,13 @@ class Containerizer:
 
         await watch_disk(Path(container.record.sandbox), container.record.disk_bytes, rules, note)
         container.over_disk = True
-        self._kill_now(container)
+        self._killer.kill_now(container)
 
     def _on_memory_event(self, container: LiveContainer, watch: OomWatch) -> None:
         """End a container that ran out of memory whole, as Mesos does: what is left of it is of no use."""
         if watch.drain():
             container.ran_out_of_memory = True
-            self._kill_now(container)
+            self._killer.kill_now(container)
 
     async def _watch(self, container: LiveContainer) -> None:
         container_id = container.record.container_id
@@ -408,14 +288,15 @@ class Containerizer:
             await container.init.wait()
         if isinstance(container.init, Child):
             status = container.init.exit_status
-            self._explain(container, status)
+            if status != 0:
+                self._explain(container)
         else:
             status = await self._conmon.exit_status(container_id, container.conmon)
         container.ending = True
         for child_id in descendants(container_id, self._containers):
             await self.destroy(child_id)
         self._stop_timers(container)
-        termination = self._judge(container, status)
+        termination = judge(container, status, self._cgroups)
         container.record = msgspec.structs.replace(container.record, step="ended", termination=termination)
         try:
             self._checkpoints.save(container.record)
@@ -435,43 +316,11 @@ class Containerizer:
         while len(self._ended) > REMEMBERED:
             self._forget(next(iter(self._ended)))
 
-    def _explain(self, container: LiveContainer, status: int | None) -> None:
+    def _explain(self, container: LiveContainer) -> None:
         """Tell who is attached to a session why it could not begin."""
-        words = None if status == 0 else self._conmon.runtime.complaint(self._bundles / container.record.container_id)
+        words = self._conmon.runtime.complaint(self._bundles / container.record.container_id)
         if words is not None and container.board is not None:
             container.board.say("STDERR", f"{words}\n".encode())
-
-    def _judge(self, container: LiveContainer, status: int | None) -> Termination:
-        if status is None:
-            message = "how the container ended is not known: conmon, which would have told, is gone too"
-            termination = Termination(message=message)
-        else:
-            termination = read_status(status)
-        container_id = container.record.container_id
-        if container.over_disk:
-            limit = container.record.disk_bytes
-            words = over_quota(container.disk_used or 0, limit)
-            return replace(termination, message=words, disk_limit_bytes=limit)
-        if container.record.shares_cgroup:  # its parent's memory, of which that one's end tells
-            return termination
-        killed = container.ran_out_of_memory or self._cgroups.oom_kills(container_id) > 0
-        if not killed or termination.exit_code == 0:
-            return termination
-        limit, most = container.record.mem_bytes, self._cgroups.mem_max_bytes(container_id)
-        used = f" Maximum Used: {most >> 20}MB" if most is not None else ""
-        return Termination(
-            exit_code=termination.exit_code,
-            signal=termination.signal,
-            oom=True,
-            mem_limit_bytes=limit,
-            mem_max_bytes=most,
-            message=f"Memory limit exceeded: Requested: {limit >> 20}MB{used}{self._memory_statistics(container_id)}",
-        )
-
-    def _memory_statistics(self, container_id: str) -> str:
-        """Return what the kernel says of a container's memory, as Mesos puts it into the message."""
-        text = self._cgroups.mem_statistics(container_id)
-        return "" if text is None else f"\n\nMEMORY STATISTICS: \n{text}\n"
 
     async def wait(self, container_id: str) -> Termination:
         """Return how the container ended, once its GPUs, cgroup, mounts and processes are gone.
@@ -560,9 +409,9 @@ class Containerizer:
         if container.init is None or container.ending or container.ended.is_set():
             raise NotFound(f"Container {container_id} cannot be found (or is already killed)")
         if what is signal.SIGKILL:
-            self._kill_now(container)
+            self._killer.kill_now(container)
         elif what is signal.SIGTERM or container.record.session:
-            self._signal_all(container, what)
+            self._killer.signal_all(container, what)
         else:
             container.init.kill(what)
 
@@ -590,16 +439,7 @@ class Containerizer:
         await container.started.wait()
         if container.ended.is_set():
             return
-        if grace_s <= 0:
-            self._kill_now(container)
-            return
-        self._terminate(container)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + grace_s
-        if container.kill_timer is not None:
-            deadline = min(deadline, container.kill_timer.when())
-            container.kill_timer.cancel()
-        container.kill_timer = loop.call_at(deadline, self._kill_now, container)
+        self._killer.kill(container, grace_s)
 
     async def destroy(self, container_id: str) -> None:
         """End the container now and forget it; returns when nothing of it is left. Unknown containers are fine."""
@@ -608,7 +448,7 @@ class Containerizer:
             container.doomed = True
             container.give_up_pull()
             await container.started.wait()
-            self._kill_now(container)
+            self._killer.kill_now(container)
             await container.ended.wait()
         self._forget(container_id)
 
@@ -648,36 +488,6 @@ class Containerizer:
         except KeyError:
             raise NotFound(f"there is no container {container_id}") from None
 
-    def _signal_all(self, container: LiveContainer, number: signal.Signals) -> int:
-        """Send a signal to all processes but those that would pass it on a second time; return to how many."""
-        container_id = container.record.container_id
-        nested = [self._containers[one] for one in descendants(container_id, self._containers)]
-        spared = {one.init.pid for one in (container, *nested) if one.init is not None}
-        for session in (one.record.container_id for one in nested if one.record.session):
-            spared |= self._cgroups.pids(session)
-        told: set[int] = set()
-        while fresh := self._cgroups.pids(container_id) - told - spared:  # again: a process may have forked meanwhile
-            for pid in fresh:
-                try:
-                    os.kill(pid, number)
-                except ProcessLookupError:
-                    pass
-            told |= fresh
-        return len(told)
-
-    def _terminate(self, container: LiveContainer) -> None:
-        """SIGTERM to all but the init, as soon as there is another process."""
-        if not self._signal_all(container, signal.SIGTERM):
-            # killed within milliseconds of its launch, before the init has started the command
-            loop = asyncio.get_running_loop()
-            container.term_timer = loop.call_later(INIT_ALONE_S, self._terminate, container)
-
-    def _kill_now(self, container: LiveContainer) -> None:
-        """SIGKILL; the kernel ends every process of a pid namespace with its first."""
-        if container.init is not None and not container.ended.is_set():
-            container.init.kill()
-            self._cgroups.kill(container.record.container_id)
-
     def _stop_timers(self, container: LiveContainer) -> None:
         for timer in (container.term_timer, container.kill_timer):
             if timer is not None:
@@ -701,11 +511,3 @@ class Containerizer:
     def _forget(self, container_id: str) -> None:
         if self._ended.pop(container_id, None) is not None:
             self._checkpoints.forget(container_id)
-
-
-def _check_mounts(config: ContainerConfig, plan: LaunchPlan) -> None:
-    """Refuse mount points that the runtime would make on the host itself."""
-    volumes = [Path(v.destination) for v in config.volumes if Path(v.destination).is_absolute()]
-    for path in (*(Path(mount.destination) for mount in plan.mounts), *volumes):
-        if not path.exists() and not path.is_relative_to(config.sandbox):
-            raise ContainerError(f"{path} is not on this host; mounting there would make it on the host")

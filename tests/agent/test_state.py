@@ -359,6 +359,16 @@ def test_a_reconciled_task_is_answered_only_when_it_is_not_here() -> None:
     assert (status["state"], status["reason"]) == ("TASK_DROPPED", "REASON_RECONCILIATION")
 
 
+def test_a_reconciled_task_that_has_ended_here_ended_as_it_did() -> None:
+    # A master may know it again from a list of ours that crossed the acknowledgement.
+    state = running()
+    end(state, exit_code=0)
+    acknowledge_all(state)
+    assert state.task(key()) is None
+    (status,) = sent(state.handle(ev.Reconcile(key(), partition_aware=True), at()))
+    assert (status["state"], status["reason"]) == ("TASK_FINISHED", "REASON_RECONCILIATION")
+
+
 def test_a_scheduler_that_came_back_gets_its_outstanding_updates_again() -> None:
     state = running()
     actions = state.handle(ev.UpdateFramework(FRAMEWORK_ID, framework(name="renamed")), at(1.0))

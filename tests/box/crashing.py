@@ -250,11 +250,12 @@ def _pids(cgroup: Path) -> list[int]:
 def _gpu_nodes(pid: int) -> set[int]:
     nodes = set()
     try:
-        for entry in os.scandir(f"/proc/{pid}/root/dev"):
-            if entry.name.startswith("nvidia") and entry.name[6:].isdecimal():
-                number = entry.stat(follow_symlinks=False).st_rdev
-                assert os.major(number) == GPU_MAJOR
-                nodes.add(os.minor(number))
+        with os.scandir(f"/proc/{pid}/root/dev") as entries:
+            for entry in entries:
+                if entry.name.startswith("nvidia") and entry.name[6:].isdecimal():
+                    number = entry.stat(follow_symlinks=False).st_rdev
+                    assert os.major(number) == GPU_MAJOR
+                    nodes.add(os.minor(number))
     except OSError:
         return set()  # it ended while we looked
     return nodes

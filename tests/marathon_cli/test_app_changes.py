@@ -228,8 +228,16 @@ def test_rollback_on_failure_leads_back_and_waits_for_that(train: ScriptedServer
 
 def test_a_deployment_that_ends_as_time_is_up_is_not_led_back(train: ScriptedServer, run: Run) -> None:
     train.on("GET", "/v2/deployments", Answer(200, [deployment()]))
-    train.on("DELETE", "/v2/deployments/d-1", Answer(404, {"message": "DeploymentPlan d-1 does not exist"}))
+
+    def too_late(_: Request) -> Answer:
+        train.on("GET", "/v2/deployments", Answer(200, []))
+        train.on("GET", "/v2/apps/train", {"app": {**APP, "instances": 9, "tasksRunning": 9}})
+        return Answer(404, {"message": "DeploymentPlan d-1 does not exist"})
+
+    train.on("DELETE", "/v2/deployments/d-1", too_late)
     result = run("app", "scale", "train", "9", "--rollback-on-failure", "--timeout", "0.01")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-1] == "/train: 9 of 9 running"
     assert "it has come to its end just now; nothing is led back" in result.stderr
 
 

@@ -213,3 +213,8 @@ def test_an_old_failure_is_not_told_again() -> None:
     world.version = "2026-01-02"
     world.wait()
     assert [text for text in world.said if "exit status" in text] == []
+
+
+def test_time_is_up_also_while_marathon_is_away() -> None:
+    with pytest.raises(TimeIsUp, match="/a is not there yet after 1 s"):
+        World(([PLAN], app()), Unavailable("down")).wait(1)

@@ -1,0 +1,188 @@
+"""From what is asked of a container to its running processes: image, GPUs, bundle, files, runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mesos_gpu.container.bundle import HostSetting, ImageRoot, compose
+from mesos_gpu.container.cgroups import Cgroups
+from mesos_gpu.container.checkpoints import Checkpoints
+from mesos_gpu.container.config import (
+    ContainerConfig,
+    ImageAsk,
+    SessionConfig,
+)
+from mesos_gpu.container.isolation import Isolator
+from mesos_gpu.container.live import LiveContainer
+from mesos_gpu.container.namespace import MountNamespace
+from mesos_gpu.container.nesting import (
+    cgroup_of,
+    entering,
+    is_nested,
+    parent_of,
+    without_gpus,
+)
+from mesos_gpu.container.processes import Process
+from mesos_gpu.container.provisioner import Provisioner
+from mesos_gpu.container.sandbox import open_output, own_all, place_secrets, prepare_volumes
+from mesos_gpu.container.sessions import first_pid, start_on_terminal, start_piped
+from mesos_gpu.container.supervisor.conmon import Conmon
+from mesos_gpu.container.switchboard import Attachment
+from mesos_gpu.container.users import HostUser, find_user
+from mesos_gpu.errors import BadInput, ContainerError
+from mesos_gpu.images.store import Image
+from mesos_gpu.isolator.injection import ImageManifest
+from mesos_gpu.isolator.plan import LaunchPlan
+
+
+class Launcher:
+    """Starts what `Containerizer` has admitted; what it began and could not finish, its caller releases."""
+
+    def __init__(
+        self,
+        *,
+        host: HostSetting,
+        conmon: Conmon,
+        cgroups: Cgroups,
+        isolator: Isolator,
+        checkpoints: Checkpoints,
+        bundles: Path,
+        mounts: MountNamespace,
+        provisioner: Provisioner | None,
+    ) -> None:
+        self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
+        self._checkpoints, self._bundles, self._mounts, self._provisioner = checkpoints, bundles, mounts, provisioner
+
+    async def start(
+        self, container: LiveContainer, config: ContainerConfig, progress: Callable[[str], None] | None
+    ) -> int:
+        """Start a container; return the pid of its init. Raises MesosGpuError, OSError."""
+        container_id, user = config.container_id, find_user(config.user)
+        if not config.sandbox.is_dir():  # else the runtime would make it, on the host
+            raise BadInput(f"the sandbox {config.sandbox} is not a folder")
+        self._checkpoints.save(container.record)
+        image = None if config.image is None else await self._pull(container, config.image, progress)
+        says = False if image is None else ImageManifest(image.config.env, image.config.labels)
+        plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels)
+        shares = container.record.shares_cgroup
+        if is_nested(container_id) and not shares:
+            if self._cgroups.version != 1:
+                raise BadInput(
+                    f"container {container_id}: share_cgroups=false needs cgroup v1; with v2 a container with "
+                    "processes cannot hold another with limits"
+                )
+            plan = without_gpus(plan)
+        bundle = self._bundles / container_id
+        bundle.mkdir(parents=True)
+        config = place_secrets(config, bundle)
+        root = None
+        if config.image is None or image is None:
+            _check_mounts(config, plan)
+        else:
+            root, user = await self._provision(container_id, config.image, image, user)
+            await asyncio.to_thread(own_all, config.sandbox, user)  # with what was fetched into it
+        prepare_volumes(config, user)
+        document = compose(config, plan, user, self._host, root)
+        enter: tuple[Path, ...] = ()
+        if shares:
+            enter = self._cgroups.make(container_id)
+            if self._conmon.runtime.leaves_cgroup:
+                del document["linux"]["cgroupsPath"], document["linux"]["resources"]
+            else:
+                document["linux"]["resources"], enter = self._policy_of(parent_of(container_id) or container_id), ()
+        (bundle / "config.json").write_bytes(msgspec.json.encode(document))
+        stdout = open_output(config.sandbox / "stdout", user)
+        try:
+            stderr = open_output(config.sandbox / "stderr", user)
+            try:
+                supervised = await self._conmon.start(container_id, bundle, stdout, stderr, enter=enter)
+            finally:
+                os.close(stderr)
+        finally:
+            os.close(stdout)
+        # What is not in the container's cgroup is not its init any more: that has ended, and the pid may be another's.
+        cgroup = f"/{self._host.cgroups_root}/{cgroup_of(container_id)}"
+        container.init, container.conmon = Process.open(supervised.pid, cgroup=cgroup), supervised.conmon
+        container.record = msgspec.structs.replace(
+            container.record,
+            step="running",
+            pid=supervised.pid,
+            pid_start_time=container.init.start_time if container.init else None,
+            conmon_pid=supervised.conmon.pid,
+            conmon_start_time=supervised.conmon.start_time,
+        )
+        self._checkpoints.save(container.record)
+        return supervised.pid
+
+    async def start_session(self, container: LiveContainer, parent: LiveContainer, config: SessionConfig) -> Attachment:
+        """Start a command inside `parent`; return what it says. Raises MesosGpuError, OSError."""
+        parent_id, user = parent.record.container_id, None if config.user is None else find_user(config.user)
+        if config.terminal and not self._conmon.runtime.leaves_cgroup:
+            raise BadInput(f"a session with a terminal needs crun: {self._conmon.runtime.name} gives none away")
+        self._checkpoints.save(container.record)
+        inside = msgspec.json.decode((self._bundles / parent_id / "config.json").read_bytes())["process"]
+        document = entering(inside, config.command, config.environment, user, terminal=config.terminal)
+        bundle = self._bundles / config.container_id
+        bundle.mkdir(parents=True)
+        (bundle / "process.json").write_bytes(msgspec.json.encode(document))
+        runtime, files = self._conmon.runtime, self._cgroups.make(config.container_id)
+        enter = files if runtime.leaves_cgroup else ()
+        cgroup = cgroup_of(config.container_id)[len(cgroup_of(parent_id)) + 1 :]
+        command = runtime.entering(self._bundles / parent_id, parent_id, bundle, enter, cgroup)
+        if config.terminal:
+            command.append(f"--console-socket={bundle / 'console'}")
+            starting = start_on_terminal([*command, parent_id], bundle, self._mounts, config.window)
+        else:
+            starting = start_piped([*command, parent_id], self._mounts)
+        child, container.board = await starting
+        container.init = child
+        attachment = container.board.attach()
+        pid = await first_pid(bundle / "pid", child)
+        container.first = None if pid is None else Process.open(pid)
+        container.record = msgspec.structs.replace(container.record, step="running", pid=pid)
+        self._checkpoints.save(container.record)
+        return attachment
+
+    def _policy_of(self, container_id: str) -> dict[str, Any]:
+        """Return what a container that shares the limits of this one may use: the same devices."""
+        document = msgspec.json.decode((self._bundles / container_id / "config.json").read_bytes())
+        return {"devices": document["linux"]["resources"]["devices"]}
+
+    async def _pull(self, container: LiveContainer, ask: ImageAsk, progress: Callable[[str], None] | None) -> Image:
+        container_id = container.record.container_id
+        if self._provisioner is None:
+            raise BadInput(f"this agent runs no images (--image_providers), so not {ask.name} either")
+        container.pulling = asyncio.ensure_future(self._provisioner.fetch(container_id, ask, progress))
+        try:
+            return await container.pulling
+        except asyncio.CancelledError:
+            container.pulling.cancel()
+            if container.doomed:
+                raise ContainerError(f"container {container_id} was ended while its image was pulled") from None
+            raise
+        finally:
+            container.pulling = None
+
+    async def _provision(
+        self, container_id: str, ask: ImageAsk, image: Image, user: HostUser
+    ) -> tuple[ImageRoot, HostUser]:
+        """Mount an image; return it and whom its container runs as."""
+        if self._provisioner is None:
+            raise ValueError("an image came from nowhere")
+        root = await self._provisioner.mount(container_id, image)
+        own = None if ask.user_wins else await self._provisioner.user(root)
+        return root, own or user
+
+
+def _check_mounts(config: ContainerConfig, plan: LaunchPlan) -> None:
+    """Refuse mount points that the runtime would make on the host itself."""
+    volumes = [Path(v.destination) for v in config.volumes if Path(v.destination).is_absolute()]
+    for path in (*(Path(mount.destination) for mount in plan.mounts), *volumes):
+        if not path.exists() and not path.is_relative_to(config.sandbox):
+            raise ContainerError(f"{path} is not on this host; mounting there would make it on the host")
