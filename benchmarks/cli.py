@@ -37,6 +37,13 @@ DCOSCLI = "dcoscli==0.6.1"
 AIM = 1 / 3
 # It was packed with a setuptools that had pkg_resources and use_2to3.
 BUILD_WITH = "setuptools<58"
+AGENTS = [
+    {
+        **{"id": f"S{n}", "hostname": f"host-{n}", "pid": f"slave(1)@127.0.0.1:{n}", "active": True},
+        "resources": {"cpus": 32.0, "gpus": 4.0, "mem": 131072.0, "disk": 500000.0, "ports": "[31000-32000]"},
+    }
+    for n in range(1, 11)
+]
 OLD_NAMES = """\
 import collections
 import collections.abc
@@ -47,16 +54,17 @@ for name in ("Callable", "Hashable", "Iterable", "Mapping", "MutableMapping", "M
 
 
 class Marathon(BaseHTTPRequestHandler):
-    """Knows no app and takes any; says of itself what a Marathon says."""
+    """Knows no app and takes any; says of itself what a Marathon says. It is its own master, with a few agents."""
 
     protocol_version = "HTTP/1.1"
     # An answer leaves as one. In two parts, the second waits 40 ms for an acknowledgement on connections used again.
     wbufsize = -1
 
     def do_GET(self) -> None:
-        config = {"features": ["gpu_resources"], "mesos_role": "slave_public"}
+        master = f"http://{self.headers['Host']}"
+        config = {"features": ["gpu_resources"], "mesos_role": "slave_public", "mesos_leader_ui_url": master}
         info = {"name": "marathon", "version": "1.11.0", "marathon_config": config}
-        known = {"/v2/info": info, "/v2/deployments": [], "/v2/queue": {"queue": []}}
+        known = {"/v2/info": info, "/v2/deployments": [], "/v2/queue": {"queue": []}, "/slaves": {"slaves": AGENTS}}
         path = self.path.partition("?")[0]
         self._answer(200 if path in known else 404, known.get(path, {"message": f"App '{path}' does not exist"}))
 
