@@ -11,6 +11,7 @@ import click
 
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.output import Column, Table, say
+from marathon_cli.task_names import short_ids
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 
 _PAUSE_S = 0.5
 _COLUMNS = (
-    Column("APP", rank=2),
+    Column("APP", rank=1),
     Column("GPUS", number=True),
     Column("DEVICES"),
     Column("STATE"),
-    Column("HOST", rank=1),
+    Column("HOST", rank=2),
     Column("STARTED", rank=3),
-    Column("ID"),
+    Column("ID", short=short_ids),
 )
 
 
