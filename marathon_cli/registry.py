@@ -89,7 +89,11 @@ ROWS: Sequence[Row] = (
     Row("deployment stop", "deployment:stop", "Stop a deployment and leave everything as it is now."),
     Row("task", "", "Tasks: the running copies of apps.", RUN),
     Row("task list", "task:list_tasks", "List the tasks of all apps, or of APP."),
-    Row("task show", "task_change:show", "Print everything that Marathon knows of TASK: its id, how that begins, or a part of it."),
+    Row(
+        "task show",
+        "task_change:show",
+        "Print everything that Marathon knows of TASK: its id, how that begins, or a part of it.",
+    ),
     Row("task kill", "task_change:kill", "End tasks; others take their place unless --scale says otherwise."),
     Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox, or another FILE there."),
     Row("task exec", "task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs, files and limits."),

@@ -87,6 +87,22 @@ def test_tasks_and_apps_say_which_gpus_they_hold(cluster: ScriptedServer, run: R
     assert run("app", "list").output.splitlines()[1].split()[:3] == ["/train", "1", "0@gpu1"]
 
 
+def test_tasks_are_watched(cluster: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = {"id": TASK, "appId": "/train", "state": "TASK_RUNNING"}
+    looks = [[begun], [begun], [begun, {**begun, "id": "train.instance-2._app.1"}]]
+
+    def sleep(seconds: float) -> None:
+        assert seconds == 0.3
+        looks.pop(0)
+        if not looks:
+            raise KeyboardInterrupt
+
+    cluster.on("GET", "/v2/tasks", lambda _: Answer(200, {"tasks": looks[0]}))
+    monkeypatch.setattr("marathon_cli.watch.time.sleep", sleep)
+    done = run("task", "list", "-q", "--interval", "0.3")
+    assert (done.exit_code, done.stdout) == (130, f"{TASK}\n\n{TASK}\ntrain.instance-2._app.1\n")
+
+
 def test_agents_of_mesos_own_are_counted(cluster: ScriptedServer, run: Run) -> None:
     cluster.scripts.pop(("GET", "/gpus"))
     held, free = json.loads(run("gpu", "list", "-o", "json").output)
