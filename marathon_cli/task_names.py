@@ -87,7 +87,9 @@ def matching(tasks: Sequence[TaskRef], name: str) -> list[TaskRef]:
 def one(tasks: Sequence[TaskRef], name: str, *, ended: bool = False) -> TaskRef:
     """Return the one task that `name` means: a running one, or with `ended` also one that has ended if none runs.
 
-    Of several that have ended, all of them runs of one app, that is the last. Raises NotFound, with the nearest name; BadInput, with the candidates, when there are several.
+    Of several that have ended, all of them runs of one app, that is the last.
+
+    Raises NotFound, with the nearest name; BadInput, with the candidates, when there are several.
     """
     found = matching(tasks, name)
     live = [task for task in found if not task.ended]
