@@ -19,6 +19,7 @@ from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.views import deployment_view, queue_view, task_views
 from mesos_gpu.process.http import EventStream, json_response
 
+_JSON = ("json", "application/*", "*/*")
 _SHOWN_AS = {"running": ("TASK_RUNNING",), "staging": ("TASK_STAGING",)}
 
 
@@ -39,11 +40,14 @@ class ClusterApi:
             web.delete("/v2/queue/{app_id:.+}/delay", self.reset_delay),
             web.get("/v2/info", self.show_info),
             web.get("/v2/events", self.listen),
-            web.get("/ping", self.ping),
         ]
 
     async def list_tasks(self, request: web.Request) -> web.Response:
         """Answer with all tasks, or those of the asked status."""
+        accepted = request.headers.get("Accept", "*/*")
+        if not any(kind in accepted for kind in _JSON):
+            # Scripts used to ask for lines of text; told so, they do not take JSON for them.
+            raise web.HTTPNotAcceptable
         state = self._scheduler.state
         asked = [*request.query.getall("status", []), *request.query.getall("status[]", [])]
         wanted = [name for status in asked for name in _SHOWN_AS.get(status, ())]
@@ -126,9 +130,3 @@ class ClusterApi:
             self._scheduler.metrics.listeners -= 1
             bus.publish("event_stream_detached", {"remoteAddress": request.remote})
         return stream.response
-
-    async def ping(self, request: web.Request) -> web.Response:
-        """Say that we are here."""
-        if "application/json" in request.headers.get("Accept", ""):
-            return json_response("pong")
-        return web.Response(text="pong")
