@@ -195,6 +195,10 @@ class AgentLink:
         full_name = _PREFIX + name
         self._endpoint.send(PROCESS_ID, to, full_name, encode(full_name, document))
 
+    def removals(self) -> Mapping[str, int]:
+        """Return how many agents were to be unreachable, are since, or answered in time."""
+        return self._limit.counts
+
     def _watch(self, agent_id: str, pid: str) -> None:
         self.forget(agent_id)
         self._made += 1

@@ -85,9 +85,6 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     state.filters.forget_agent(agent_id)
     state.counters["slave_removals"] += 1
     state.counters["slave_removals/reason_unhealthy"] += 1
-    for what in ("shutdowns", "unreachable"):  # one thing under two names, the first being the older
-        state.counters[f"slave_{what}_scheduled"] += 1
-        state.counters[f"slave_{what}_completed"] += 1
     actions += [state.registry(), ForgetAgent(agent_id)]
     since = {"unreachable_time": {"nanoseconds": round(now.wall_s * 1e9)}}
     for task in agent.tasks.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from typing_extensions import assert_never
@@ -67,6 +67,9 @@ class Agents(Protocol):
 
     def perform(self, action: ToAgent) -> None:
         """Send an agent a message."""
+
+    def removals(self) -> Mapping[str, int]:
+        """Return how many agents were `scheduled` to be unreachable, are since (`completed`), or answered in time."""
 
     def observe(self, agent_id: str) -> None:
         """Link to an agent and ping it from now on."""
@@ -166,13 +169,22 @@ class Engine:
         """Return how many operators listen."""
         return len(self._watchers)
 
-    def timings(self) -> dict[str, float]:
-        """Return how long allocations and writes of the registry took and how large it is, under Mesos' names."""
+    def metrics(self) -> dict[str, float]:
+        """Return what the state does not know of: how long things took, the registry's size, agents given up."""
         return {
             **self._runs.shown(),
             **self._latency.shown(),
             **self._registry.stored.shown(),
+            **self._removals(),
             "registrar/registry_size_bytes": float(self._registry.size),
+        }
+
+    def _removals(self) -> dict[str, float]:
+        counts = {} if self.agents is None else self.agents.removals()
+        return {
+            f"master/slave_{what}_{step}": float(counts.get(step, 0))
+            for what in ("shutdowns", "unreachable")  # one thing under two names, the first being the older
+            for step in ("scheduled", "completed", "canceled")
         }
 
     def _publish(self) -> None:

@@ -63,12 +63,6 @@ _COUNTED = [
     "messages_update_slave",
     "messages_exited_executor",
     "messages_executor_to_framework",
-    "slave_shutdowns_scheduled",
-    "slave_shutdowns_completed",
-    "slave_shutdowns_canceled",
-    "slave_unreachable_scheduled",
-    "slave_unreachable_completed",
-    "slave_unreachable_canceled",
     "messages_authenticate",
     "messages_deactivate_framework",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,6 +43,8 @@ class RemovalLimit:
     def __init__(self, interval_s: float = 0.0) -> None:
         """One per `interval_s`; 0: whenever it is asked for."""
         self._interval_s = interval_s
+        self.counts: Counter[str] = Counter()
+        """How many were `scheduled`, `completed` and `canceled`, since the start."""
         self._waiting: dict[object, Callable[[], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -49,8 +52,9 @@ class RemovalLimit:
         """Call `go` when it is its turn, at once if it is that now; asking again while waiting changes nothing."""
         if who in self._waiting:
             return
+        self.counts["scheduled"] += 1
         if self._interval_s <= 0:
-            go()
+            self._complete(go)
             return
         self._waiting[who] = go
         if self._timer is None:
@@ -58,7 +62,9 @@ class RemovalLimit:
 
     def withdraw(self, who: object) -> bool:
         """Take back what was asked; tell whether it was still waiting."""
-        return self._waiting.pop(who, None) is not None
+        withdrawn = self._waiting.pop(who, None) is not None
+        self.counts["canceled"] += withdrawn
+        return withdrawn
 
     def stop(self) -> None:
         """Let nobody go any more."""
@@ -71,7 +77,11 @@ class RemovalLimit:
         if self._waiting:
             self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._let)
             first = next(iter(self._waiting))
-            self._waiting.pop(first)()
+            self._complete(self._waiting.pop(first))
+
+    def _complete(self, go: Callable[[], None]) -> None:
+        self.counts["completed"] += 1
+        go()
 
 
 class Observer:

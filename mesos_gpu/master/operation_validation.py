@@ -220,14 +220,18 @@ def _destroy(asked: Asked) -> str | None:
 
 
 def _grow(asked: Asked) -> str | None:
-    return _resize(asked, "GrowVolume", [asked.body["volume"], asked.body["addition"]])
+    return _resize(asked, "GrowVolume", "volume", "addition")
 
 
 def _shrink(asked: Asked) -> str | None:
-    return _resize(asked, "ShrinkVolume", [asked.body["volume"]])
+    return _resize(asked, "ShrinkVolume", "volume")
 
 
-def _resize(asked: Asked, name: str, documents: Documents) -> str | None:
+def _resize(asked: Asked, name: str, *fields: str) -> str | None:
+    absent = next((field for field in fields if field not in asked.body), None)
+    if absent is not None:
+        return f"'{absent}' must be set in the '{name}' operation"
+    documents = [asked.body[field] for field in fields]
     volume = documents[0]
     problem = _valid(documents) or _volumes_problem([volume])
     if problem is not None:

@@ -294,7 +294,7 @@ class OperatorApi:
     def _snapshot(self) -> dict[str, float]:
         listeners = {"master/operator_event_stream_subscribers": float(self._engine.watchers)}
         return metrics.snapshot(
-            self._engine.state, self._engine.now(), {**self._system(), **listeners, **self._engine.timings()}
+            self._engine.state, self._engine.now(), {**self._system(), **listeners, **self._engine.metrics()}
         )
 
 

@@ -100,7 +100,11 @@ def _grow(body: Mapping[str, Any]) -> Iterable[Conversion]:
 
 
 def _shrink(body: Mapping[str, Any]) -> Iterable[Conversion]:
-    volume, less = Resource.from_json(body["volume"]), milli(body["subtract"]["value"])
+    volume = Resource.from_json(body["volume"])
+    try:
+        less = milli(body["subtract"]["value"])
+    except (KeyError, ValueError):
+        raise BadResources(f"{volume} cannot shrink: 'subtract' is no amount") from None
     if not 0 < less < _scalar(volume):
         raise BadResources(f"{volume} cannot shrink by {less / 1000:g}: some of it must be left")
     freed = replace(volume.without_volume(), amount=less)

@@ -20,6 +20,8 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 Amount: TypeAlias = int | Ranges | frozenset[str]
 Document: TypeAlias = dict[str, Any]
 
+MAX_EXPONENT = 14
+"""Thousandths of amounts below 10^15 fit into 64 bits, as Mesos keeps them."""
 UNRESERVED = "*"
 # Fields of mesos.Resource that neither the key nor the amount spells out; kept as they came.
 _OTHER_FIELDS = ("provider_id", "disk", "revocable", "shared")
@@ -228,8 +230,8 @@ class Resource:
 def milli(value: float | int | str | Decimal) -> int:
     """Return a scalar in thousandths, rounded half away from zero as `llround` does. Raises ValueError off the line."""
     number = Decimal(repr(value) if isinstance(value, float) else str(value))
-    if not number.is_finite():
-        raise ValueError(f"{value} is not a finite number")
+    if not number.is_finite() or number.adjusted() > MAX_EXPONENT:
+        raise ValueError(f"{value} is not a finite number of reasonable size")
     return int((number * 1000).quantize(Decimal(1), rounding=ROUND_HALF_UP))
 
 
@@ -315,7 +317,7 @@ def _amount(kind: str, document: Mapping[str, Any]) -> Amount:
 def _reservations(document: Mapping[str, Any]) -> tuple[Reservation, ...]:
     if document.get("reservations"):
         return tuple(
-            Reservation(r["role"], r.get("type", "STATIC"), r.get("principal"), _labels(r))
+            Reservation(r.get("role", UNRESERVED), r.get("type", "STATIC"), r.get("principal"), _labels(r))
             for r in document["reservations"]
         )
     role = document.get("role", UNRESERVED)

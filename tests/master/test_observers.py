@@ -38,6 +38,7 @@ async def test_with_a_limit_one_goes_after_the_other_and_who_answers_stays() -> 
     assert limit.withdraw("c") is True
     assert limit.withdraw("a") is False
     assert [await soon(gone.get()) for _ in range(3)] == ["a", "b", "d"]
+    assert limit.counts == {"scheduled": 4, "completed": 3, "canceled": 1}
     limit.stop()
 
 
@@ -58,6 +59,12 @@ async def test_a_silent_agent_waits_for_its_turn_and_a_pong_keeps_it(tmp_path: P
             left.answers_pings = True
             await until(lambda: not limit._waiting)
             assert left.id in state.agents
+            shown = master.engine.metrics()
+            assert [shown[f"master/slave_unreachable_{step}"] for step in ("scheduled", "completed", "canceled")] == [
+                2.0,
+                1.0,
+                1.0,
+            ]
         finally:
             for agent in agents:
                 await agent.stop()

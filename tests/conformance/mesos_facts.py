@@ -1,0 +1,192 @@
+"""The facts of Mesos that master and agent are built to, one a line: which test shows it, or why none does.
+
+Each line: number, what Mesos does, and after `|` either tests (`room/module::name`, without `test_`) or, after `none:`,
+the reason. Numbers go through each section without gaps. `test_mesos_facts.py` checks that the tests exist.
+"""
+
+SCHEDULER_API = """
+1.1 JSON and protobuf by Content-Type | master/scheduler_api::a_protobuf_scheduler_is_served_in_protobuf
+1.2 bytes are base64, enums text, unknown fields ignored | mesos/messages::unknown_fields_are_ignored_as_in_mesos mesos/leniency::calls_are_taken_as_they_were_meant
+1.3 a record is its length in bytes, a line feed, itself | mesos/framing::recordio_yields_the_same_records_for_any_splitting
+1.4 SUBSCRIBE is 200, chunked, with Mesos-Stream-Id | master/scheduler_api::headers_of_a_subscription
+1.5 other calls are 202 without a body | master/scheduler_api::calls_are_answered_202_with_the_recorded_headers
+1.6 UPDATE_FRAMEWORK is 200 or 400 | master/scheduler_api::updating_a_framework_is_answered_200_or_400
+1.7 calls of one connection are taken in order | master/bad_clients::a_flood_on_one_connection_does_not_hold_up_others
+2.1 a principal with claims but no value is 403 | none: principals are names here, they have no claims
+2.2 a master that does not lead redirects (307) or has nobody to redirect to (503) | master/leadership::the_second_stands_by_and_goes_on_when_the_first_ends master/leadership::without_a_leader_a_request_waits_a_little_and_is_refused
+2.3 another method than POST is 405, no or another Content-Type 400 and 415 | master/scheduler_api::bad_calls_are_refused_as_recorded
+2.4 what cannot be read is 400 | master/scheduler_api::a_body_that_is_not_protobuf_or_of_the_wrong_types_is_refused master/bad_clients::nonsense_is_answered_400_and_the_connection_lives
+2.5 a call without its parts is 400 | master/calls::a_call_has_its_framework_and_its_body master/calls::an_acknowledged_uuid_has_sixteen_bytes
+2.6 an Accept that allows neither is 406; a stream id with SUBSCRIBE is 400 | master/scheduler_api::subscriptions_are_answered_as_recorded
+2.7 an unknown framework is 400 | master/scheduler_api::after_teardown_there_is_no_framework
+2.8 one that is not subscribed is 403 | master/scheduler_api::a_call_of_a_framework_that_is_away_is_forbidden
+2.9 no or a wrong stream id is 400 | master/scheduler_api::a_wrong_or_missing_stream_id_is_refused_as_recorded
+2.10 authentication of schedulers is 401 | none: whoever reaches the port may subscribe; it is the loopback unless --insecure
+3.1 the FrameworkInfo of a subscription | master/subscriptions::a_new_framework_is_welcomed_as_recorded master/subscriptions::ids_count_up
+3.2 refusals are an ERROR event on a 200, then the end | master/subscriptions::a_refused_framework_hears_why_and_its_stream_ends master/calls::frameworks_are_refused_in_mesos_words
+3.3 roles outside --roles are refused | master/subscriptions::only_listed_roles_may_subscribe
+3.4 a removed framework cannot come back | master/subscriptions::a_removed_framework_cannot_come_back
+3.5 an unknown id is taken as after a failover of the master | master/subscriptions::an_unknown_id_is_taken_as_after_a_restart_of_the_master
+3.6 the newest subscription wins and the old stream hears ERROR | master/subscriptions::the_newest_subscription_wins master/scheduler_api::the_newest_subscription_takes_over
+3.7 user and checkpoint stay, another principal is an error | master/subscriptions::user_and_checkpoint_stay_and_another_principal_is_refused
+3.8 agents are told, and send what waits at once | agent/updates::only_one_framework_is_resent_when_its_scheduler_comes_back agent/state::a_scheduler_that_came_back_gets_its_outstanding_updates_again
+3.9 SUBSCRIBED first, HEARTBEAT straight after it | conformance/mesos_master_sessions::a_frameworks_whole_life_is_told_as_a_real_master_told_it
+4.1 a stream that closes takes offers back, tasks run on | master/scheduler_api::a_scheduler_that_hangs_up_may_come_back master/subscriptions::a_framework_that_is_away_keeps_its_tasks_until_its_time_is_over
+4.2 without failover_timeout leaving is the end | master/subscriptions::without_a_failover_timeout_leaving_is_the_end
+4.3 removed frameworks are remembered, 50 of them | master/subscriptions::so_many_removed_frameworks_are_remembered_and_no_more
+4.4 a timer of an older absence does nothing | master/subscriptions::a_timer_of_an_older_absence_does_nothing
+4.5 TEARDOWN removes at once | master/agent_link::teardown_ends_the_framework_on_its_agent
+5.1 ACCEPT | master/launching::a_launch_goes_to_the_agent_with_what_the_scheduler_left_out
+5.2 DECLINE | master/launching::a_declined_offer_is_not_made_again_at_once
+5.3 REVIVE and SUPPRESS by role | master/subscriptions::suppressed_roles_get_no_offers_until_revived master/subscriptions::revive_forgets_refusals
+5.4 one wrong role drops the whole call | master/subscriptions::one_wrong_role_drops_the_whole_call
+5.5 KILL of an unknown task is answered like reconciliation | master/updates::killing_what_is_unknown_is_answered_as_recorded
+5.6 KILL carries a kill_policy | master/updates::a_kill_reaches_the_agent_with_its_policy
+5.7 SHUTDOWN and MESSAGE reach the executor | master/updates::executors_are_told_and_heard master/agent_link::custom_executors_send_and_end
+5.8 ACKNOWLEDGE | master/updates::only_the_acknowledgement_of_the_terminal_update_ends_the_task
+5.9 RECONCILE | master/updates::reconciliation_without_names_tells_of_every_task_as_recorded
+5.10 REQUEST is taken and does nothing | master/scheduler_api::calls_are_answered_202_with_the_recorded_headers
+5.11 UPDATE_FRAMEWORK changes roles, suppressed roles and constraints | master/subscriptions::a_framework_may_change_its_roles_while_subscribed master/subscriptions::offer_constraints_keep_agents_out_until_they_are_changed
+5.12 ACCEPT and DECLINE_INVERSE_OFFERS | master/maintenance::answers_are_shown_to_operators_and_asked_again_later
+5.13 ACKNOWLEDGE_OPERATION_STATUS | master/operations::the_status_goes_to_the_framework_as_recorded_and_its_acknowledgement_to_the_agent
+5.14 RECONCILE_OPERATIONS | master/operations::reconciliation_says_what_is_known
+5.15 refuse_seconds: 5 by default, at most a year, 0 for none | master/filters::refuse_seconds_falls_back_to_five_and_ends_at_a_year master/launching::declining_for_no_time_does_not_start_a_storm_of_offers
+5.16 a filter is of framework, role and agent, and lets more pass | master/filters::a_refusal_is_of_one_framework_role_and_agent master/filters::a_refusal_blocks_the_same_and_less_but_not_more
+5.17 a filter lasts one allocation interval at least | master/filters::a_refusal_lasts_at_least_one_allocation_interval
+6.1 offers of one ACCEPT are valid, one agent's, one role's, named once | master/launching::offers_accepted_together_are_of_one_agent_and_each_named_once master/launching::an_offer_that_is_gone_loses_its_tasks
+6.2 the reasons AGENT_REMOVED and AGENT_DISCONNECTED of an ACCEPT | none: offers go with their agent at once, so such an ACCEPT has invalid offers (6.1)
+6.3 operations see what those before them left | master/operations::operations_and_launches_of_one_accept_see_what_was_done_before
+6.4 a bad task does not stop its siblings, a bad one of a group stops all | master/launching::a_bad_task_is_answered_and_its_siblings_run master/groups::one_fault_keeps_the_whole_group_from_running
+6.5 what is unused is refused with the filter | master/launching::what_is_left_of_an_offer_is_refused_and_offered_again_later
+6.6 an id on LAUNCH or LAUNCH_GROUP is TASK_ERROR | master/groups::an_id_on_the_operation_is_refused_and_an_empty_group_is_nothing
+6.7 each kind of operation | master/operations::the_recorded_session_of_a_framework_with_a_volume master/operations::a_volume_grows_and_shrinks_where_the_agent_can master/launching::operations_that_are_not_built_are_answered_not_dropped
+6.8 what is missing in a task is filled in | master/launching::a_launch_goes_to_the_agent_with_what_the_scheduler_left_out
+6.9 a health check without type gets one | master/launching::a_health_check_without_a_type_gets_the_one_its_body_shows
+6.10 shell and argv commands | agent/launch::a_shell_command_runs_in_the_shell_and_another_as_its_arguments_say
+6.11 the order of validation | master/validation::tasks_are_refused_for_mesos_reasons master/validation::the_first_of_several_reasons_is_given
+6.12 ids | mesos/ids::ids_are_single_path_components master/validation::an_id_is_taken_while_its_task_lives_or_may_come_back
+6.13 TASK_UNAUTHORIZED | none: there is no authorization of tasks
+6.14 what an ExecutorInfo needs | master/validation::an_executor_needs_its_command master/validation::executors_are_checked_too
+6.15 a running executor is not charged again | master/validation::a_running_executor_is_not_charged_again_and_must_be_the_same master/launching::an_executor_is_booked_once_and_named_in_later_offers
+6.16 limits: cpus and mem alone; in groups only with share_cgroups=false | master/validation::limits_need_an_agent_that_knows_them master/groups::one_fault_keeps_the_whole_group_from_running
+7.1 the order and form of events | conformance/mesos_master_sessions::a_frameworks_whole_life_is_told_as_a_real_master_told_it
+7.2 the fields of an offer | master/launching::offers_look_as_recorded
+7.3 a Resource in both reservation formats | mesos/resources::json_and_back_is_the_same_in_both_formats master/launching::a_framework_of_refined_reservations_is_offered_them_without_role
+7.4 FAILURE of an agent and of an executor | master/agents::an_agent_that_does_not_answer_is_unreachable_and_may_return master/updates::executors_are_told_and_heard
+7.5 the fields of a TaskStatus; a uuid only where an acknowledgement is wanted | master/updates::an_update_is_passed_on_as_it_came master/launching::task_errors_look_as_recorded
+7.6 INVERSE_OFFERS and their end | master/maintenance::a_schedule_takes_offers_back_and_makes_new_ones_that_say_so master/maintenance::inverse_offers_go_with_their_agent
+8.1 which states are terminal | master/updates::a_terminal_state_is_final
+8.2 frameworks that are not PARTITION_AWARE see TASK_LOST | master/updates::a_task_we_do_not_know_is_unknown_or_gone
+8.3 STARTING, RUNNING and the end, each acknowledged | agent/agent::a_task_starts_runs_and_finishes_each_acknowledged
+8.4 one stream a task, the head alone, again after 10 s, doubling to 10 min | agent/updates::an_update_without_acknowledgement_is_sent_again_after_10_s_doubling_to_10_minutes agent/updates::the_first_update_is_sent_at_once_and_the_second_waits_for_the_acknowledgement
+8.5 what is not acknowledged survives a restart of the agent | agent/replay::acknowledged_updates_are_not_pending_and_the_rest_is_in_order
+8.6 the latest state travels beside a waiting head | agent/updates::a_waiting_head_says_the_latest_state master/updates::the_latest_state_books_the_resources_while_an_older_one_is_told
+8.7 a task stays until its end is acknowledged, its resources do not | master/updates::resources_are_free_at_the_terminal_state_and_the_task_stays_until_acknowledged
+8.8 an acknowledgement for an agent that is away is dropped | master/updates::an_acknowledgement_for_an_agent_that_is_away_is_dropped
+8.9 implicit reconciliation | master/updates::reconciliation_without_names_tells_of_every_task_as_recorded
+8.10 explicit reconciliation | master/updates::reconciliation_tells_what_was_told_last_not_what_is_ahead master/updates::a_task_of_an_unreachable_agent_is_unreachable_since_then
+8.11 nothing is said while the agent may come back | master/updates::nothing_is_said_of_a_task_that_may_come_back_with_its_agent
+9.1 reasons travel under v1 names | mesos/messages::evolve_and_devolve_rename_agents_and_reasons
+10.1 an agent is unreachable after 75 s of silence | master/agent_link::silence_makes_an_agent_unreachable_and_a_word_brings_it_back
+10.2 agents of the registry have 10 min to come back | master/agents::agents_that_never_come_back_after_a_restart_are_unreachable
+10.3 at most so many operators listen | master/operator_events::the_oldest_listener_makes_room
+10.4 offers time out only when that is asked for | master/subscriptions::offers_time_out_when_that_is_asked_for
+"""
+
+EXECUTORS = """
+1.1 transport as of schedulers, without a stream id | agent/executor_api::a_session_is_as_a_real_mesos_had_it agent/executor_api::protobuf_is_spoken_too
+1.2 the calls and events | agent/executor_api::a_session_is_as_a_real_mesos_had_it
+1.3 statuses of what is refused | agent/executor_api::calls_that_are_refused_with_the_status_and_words_of_mesos
+1.4 a second subscription closes the first | agent/executor_api::a_second_subscription_closes_the_first
+1.5 an executor that is ending hears SHUTDOWN | agent/hosting::a_subscription_to_an_ending_executor_is_answered_with_shutdown
+1.6 a re-subscription brings what was not acknowledged, and names what was lost | agent/executor_api::after_a_restart_the_executor_says_what_the_agent_missed
+1.7 an executor that has had no task, and has none waiting, is ended | agent/hosting::a_group_that_was_not_handed_over_is_killed_whole_and_its_executor_with_it
+2.1 the environment of an executor | agent/executor_api::a_session_is_as_a_real_mesos_had_it agent/launch::without_checkpointing_there_is_no_recovery
+2.2 MESOS_SANDBOX and the working directory | agent/launch::a_task_in_an_image_has_the_images_path_and_sees_its_sandbox_elsewhere
+2.3 later variables win | agent/settings::environment_precedence_and_the_user_are_as_flags_say agent/launch::the_commands_own_environment_wins
+2.4 a command task inherits its executor's environment | agent/launch::the_environment_is_that_of_a_command_executors_task
+2.5 tasks of a group have MESOS_CONTAINER_IP | executor/main::a_group_runs_one_task_is_killed_and_the_program_ends
+2.6 MESOS_TASK_ID is never set | agent/launch::the_environment_is_that_of_a_command_executors_task
+3.1 the name, source and share of a command executor | agent/launch::the_executors_name_shows_the_begin_of_the_command agent/launch::the_executor_itself_has_a_tenth_of_a_cpu_and_32_mb
+3.2 STARTING, RUNNING, the end in words | agent/live::endings_in_the_words_of_mesos agent/state::how_a_command_ends_is_told_in_the_words_of_mesos
+3.3 what is an end of which state | agent/state::how_a_command_ends_is_told_in_the_words_of_mesos
+3.4 max_completion_time | agent/state::a_task_may_only_run_for_so_long agent/live::a_task_may_only_run_for_so_long
+3.5 the grace of a kill: the event's, the task's, 3 s | agent/state::the_grace_is_the_messages_else_the_tasks_else_three_seconds
+3.6 TASK_KILLING for who knows it | agent/state::a_framework_without_the_capability_is_not_told_of_killing
+3.7 TERM to all processes, KILL after the grace | agent/live::a_task_that_ignores_term_is_killed_after_its_grace container/containerizer::daemons_and_those_that_ignore_term_are_gone_after_the_grace
+3.8 killing again can only shorten the grace | agent/state::killing_again_can_only_shorten_the_grace
+3.9 a kill_policy raises the shutdown grace | agent/launch::a_kill_policy_raises_the_shutdown_grace_shown
+3.10 how long a command executor waits after the end | none: command tasks have no executor process here
+4.1 an executor that does not subscribe in time is ended | agent/executors_live::an_executor_that_never_subscribes_is_ended agent/hosting::an_executor_that_does_not_subscribe_in_time_is_ended_and_its_task_told
+4.2 a launch that fails says why | agent/agent::a_containerizer_that_refuses_and_an_unknown_user agent/state::a_launch_that_fails_tells_why
+4.3 an executor that ends takes its tasks along, and FAILURE | agent/hosting::the_end_of_an_executor_is_the_end_of_its_tasks_and_told_with_its_status
+4.4 after the shutdown grace its container is ended | agent/executors_live::an_executor_ends_when_told_and_when_it_does_not_listen agent/hosting::a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace
+4.5 the memory limit | agent/live::a_task_that_takes_too_much_memory agent/state::running_out_of_memory_names_the_limit
+4.6 a kill before the executor exists | agent/agent::a_kill_before_the_container_runs
+5.1 one container an executor, a nested one a task | agent/groups_live::a_group_shares_gpus_and_network_and_dies_together_over_a_restart_of_the_agent
+5.2 launchers that can nest | none: there is one launcher, and it can
+5.3 a task that fails takes its group along | executor/state::a_task_that_fails_takes_its_group_along_and_no_other agent/groups_live::one_executor_runs_several_groups_and_each_ends_for_itself
+5.4 TERM, and KILL after 3 s | executor/state::a_kill_is_term_then_kill_and_a_repeated_one_can_only_shorten_the_grace
+5.5 it ends when all is acknowledged, or a minute later | executor/state::without_the_last_acknowledgement_it_ends_after_a_minute
+5.6 a task's sandbox is at tasks/<id> | agent/groups_live::checks_look_into_the_tasks_own_container
+5.7 limits and URIs of its tasks | agent/groups_live::a_task_of_a_group_may_have_limits_and_uris_of_its_own
+6.1 the numbers of a health check | mesos/checks::the_defaults_are_those_of_mesos
+6.2 each change and failure is told, and so many end the task | mesos/checks::every_failure_is_told_and_the_last_of_so_many_kills_as_recorded agent/checking::a_sick_task_is_killed_and_told_as_recorded
+6.3 failures count after the grace period | mesos/checks::failures_in_the_grace_period_do_not_count_until_the_first_success
+6.4 HTTP 200 to 399 is healthy | mesos/checks::http_is_well_from_200_to_399
+6.5 a CheckInfo tells and never kills | mesos/checks::a_check_tells_changes_only_and_begins_with_nothing_found
+6.6 HTTP and TCP go to the loopback | mesos/checks::http_and_tcp_go_to_the_loopback
+6.7 commands run in the task's container | agent/checks_live::commands_run_in_the_tasks_container_and_a_sick_task_is_killed_as_recorded
+"""
+
+OPERATORS = """
+1.1 routes with and without the process id | master/operator_api::paths_answer_under_the_process_id_and_with_more_segments
+1.2 .json endings are a switch | master/node_endpoints::paths_of_before_1_0_are_a_switch
+1.3 the longest known prefix answers | master/operator_api::the_operator_api_answers_where_pymesos_looks_for_it
+1.4 jsonp | master/operator_api::pages_from_elsewhere_may_ask_for_a_callback agent/operator_api::jsonp_wraps_the_answer
+1.5 reads of one that does not lead are redirected; /redirect, /health | master/leadership::the_second_stands_by_and_goes_on_when_the_first_ends master/operator_api::endpoints_answer_in_the_recorded_shape
+1.6 the routes of a master | master/operator_api::endpoints_answer_in_the_recorded_shape master/roles::the_older_endpoints_do_the_same
+1.7 the routes of an agent | agent/operator_api::help_and_the_machines_numbers conformance/mesos_agent_answers::an_idle_agent_answers_as_the_recorded_one
+1.8 api/v1/resource_provider, containerizer/debug, profiler | none: there are no resource providers, and no actors to look into
+2.1 cpus, gpus, mem and disk are always there | mesos/resources::the_summary_always_shows_the_four_names
+3.1 /version names dotted numbers | agent/operator_api::version_health_and_flags
+4.1 the top of a master's /state | master/operator_api::endpoints_answer_in_the_recorded_shape
+4.2 agents in it, and in /slaves with whole resources | master/operations::slaves_and_get_agents_have_the_shape_of_the_recorded_ones
+4.3 frameworks, tasks, executors and offers in it | master/operator_api::endpoints_answer_in_the_recorded_shape master/operator_api::numbers_of_a_running_task_add_up
+4.4 /state-summary counts | master/operator_api::numbers_of_a_running_task_add_up
+4.5 /tasks with limit, offset, order | master/operator_api::queries_narrow_the_answer
+4.6 /roles with quota and what is used of it | master/roles::weights_and_quota_are_answered_as_recorded
+5.1 an agent's /state | agent/operator_api::an_idle_agents_state_has_the_shape_of_the_real_one agent/operator_api::a_running_agents_state_has_the_shape_of_the_real_one
+5.2 executors in it, with their directory | agent/executor_api::what_the_state_shows_of_it_is_what_mesos_shows
+6.1 the names of a sandbox | agent/operator_api::the_files_of_a_sandbox_by_each_of_its_names
+6.2 browse | process/files::browsing_lists_entries_as_ls_would process/files::what_is_not_there_is_not_found
+6.3 read: 64 KiB, -1, beyond the end | process/files::reading_from_an_offset process/files::one_read_returns_at_most_64_kib process/files::negative_numbers_are_refused
+6.4 download | conformance/mesos_agent_answers::an_agent_with_tasks_answers_as_the_recorded_one
+6.5 the logs | master/node_endpoints::the_log_is_read_from_where_one_likes_64_kib_at_a_time
+7.1 /monitor/statistics | agent/live::the_containers_statistics_are_shown agent/operator_api::containers_and_statistics_name_the_executor
+7.2 /containers, nested ones when asked for | agent/container_api::a_nested_container_is_launched_waited_for_killed_and_removed
+8.1 a master's metrics | master/operator_api::metrics_have_mesos_names
+8.2 those of each framework | master/operator_api::each_framework_has_its_own_metrics_even_after_its_end
+8.3 an agent's metrics | agent/operator_api::metrics_have_every_number_of_an_agent_and_the_machine
+8.4 timers have statistics | mesos/timers::statistics_are_of_all_runs_in_milliseconds
+9.1 the reads of a master | master/operator_api::v1_calls_answer_in_the_recorded_shape master/operator_api::v1_answers_are_of_mesos_types
+9.2 GET_STATE has all parts | master/operator_api::get_state_holds_all_parts
+9.3 logging levels | master/node_endpoints::the_logging_level_changes_for_a_while
+9.4 LIST_FILES and READ_FILE | master/node_endpoints::the_log_over_the_v1_calls
+9.5 weights and quota | master/roles::weights_and_quota_are_answered_as_recorded master/roles::what_cannot_be_is_refused
+9.6 reservations and volumes by operators | master/operations::an_operator_takes_offers_back_that_stand_in_the_way_and_no_others master/operations::an_operators_mistake_is_no_conflict
+9.7 maintenance | master/maintenance::a_machine_goes_down_and_comes_up master/maintenance::operators_and_schedulers_see_what_was_recorded
+9.8 drain, deactivate, reactivate | master/draining::drain_and_reactivate_over_the_wire master/draining::a_drained_agent_has_ended_its_tasks_and_their_ends_are_acknowledged
+9.9 MARK_AGENT_GONE | conformance/mesos_master_sessions::an_agent_marked_gone_is_gone
+9.10 TEARDOWN | master/operator_api::an_operator_may_tear_a_framework_down
+9.11 the reads of an agent | conformance/mesos_agent_answers::an_agent_with_tasks_answers_as_the_recorded_one
+9.12 SUBSCRIBE and its events | master/operator_events::the_stream_tells_all_that_happens_in_order master/operator_events::a_removed_frameworks_tasks_end_before_it_goes
+9.13 64-bit numbers | mesos/messages::64_bit_integers_are_numbers
+9.14 calls of resource providers | none: there are none; such a call is 501
+9.15 how streams are negotiated | agent/container_api::forms_are_negotiated_as_mesos_does
+9.16 ProcessIO frames | agent/container_api::a_session_streams_what_its_command_says
+9.17 ATTACH_CONTAINER_INPUT | agent/container_api::input_ends_and_an_other_client_hears_the_same agent/container_api::a_shell_on_a_terminal_is_typed_into_resized_and_interrupted
+9.18 LAUNCH_NESTED_CONTAINER_SESSION ends with its client | agent/container_api::a_session_ends_when_its_client_goes
+9.19 LAUNCH, WAIT, KILL, REMOVE | agent/container_api::a_nested_container_is_launched_waited_for_killed_and_removed agent/container_api::what_cannot_be_launched_is_400_and_leaves_nothing
+9.20 a standalone container | agent/container_api::a_standalone_container_has_gpus_of_its_own
+"""
