@@ -15,8 +15,8 @@ from marathon_cli.output import say
 from mesos_gpu.errors import TimeIsUp
 
 if TYPE_CHECKING:
+    from marathon_cli.aims import Aim
     from marathon_cli.client import Change, Marathon
-    from marathon_cli.rollout import Aim
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
-import requests
-
 from marathon_cli.access import Access
 from marathon_cli.http import HttpClient
 from mesos_gpu.errors import Conflict, NotFound, Problem, ProtocolError, Refused, Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.sandbox import Mesos
+    from marathon_cli.transport import Answer
 
 Document = dict[str, Any]
 
@@ -196,11 +195,11 @@ class Marathon:
     def _strange(self, expected: str) -> ProtocolError:
         return ProtocolError(f"{self.url} does not answer as a Marathon does: {expected}")
 
-    def _ask(self, method: str, path: str, **parts: Any) -> requests.Response:
+    def _ask(self, method: str, path: str, **parts: Any) -> Answer:
         answer = self._http.ask(method, path, **parts)
         return answer if answer.ok else self._refuse(answer)
 
-    def _refuse(self, answer: requests.Response) -> NoReturn:
+    def _refuse(self, answer: Answer) -> NoReturn:
         """Raise the error that fits the answer's status and body."""
         status = answer.status_code
         try:
@@ -211,7 +210,7 @@ class Marathon:
         if status == 404:
             if not said:
                 self._http.read(answer)  # not even JSON: something else lives at this URL
-            raise NotFound(said or f"{answer.request.path_url} does not exist at {self.url}")
+            raise NotFound(said or f"{answer.target} does not exist at {self.url}")
         if status == 409:
             raise _conflict(said or "it is in conflict with what is there", body)
         if status == 422:

@@ -7,13 +7,12 @@ left out, and `silent` says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from marathon_cli.agents import Agent, read_agent
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
+    from marathon_cli.agents import Agent
     from marathon_cli.client import Marathon
     from marathon_cli.sandbox import Mesos
 
@@ -35,6 +34,8 @@ class Cluster:
 
     def agents(self) -> list[Agent]:
         """Return all registered agents, by hostname; those with reservations with what is used of each role."""
+        from marathon_cli.agents import read_agent
+
         found = []
         for document in self._mesos.slaves():
             exact = document.get("reserved_resources") and "used_resources_full" not in document
@@ -90,6 +91,8 @@ class Cluster:
 
         if len(asked) < 2:
             return {agent.id: safely(agent) for agent in asked}
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
             return dict(zip([agent.id for agent in asked], pool.map(safely, asked), strict=True))
 

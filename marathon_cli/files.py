@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from marathon_cli.sandbox import Sandbox
+from marathon_cli.transport import NoAnswer
 from mesos_gpu.errors import BadInput, Conflict, NotFound, ProtocolError, Refused, Unavailable
 
 MAX_DEPTH = 32
 """Folders in folders; a link of a task's may lead round in a circle."""
-PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,6 @@ def download(sandbox: Sandbox, entry: Entry, target: Path) -> int:
 
     Raises NotFound when it is gone, Unavailable when the connection breaks or the disk is full.
     """
-    import requests
-
     here = target / entry.path
     query = {"path": f"{sandbox.directory}/{entry.path}"}
     written = 0
@@ -140,7 +138,7 @@ def download(sandbox: Sandbox, entry: Entry, target: Path) -> int:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 with sandbox.agent.stream("GET", "/files/download", query=query, read_s=60.0) as answer:
-                    for piece in answer.iter_content(PIECE):
+                    for piece in answer.pieces():
                         written += file.write(piece)
                 os.fchmod(file.fileno(), _mode(entry.mode))
             os.utime(made, (entry.mtime, entry.mtime))
@@ -153,7 +151,7 @@ def download(sandbox: Sandbox, entry: Entry, target: Path) -> int:
         if error.status == 404:
             raise NotFound(f"{entry.path} is gone by now") from None
         raise
-    except requests.RequestException as error:
+    except NoAnswer as error:
         raise Unavailable(f"{entry.path}: the connection to {sandbox.agent.url} broke ({error})") from None
     except OSError as error:
         raise Unavailable(f"{here} cannot be written: {(error.strerror or str(error)).lower()}") from None

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urldefrag, urljoin
 
-import requests
-import urllib3
-from requests.adapters import HTTPAdapter
-
-from marathon_cli import tls
 from marathon_cli.access import Access, Address, addresses, origin, proxy_for
+from marathon_cli.transport import Answer, NoAnswer, Transport
 from mesos_gpu.errors import ProtocolError, Refused, Unavailable
 
 MAX_REDIRECTS = 5
@@ -36,10 +31,8 @@ class HttpClient:
         self._addresses = addresses(url, what=what)
         self._now = 0
         self._access = access or Access()
-        self._sessions: dict[str | None, requests.Session] = {}
+        self._transport = Transport(self._access)
         self.what, self.advice = what, advice
-        if self._access.insecure:
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the program says it, once
 
     @property
     def url(self) -> str:
@@ -59,7 +52,7 @@ class HttpClient:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-    ) -> requests.Response:
+    ) -> Answer:
         """Return the server's answer, whatever its status. Raises Unavailable when there is none."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         sent = {"Accept": "application/json"}
@@ -70,10 +63,10 @@ class HttpClient:
         count = len(self._addresses)
         for index in [(self._now + step) % count for step in range(count)]:
             try:
-                answer = self._follow(self._addresses[index], method, path, params=query, data=data, headers=sent)
-            except requests.RequestException as error:
-                failures.append(f"{self._addresses[index].url}: {self._why(error)}" if count > 1 else self._why(error))
-                if method not in _SAFE and not _never_sent(error):
+                answer = self._follow(self._addresses[index], method, path, query=query, data=data, headers=sent)
+            except NoAnswer as error:
+                failures.append(f"{self._addresses[index].url}: {error}" if count > 1 else str(error))
+                if method not in _SAFE and error.may_have_arrived:
                     break
                 continue
             if answer.status_code == 503 and len(failures) + 1 < count:
@@ -89,29 +82,38 @@ class HttpClient:
         headers = {"Content-Type": "application/json"}
         try:
             with self.stream(method, path, data=data, headers=headers, read_s=None) as answer:
-                for line in answer.iter_lines():
+                for line in answer.lines():
                     if line:
                         yield json.loads(line)
         except ValueError:
             raise ProtocolError(f"{self.url} does not answer as a {self.what} does") from None
-        except requests.RequestException as error:
-            raise self._silent(self._why(error)) from None
+        except NoAnswer as error:
+            raise self._silent(str(error)) from None
 
     def stream(
-        self, method: str, path: str, *, read_s: float | None, query: Mapping[str, Any] | None = None, **parts: Any
-    ) -> requests.Response:
+        self,
+        method: str,
+        path: str,
+        *,
+        read_s: float | None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+    ) -> Answer:
         """Return an answer whose body is still to be read. Raises Unavailable, Refused."""
         address = self._addresses[self._now]
         try:
-            answer = self._follow(address, method, path, params=query, stream=True, read_s=read_s, **parts)
-        except requests.RequestException as error:
-            raise self._silent(self._why(error)) from None
-        if not answer.ok:
+            answer = self._follow(
+                address, method, path, query=query, headers=headers, data=data, read_s=read_s, stream=True
+            )
+            if answer.ok:
+                return answer
             with answer:
                 raise Refused(f"{self.url} refuses this: {answer.text.strip()}", status=answer.status_code)
-        return answer
+        except NoAnswer as error:
+            raise self._silent(str(error)) from None
 
-    def read(self, answer: requests.Response) -> Any:
+    def read(self, answer: Answer) -> Any:
         """Return the JSON of an answer. Raises ProtocolError when it is none."""
         try:
             return json.loads(answer.content)
@@ -119,13 +121,12 @@ class HttpClient:
             begin = answer.text[:60].replace("\n", " ")
             raise ProtocolError(
                 f"{self.url} does not answer as a {self.what} does "
-                f"({answer.request.method} {answer.request.path_url}: {answer.status_code}, {begin!r})"
+                f"({answer.method} {answer.target}: {answer.status_code}, {begin!r})"
             ) from None
 
     def close(self) -> None:
         """Close the connections."""
-        for session in self._sessions.values():
-            session.close()
+        self._transport.close()
 
     def _follow(
         self,
@@ -134,102 +135,35 @@ class HttpClient:
         path: str,
         *,
         headers: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        data: bytes | None = None,
         read_s: float | None = -1.0,
-        **parts: Any,
-    ) -> requests.Response:
+        stream: bool = False,
+    ) -> Answer:
         """Send a request, and again to wherever the answer leads."""
-        url, patience = address.url + path, (self._access.connect_s, self._access.read_s if read_s == -1.0 else read_s)
+        url, patience = address.url + path, self._access.read_s if read_s == -1.0 else read_s
         trusted = {one.origin: one.access(self._access) for one in (*self._addresses, address)}
         for _ in range(MAX_REDIRECTS + 1):
             who = trusted.get(origin(url), self._access.anonymous()).authorization
             sent = {**(headers or {}), **({} if who is None else {"Authorization": who})}
             proxy = proxy_for(url, self._access, os.environ)
-            answer = self._session(proxy).request(
-                method, url, params=params, headers=sent, timeout=patience, allow_redirects=False, **parts
+            answer = self._transport.request(
+                method, url, query=query, headers=sent, data=data, read_s=patience, proxy=proxy, stream=stream
             )
             target = answer.headers.get("Location")
             if target is None or not (_REDIRECTS.get(answer.status_code, False) or _leads(answer, method)):
                 return answer
             answer.close()
-            url, params = urljoin(url, target), None
+            url, query = urldefrag(urljoin(url, target)).url, None
             if origin(url)[0] not in ("http", "https"):
                 break
-        raise requests.TooManyRedirects(f"it leads from one address to another and ends nowhere, last at {url}")
-
-    def _session(self, proxy: str | None) -> requests.Session:
-        """Return the connections through a proxy, or without one."""
-        if proxy not in self._sessions:
-            session = requests.Session()
-            # Not requests' own look at the environment, which would send credentials of ~/.netrc to any server.
-            session.trust_env = False
-            if proxy is not None:
-                session.proxies = {"http": proxy, "https": proxy}
-            session.mount("https://", _Adapter(self._access))
-            self._sessions[proxy] = session
-        return self._sessions[proxy]
-
-    def _why(self, error: requests.RequestException) -> str:
-        if isinstance(error, requests.ConnectTimeout):
-            return f"no connection within {self._access.connect_s:g} s"
-        if isinstance(error, requests.ReadTimeout):
-            return f"no answer within {self._access.read_s:g} s"
-        if isinstance(error, requests.exceptions.ProxyError):
-            return f"the proxy does not let us through: {_root_reason(error)}"
-        meant = tls.reason(str(error))
-        if meant is not None:
-            return meant
-        if isinstance(error, requests.exceptions.SSLError):
-            return f"its certificate was not accepted: {_root_reason(error)}"
-        return _root_reason(error)
+        where = f"it leads from one address to another and ends nowhere, last at {url}"
+        raise NoAnswer(where, may_have_arrived=True)
 
     def _silent(self, reason: str) -> Unavailable:
         where = self.url if len(self._addresses) == 1 else ", ".join(one.url for one in self._addresses)
         return Unavailable(f"no {self.what} answers at {where}: {reason}{'. ' if self.advice else ''}{self.advice}")
 
 
-class _Adapter(HTTPAdapter):
-    """Speaks TLS with the context of an access, which knows the machine's authorities and our certificate."""
-
-    def __init__(self, access: Access) -> None:
-        self._of = access
-        super().__init__()
-
-    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
-        """Send, with the context made by now: a file that cannot be read concerns only who speaks TLS."""
-        settings = self.poolmanager.connection_pool_kw
-        settings["ssl_context"] = tls.context(self._of)
-        return super().send(request, *args, **kwargs)
-
-    def proxy_manager_for(self, proxy: Any, **settings: Any) -> Any:
-        """Speak to servers behind a proxy with that context, too."""
-        return super().proxy_manager_for(proxy, **settings, ssl_context=tls.context(self._of))
-
-    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """Leave trust to the context; requests would put its own list of authorities in its place."""
-        conn.cert_reqs = "CERT_NONE" if self._of.insecure else "CERT_REQUIRED"
-        conn.ca_certs = conn.ca_cert_dir = None
-
-
-def _leads(answer: requests.Response, method: str) -> bool:
+def _leads(answer: Answer, method: str) -> bool:
     return method in _SAFE and answer.status_code in _REDIRECTS
-
-
-def _never_sent(error: requests.RequestException) -> bool:
-    """Tell whether a request failed before anything of it reached the server."""
-    if isinstance(error, (requests.ConnectTimeout, requests.exceptions.SSLError, requests.exceptions.ProxyError)):
-        return True
-    inner = getattr(error.args[0], "reason", None) if error.args else None
-    return type(inner).__name__ in ("NewConnectionError", "NameResolutionError")
-
-
-def _root_reason(error: requests.RequestException) -> str:
-    """Return the innermost reason of a failed request, without class names and numbers."""
-    inner: BaseException = error
-    while inner.args and isinstance(inner.args[0], BaseException):
-        inner = inner.args[0]
-    reason = getattr(inner, "reason", None) or inner
-    text = str(reason.args[-1]) if isinstance(reason, BaseException) and reason.args else str(reason)
-    text = re.sub(r"\[Errno -?\d+\] ", "", text.rpartition("> ")[2].rpartition(": Failed to ")[2] or text)
-    found = re.search(r"(Connection refused|Name or service not known|No route to host|Network is unreachable)", text)
-    return (found.group(1) if found else text).strip().lower() or "the connection broke"

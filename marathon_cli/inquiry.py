@@ -1,4 +1,4 @@
-"""Gathers what `why` and the warnings of `app add` are decided from: Marathon's queue, the agents, who holds what."""
+"""Gathers what `why` is decided from: Marathon's queue, the agents, who holds what."""
 
 from __future__ import annotations
 
@@ -62,28 +62,6 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
     finally:
         cluster.close()
     return Situation(**situation, agents=agents, verdicts=verdicts, holders=holders, roles=roles)
-
-
-def caution(marathon: Marathon, app: Mapping[str, Any], say: Callable[[str], None]) -> None:
-    """Say what is likely to surprise about an app that is about to be sent. Raises nothing: it is advice."""
-    from marathon_cli.placement.warnings import warnings
-
-    for sentence in warnings(app, agents_of(marathon)):
-        say(f"warning: {sentence}")
-
-
-def agents_of(marathon: Marathon) -> list[Agent] | None:
-    """Return the agents behind a Marathon; None where nobody tells."""
-    try:
-        cluster = Cluster.of(marathon)
-    except MesosGpuError:
-        return None
-    try:
-        return cluster.agents()
-    except MesosGpuError:
-        return None
-    finally:
-        cluster.close()
 
 
 def _judged(

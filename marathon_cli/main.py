@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -76,6 +75,8 @@ class _Program(LazyGroup):
 
 def _explain(message: str, console: Console) -> None:
     if console.debug:
+        import traceback
+
         traceback.print_exc()
     if sys.stderr.isatty() and message.startswith("interrupted"):
         click.echo(err=True)  # the terminal has written ^C

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -146,6 +144,8 @@ def display_width(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
+    import unicodedata
+
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
 
@@ -158,6 +158,8 @@ def printable(value: object) -> str:
 
 def terminal_width() -> int:
     """Return how many columns the terminal has; COLUMNS says otherwise."""
+    import shutil
+
     return shutil.get_terminal_size().columns
 
 

@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -117,6 +116,8 @@ class ProfileStore:
 
     def _write(self, path: Path, text: str) -> None:
         """Replace a file at once, so that a crash leaves the old one or the new one."""
+        import tempfile  # not what every command should wait for
+
         mode = SECRET_MODE if path == self.secrets else OPEN_MODE
         target = path.resolve()  # a link into somebody's dotfiles stays one
         try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
+
+from marathon_cli.aims import Aim
 
 _REASONS = {
     "UnfulfilledRole": "offered resources belong to other roles",
@@ -18,14 +20,6 @@ _REASONS = {
     "InsufficientPorts": "the ports it wants are taken",
     "DeclinedScarceResources": "machines with GPUs are kept for apps that use them",
 }
-
-
-class Aim(NamedTuple):
-    """An app or a pod that a deployment is about. `gone` says that it is to be removed."""
-
-    kind: str
-    id: str
-    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import io
 import json
@@ -11,11 +10,12 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from marathon_cli import tls
 from marathon_cli.access import proxy_for
 from marathon_cli.http import HttpClient
+from marathon_cli.transport import connection
 from mesos_gpu.errors import NotFound, Refused, Unavailable
 from mesos_gpu.mesos.recordio import RecordDecoder
 
@@ -139,9 +139,10 @@ class _Connection:
         parts = urlsplit(agent.url)
         self._target = f"{parts.path}{PATH}"
         proxy = proxy_for(agent.url, self._access, os.environ)
-        secure = parts.scheme == "https"
-        host, port = str(parts.hostname), parts.port or (443 if secure else 80)
-        self._http = self._made(host, port, secure, proxy)
+        if proxy is not None and (parts.scheme, urlsplit(proxy).scheme) == ("https", "https"):
+            raise Unavailable(f"{agent.url} cannot be used like this through a proxy that speaks TLS itself")
+        # A tunnel also without TLS: a proxy that understands requests would wait for the end of what has none.
+        self._http = connection(agent.url, self._access, proxy, tunnel=True)
         try:
             self._http.connect()
         except (OSError, http.client.HTTPException) as error:
@@ -213,28 +214,6 @@ class _Connection:
     def _shared(self) -> dict[str, str]:
         who = self._access.authorization
         return {} if who is None else {"Authorization": who}
-
-    def _made(self, host: str, port: int, secure: bool, proxy: str | None) -> http.client.HTTPConnection:
-        patience = self._access.connect_s
-        if proxy is None:
-            if secure:
-                return http.client.HTTPSConnection(host, port, timeout=patience, context=tls.context(self._access))
-            return http.client.HTTPConnection(host, port, timeout=patience)
-        parts = urlsplit(proxy)
-        through, at = str(parts.hostname), parts.port or 80
-        login: dict[str, str] = {}
-        if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-            login = {"Proxy-Authorization": f"Basic {base64.b64encode(pair).decode('ascii')}"}
-        # A tunnel also without TLS: a proxy that understands requests would wait for the end of what has none.
-        if secure:
-            made: http.client.HTTPConnection = http.client.HTTPSConnection(
-                through, at, timeout=patience, context=tls.context(self._access)
-            )
-        else:
-            made = http.client.HTTPConnection(through, at, timeout=patience)
-        made.set_tunnel(host, port, headers=login)
-        return made
 
 
 def _refusal(agent: HttpClient, response: http.client.HTTPResponse) -> NotFound | Refused | Unavailable:

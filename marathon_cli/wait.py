@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from marathon_cli.aims import Aim
 from marathon_cli.api.cluster import Deployments
 from marathon_cli.api.pods import Pods
 from marathon_cli.client import Change, Marathon
 from marathon_cli.rollout import (
-    Aim,
     Standing,
     aims_of,
     app_standing,

@@ -32,9 +32,9 @@ def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool,
     overlook, are refused. What is likely to surprise (it fits no agent, it ends at once) is warned of.
     """
     from marathon_cli import check, rules
+    from marathon_cli.aims import Aim
+    from marathon_cli.caution import caution
     from marathon_cli.client import Change, Locked
-    from marathon_cli.inquiry import caution
-    from marathon_cli.rollout import Aim
 
     source = _read(file)
     document = check.parse(source)

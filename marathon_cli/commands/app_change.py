@@ -53,8 +53,8 @@ def scale(console: Console, name: str, instances: int, waiting: Waiting, force: 
 def _scale(
     console: Console, name: str, instances: int, waiting: Waiting, *, force: bool, only_from_zero: bool = False
 ) -> None:
+    from marathon_cli.aims import Aim
     from marathon_cli.api.apps import Apps
-    from marathon_cli.rollout import Aim
 
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
@@ -79,8 +79,8 @@ def _scale(
 @pass_console
 def restart(console: Console, name: str, waiting: Waiting, force: bool) -> None:
     """Replace all tasks of APP, as its upgradeStrategy says."""
+    from marathon_cli.aims import Aim
     from marathon_cli.api.apps import Apps
-    from marathon_cli.rollout import Aim
 
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
@@ -103,8 +103,8 @@ def restart(console: Console, name: str, waiting: Waiting, force: bool) -> None:
 @pass_console
 def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: bool, force: bool) -> None:
     """End the tasks of APP; others take their place."""
+    from marathon_cli.aims import Aim
     from marathon_cli.api.apps import Apps
-    from marathon_cli.rollout import Aim
 
     if and_scale and wipe:
         raise BadInput("--scale and --wipe exclude each other")
@@ -137,8 +137,8 @@ def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: b
 @pass_console
 def remove(console: Console, name: str, waiting: Waiting, force: bool) -> None:
     """Remove APP and end its tasks."""
+    from marathon_cli.aims import Aim
     from marathon_cli.api.apps import Apps
-    from marathon_cli.rollout import Aim
 
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):

@@ -53,9 +53,9 @@ def update(
     earlier version (-1 is the one before). On a terminal the difference is shown first.
     """
     from marathon_cli import definitions, rules
+    from marathon_cli.aims import Aim
     from marathon_cli.api.apps import Apps
-    from marathon_cli.inquiry import caution
-    from marathon_cli.rollout import Aim
+    from marathon_cli.caution import caution
     from mesos_gpu.marathon.app_schema import APP
 
     wanted = app_id(name)

@@ -46,9 +46,9 @@ name_argument = click.argument("name", metavar="POD")
 def add(console: Console, file: str | None, no_validate: bool, dry_run: bool, waiting: Waiting, force: bool) -> None:
     """Add the pod that FILE (JSON or YAML) defines."""
     from marathon_cli import check, rules
+    from marathon_cli.aims import Aim
     from marathon_cli.api.pods import Pods
     from marathon_cli.commands.group import pod_gpus
-    from marathon_cli.rollout import Aim
 
     if file is None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe JSON in: mesos-gpu pod add pod.json")
@@ -145,9 +145,9 @@ def update(
     What is not named stays; null takes a key away.
     """
     from marathon_cli import rules
+    from marathon_cli.aims import Aim
     from marathon_cli.api.pods import Pods
     from marathon_cli.definitions import without
-    from marathon_cli.rollout import Aim
     from mesos_gpu.marathon.app_schema import POD
 
     wanted = app_id(name)
@@ -201,8 +201,8 @@ def kill(console: Console, name: str, instances: tuple[str, ...], wipe: bool) ->
 @pass_console
 def remove(console: Console, name: str, waiting: Waiting, force: bool) -> None:
     """Remove POD and end its instances."""
+    from marathon_cli.aims import Aim
     from marathon_cli.api.pods import Pods
-    from marathon_cli.rollout import Aim
 
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, lambda: _ids(marathon)):

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from marathon_cli.agents import Agent
 from marathon_cli.placement.wish import Wish
-from mesos_gpu.marathon.constraints import fulfilled
-from mesos_gpu.marathon.instances import Task
-from mesos_gpu.marathon.offers import Offer
-from mesos_gpu.mesos.resources import Resources
+
+if TYPE_CHECKING:
+    from mesos_gpu.marathon.instances import Task
 
 _WORDS = {"cpus": ("CPU", "CPUs"), "gpus": ("GPU", "GPUs"), "mem": ("MiB of memory",) * 2, "disk": ("MiB of disk",) * 2}
 _MOVES = ("UNIQUE", "MAX_PER", "GROUP_BY")
@@ -108,6 +108,8 @@ def room(wish: Wish, agents: Sequence[Agent], verdicts: Sequence[Verdict]) -> in
 
 def task_at(agent: Agent | None, host: str, staged_at_s: float) -> Task:
     """Return a task as constraints count it, on an agent."""
+    from mesos_gpu.marathon.instances import Task
+
     attributes = tuple(agent.attributes.items()) if agent is not None else ()
     region, zone = (agent.region, agent.zone) if agent is not None else (None, None)
     agent_id = agent.id if agent is not None else ""
@@ -153,6 +155,12 @@ def _only_offered(asked: Mapping[str, float], wish: Wish, agent: Agent) -> bool:
 
 
 def _constraints(wish: Wish, agent: Agent, placed: Sequence[Task]) -> list[Lack]:
+    if not wish.constraints:  # most have none, and need not wait for these imports
+        return []
+    from mesos_gpu.marathon.constraints import fulfilled
+    from mesos_gpu.marathon.offers import Offer
+    from mesos_gpu.mesos.resources import Resources
+
     offer = Offer(
         id="",
         agent_id=agent.id,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from marathon_cli.agents import Agent, names
-from marathon_cli.placement.answer import answer
-from marathon_cli.placement.judge import judge, room
-from marathon_cli.placement.remedies import one_missing
-from marathon_cli.placement.situation import Situation
 from marathon_cli.placement.smoke import ends_at_once
-from marathon_cli.placement.wish import Wish, wish_of
+
+if TYPE_CHECKING:
+    from marathon_cli.agents import Agent
+    from marathon_cli.placement.wish import Wish
 
 
 def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None) -> list[str]:
@@ -24,14 +21,21 @@ def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None) -> list[str
             "To run it once: `mesos-gpu run`, or a job"
         )
     if agents:
-        found += _about_place(app, wish_of(app), agents)
+        found += _about_place(app, agents)
     return found
 
 
-def _about_place(app: Mapping[str, Any], wish: Wish, agents: Sequence[Agent]) -> list[str]:
-    called = names(agents)
+def _about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:
+    from marathon_cli.agents import names
+    from marathon_cli.placement.judge import judge, room
+    from marathon_cli.placement.wish import wish_of
+
+    called, wish = names(agents), wish_of(app)
     verdicts = [judge(wish, agent, called[agent.id]) for agent in agents]
     if not any(verdict.ever for verdict in verdicts):
+        from marathon_cli.placement.answer import answer
+        from marathon_cli.placement.situation import Situation
+
         never = answer(Situation(app, wish, queued={"count": wish.instances}, agents=agents, verdicts=verdicts))
         return ["\n  ".join([f"{never.headline} It will wait.", *never.remedies])]
     if not wish.gpus or wish.instances < 1:
@@ -44,6 +48,10 @@ def _about_place(app: Mapping[str, Any], wish: Wish, agents: Sequence[Agent]) ->
 
 def _about_update(wish: Wish, slots: int) -> list[str]:
     """Tell that an update would wait for ever: what minimumHealthCapacity keeps up leaves no GPU for a new task."""
+    import math
+
+    from marathon_cli.placement.remedies import one_missing
+
     kept = math.ceil(wish.instances * wish.first_health - 1e-9)
     if kept < wish.instances or slots > wish.instances:
         return []

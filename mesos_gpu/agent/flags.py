@@ -96,6 +96,9 @@ FLAGS: Sequence[Flag] = (
     ),
     Flag("container_disk_watch_interval", "duration", 15.0, "How often disk/du measures sandboxes."),
     Flag("enforce_container_disk_quota", "boolean", False, "End tasks whose sandbox disk/du finds too large."),
+    Flag(
+        "external_log_file", "path", None, "The file that this program's stderr goes to; /files shows it as /slave/log."
+    ),
     Flag("frameworks_home", "path", None, "Folder that relative paths among a command's URIs are in."),
     Flag("fetcher_cache_dir", "path", None, "The fetcher's cache, emptied at start; default: WORK_DIR/fetch."),
     Flag("fetcher_cache_size", "bytes", 2 << 30, "How much the fetcher's cache may hold."),

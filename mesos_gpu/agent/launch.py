@@ -241,7 +241,7 @@ def _volume_refusal(volume: Mapping[str, Any]) -> str | None:
     if source and kind not in ("HOST_PATH", "SANDBOX_PATH"):
         return f"{where}: volumes of type {kind} are not supported yet: only HOST_PATH, SANDBOX_PATH and SECRET"
     if (source.get("sandbox_path") or {}).get("type", "SELF") != "SELF":
-        return f"{where}: a parent's sandbox is only there in task groups, which are not supported yet"
+        return f"{where}: a parent's sandbox is only there for the tasks of a group"
     if not volume.get("container_path") or not _source_path(volume):
         return f"{where}: both paths, of the host and of the container, are needed"
     return None

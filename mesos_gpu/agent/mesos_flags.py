@@ -67,7 +67,7 @@ FOREIGN: Sequence[Foreign] = (
     *_ignored("150 are shown", "max_completed_executors_per_framework"),
     *_ignored("events of executors are kept alive by TCP", "http_heartbeat_interval"),
     *_ignored("nothing is fetched by hadoop", "hadoop_home"),
-    *_ignored("logs go to standard error, for journald", "log_dir", "logbufsecs", "logging_level", "external_log_file"),
+    *_ignored("logs go to standard error, for journald", "log_dir", "logbufsecs", "logging_level"),
     *_ignored("logs go to standard error, for journald", "quiet", "initialize_driver_logging", kind="boolean"),
     *_ignored("cgroups are found where they are mounted", "cgroups_hierarchy"),
     *_ignored("a cgroup is waited for until it is empty", "cgroups_destroy_timeout"),

@@ -39,9 +39,10 @@ from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.help import help_page
 from mesos_gpu.process.http import error_response, json_response, make_app
 from mesos_gpu.process.logging_level import LoggingLevel
-from mesos_gpu.process.requests import method_not_allowed
+from mesos_gpu.process.requests import check_timeout, method_not_allowed
 
 log = logging.getLogger(__name__)
+LOG, LOG_FLAG = "/slave/log", "external_log_file"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -169,6 +170,8 @@ class OperatorApi:
         }
         if agent.master is not None:
             document["master_hostname"] = agent.master.ip
+        if LOG_FLAG in self._flags:
+            document[LOG_FLAG] = self._flags[LOG_FLAG]
         document["flags"] = dict(self._flags)
         document["frameworks"] = frameworks_shown(state.frameworks.values())
         document["completed_frameworks"] = frameworks_shown(state.completed.values())
@@ -184,6 +187,7 @@ class OperatorApi:
         return json_response(BUILD, request=request)
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        check_timeout(request)
         return json_response(self._numbers(), request=request)
 
     async def _stats(self, request: web.Request) -> web.Response:
@@ -218,7 +222,9 @@ class OperatorApi:
         return None
 
     def _sandboxes(self) -> Iterator[tuple[str, str]]:
-        """Yield every virtual root with its real folder; where two have one, the first counts."""
+        """Yield every virtual root with its real folder, or file; where two have one, the first counts."""
+        if LOG_FLAG in self._flags:
+            yield LOG, self._flags[LOG_FLAG]
         state = self._agent.state
         identity = state.identity
         for framework in (*state.frameworks.values(), *state.completed.values()):

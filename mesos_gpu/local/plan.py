@@ -116,6 +116,7 @@ def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
             f"--ip={LOOPBACK}",
             f"--work_dir={options.work_dir / name}",
             f"--runtime_dir={runtime_dir(options.work_dir) / name}",
+            f"--external_log_file={options.work_dir / 'log' / f'{name}.log'}",
             f"--cgroups_root=mesos-{box_id(options.work_dir)}-{n + 1}",
             "--registration_backoff_factor=10ms",
             "--image_providers=docker",

@@ -16,6 +16,7 @@ from mesos_gpu.marathon.api_leader import LeaderApi
 from mesos_gpu.marathon.api_metrics import MetricsApi, measured
 from mesos_gpu.marathon.api_openapi import OpenApi
 from mesos_gpu.marathon.api_pods import PodsApi
+from mesos_gpu.marathon.api_system import SystemApi
 from mesos_gpu.marathon.election import Election
 from mesos_gpu.marathon.proxy import LeaderProxy
 from mesos_gpu.marathon.scheduler import Scheduler
@@ -33,12 +34,12 @@ def make_api(
 
     Whoever `election` says leads answers; the others pass requests on.
     """
-    app, proxy = make_app(), LeaderProxy(election)
+    app, proxy, system = make_app(), LeaderProxy(election), SystemApi()
     # After the limit of a body, before everything else.
     app.middlewares.append(proxy.middleware())
     app.middlewares.append(measured(scheduler.metrics))
     app.middlewares.append(framed(lambda: f"http://{election.address}", credentials))
-    app.on_cleanup.append(lambda _: proxy.close())
+    app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close()])
     app.add_routes(
         [
             *AppsApi(scheduler).routes(),
@@ -49,6 +50,7 @@ def make_api(
             *LeaderApi(scheduler, election).routes(),
             *MetricsApi(scheduler).routes(),
             *OpenApi().routes(),
+            *system.routes(),
         ]
     )
     return app

@@ -39,7 +39,6 @@ class ClusterApi:
             web.delete("/v2/queue/{app_id:.+}/delay", self.reset_delay),
             web.get("/v2/info", self.show_info),
             web.get("/v2/events", self.listen),
-            web.get("/ping", self.ping),
         ]
 
     async def list_tasks(self, request: web.Request) -> web.Response:
@@ -126,9 +125,3 @@ class ClusterApi:
             self._scheduler.metrics.listeners -= 1
             bus.publish("event_stream_detached", {"remoteAddress": request.remote})
         return stream.response
-
-    async def ping(self, request: web.Request) -> web.Response:
-        """Say that we are here."""
-        if "application/json" in request.headers.get("Accept", ""):
-            return json_response("pong")
-        return web.Response(text="pong")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mesos_gpu.marathon import lifecycle
+from mesos_gpu.marathon.constraints import all_fulfilled
 from mesos_gpu.marathon.deployment import Deployment, Work
 from mesos_gpu.marathon.instances import Instance, Phase
 from mesos_gpu.marathon.matching import Reason
@@ -16,7 +17,8 @@ from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import State
 
 _COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
-_NO_GPUS = frozenset({Reason.INSUFFICIENT_GPUS})
+_OUT_OF_QUESTION = frozenset({Reason.INSUFFICIENT_GPUS, Reason.UNFULFILLED_CONSTRAINT})
+"""Why an agent is none that could take a new instance as things are, whatever else it has."""
 
 
 def blockers(state: State, deployment: Deployment) -> list[dict[str, Any]]:
@@ -40,12 +42,14 @@ def _blocked(state: State, spec: RunSpec) -> dict[str, Any] | None:
     moving = any(i.phase in _COMING_UP or (i.active and not i.wanted) or _ending(state, i) for i in instances)
     if not waiting or not old or moving or not _no_gpus_anywhere(state, spec):
         return None
+    if not _would_do(state, spec, instances, old):
+        return None
     held = sum(gpus_of(state, i) for i in old)
     # Rounded down, so that one may always be missing.
     health = (spec.instances - 1) * 1000 // spec.instances / 1000
     message = (
-        f"{len(waiting)} new instances of {spec.id} wait for {spec.gpus} GPUs each. No agent has them free, and "
-        f"{len(old)} old instances, which are ended only once new ones run, hold {held}."
+        f"{len(waiting)} new instances of {spec.id} wait for {spec.gpus} GPUs each. No agent that suits has them free, "
+        f"and {len(old)} old instances, which are ended only once new ones run, hold {held}."
     )
     return {
         "pod" if spec.is_pod else "app": spec.id,
@@ -68,8 +72,20 @@ def _ending(state: State, instance: Instance) -> bool:
     return instance.task is not None and instance.task.id in state.kills
 
 
+def _would_do(state: State, spec: RunSpec, instances: list[Instance], old: list[Instance]) -> bool:
+    """Tell whether a new instance may go where an old one is: else its GPUs are not what is missing."""
+    new = [i for i in instances if i.wanted and i.active and not lifecycle.outdated(i, spec)]
+    constraints = spec.document["constraints"]
+    return any(
+        i.task is not None and all_fulfilled(constraints, i.task, new, spec.instances, state.region) for i in old
+    )
+
+
 def _no_gpus_anywhere(state: State, spec: RunSpec) -> bool:
-    """Tell whether every agent's last offer had too few GPUs. Agents that are full make no offer at all."""
+    """Tell whether no agent's last offer had enough GPUs where the app may go. Full agents make no offer at all.
+
+    What constraints refuse stays so as long as nothing moves: attributes are fixed, and so are the instances counted.
+    """
     entry = state.queue.get(spec.id)
     last = entry.last_offers.values() if entry is not None else ()
-    return all(_NO_GPUS & set(unused.reasons) for unused in last)
+    return all(_OUT_OF_QUESTION & set(unused.reasons) for unused in last)

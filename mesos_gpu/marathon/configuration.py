@@ -9,7 +9,7 @@ from typing import Any
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon.app import FEATURES, AppRules
-from mesos_gpu.marathon.matching import GpuBehaviour
+from mesos_gpu.marathon.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
 from mesos_gpu.marathon.settings import Settings
 from mesos_gpu.marathon.store_zookeeper import ZkLimits
@@ -31,6 +31,8 @@ FLAGS = (
     Flag("mesos_leader_ui_url", "text", None, "The URL of Mesos that clients are told."),
     Flag("mesos_role", "text", "*", "The role to register with; apps run in it."),
     Flag("mesos_user", "text", None, "The user that tasks run as unless their app names one; default: our own."),
+    Flag("mesos_authentication_principal", "text", None, "The principal to register as, and to reserve as."),
+    Flag("mesos_authentication_secret_file", "path", None, "File with its secret, for a master that wants to see it."),
     Flag("framework_name", "text", "marathon", "The name to register with."),
     Flag("failover_timeout", "integer", 604800, "Seconds for which Mesos keeps the tasks when this Marathon is away."),
     Flag("store_path", "path", None, "The file to keep apps and instances in. Default: in the user's state folder."),
@@ -46,6 +48,12 @@ FLAGS = (
         "text",
         "restricted",
         "May apps without GPUs use agents with some: restricted (no), unrestricted.",
+    ),
+    Flag(
+        "accepted_resource_roles_default_behavior",
+        "text",
+        "any",
+        "What apps without acceptedResourceRoles take: any (of their role and unreserved), unreserved, reserved.",
     ),
     Flag("env_vars_prefix", "text", "", "Goes before HOST and the PORT variables of tasks."),
     Flag("default_network_name", "text", None, "The container network of apps that name none."),
@@ -89,6 +97,12 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
         raise BadFlag("enable_features", f"{unknown[0]} is none of {', '.join(sorted(FEATURES))}")
     if flags["gpu_scheduling_behavior"] not in list(GpuBehaviour):
         raise BadFlag("gpu_scheduling_behavior", "must be restricted or unrestricted")
+    if flags["accepted_resource_roles_default_behavior"] not in list(RolesBehaviour):
+        raise BadFlag("accepted_resource_roles_default_behavior", "must be any, unreserved or reserved")
+    if flags["mesos_authentication_secret_file"] is not None and flags["mesos_authentication_principal"] is None:
+        raise BadFlag(
+            "mesos_authentication_secret_file", "is the secret of --mesos_authentication_principal; give both"
+        )
     if flags["http_credentials"] is not None and ":" not in flags["http_credentials"]:
         raise BadFlag("http_credentials", "must be user:password")
     if flags["http_credentials"] is None and not flags["insecure"] and not _is_loopback(flags["http_address"]):
@@ -124,6 +138,8 @@ def settings(flags: Mapping[str, Any]) -> Settings:
     return Settings(
         rules=rules,
         gpu_behaviour=GpuBehaviour(flags["gpu_scheduling_behavior"]),
+        roles_behaviour=RolesBehaviour(flags["accepted_resource_roles_default_behavior"]),
+        principal=flags["mesos_authentication_principal"],
         env_prefix=flags["env_vars_prefix"],
         max_instances_per_offer=flags["max_instances_per_offer"],
         decline_offer_s=flags["decline_offer_duration"] / 1000,
@@ -138,6 +154,18 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         launch_tokens=flags["launch_tokens"],
         launch_token_refresh_s=flags["launch_token_refresh_interval"] / 1000,
     )
+
+
+def secret(flags: Mapping[str, Any]) -> str | None:
+    """Return the secret that we show the master, None when it wants none. Raises BadFlag."""
+    path = flags["mesos_authentication_secret_file"]
+    if path is None:
+        return None
+    try:
+        # An editor's newline at the end is no part of it.
+        return Path(path).read_text("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFlag("mesos_authentication_secret_file", f"{path} cannot be read: {error}") from None
 
 
 def zk_limits(flags: Mapping[str, Any]) -> ZkLimits:
@@ -158,9 +186,11 @@ def framework_info(flags: Mapping[str, Any], *, user: str, hostname: str, port: 
     capabilities = ["PARTITION_AWARE", "MULTI_ROLE", "REGION_AWARE", "TASK_KILLING_STATE"]
     if "gpu_resources" in flags["enable_features"]:
         capabilities.append("GPU_RESOURCES")
+    principal = flags["mesos_authentication_principal"]
     return {
         "user": user,
         "name": flags["framework_name"],
+        **({} if principal is None else {"principal": principal}),
         "roles": [flags["mesos_role"]],
         "checkpoint": True,
         "failover_timeout": float(flags["failover_timeout"]),

@@ -6,28 +6,50 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import InvalidOperation
+from typing import Protocol
 
 from mesos_gpu.marathon.instances import Instance, Task
-from mesos_gpu.marathon.offers import Offer, number_text
+from mesos_gpu.marathon.offers import number_text
 
 _HOST_FIELDS = ("hostname", "@hostname")
+_FAULT_DOMAIN = ("@region", "@zone")
 
 
-def fulfilled(constraint: Sequence[str], offer: Offer, placed: Sequence[Task], instances: int) -> bool:
-    """Tell whether one more instance may go to the offer's agent.
+class Place(Protocol):
+    """An agent, as far as constraints look at it: an offer of it, or a task there."""
+
+    @property
+    def host(self) -> str:
+        """Its name."""
+
+    @property
+    def region(self) -> str | None:
+        """Its region, if it has one."""
+
+    @property
+    def zone(self) -> str | None:
+        """Its zone, if it has one."""
+
+    @property
+    def attributes(self) -> tuple[tuple[str, str], ...]:
+        """Its attributes as text."""
+
+
+def fulfilled(constraint: Sequence[str], place: Place, placed: Sequence[Task], instances: int) -> bool:
+    """Tell whether one more instance may go to an agent.
 
     `placed` are the tasks of the app that count (those not about to be replaced), oldest first, `instances` how many
     are asked for.
     """
     field, operator, value = constraint[0], constraint[1].upper(), constraint[2] if len(constraint) > 2 else None
-    here = _value(field, offer.host, offer.region, offer.zone, offer.attributes)
+    here = _value(field, place)
     if here is None:
         return operator == "UNLIKE"
     if operator in ("LIKE", "UNLIKE"):
         return _like(value or "", here) == (operator == "LIKE")
     if operator == "IS":
         return _same(value or "", here)
-    taken = [text for task in placed if (text := _task_value(field, task)) is not None]
+    taken = [text for task in placed if (text := _value(field, task)) is not None]
     counts = Counter(taken)
     if operator == "UNIQUE":
         return counts[here] == 0
@@ -39,11 +61,20 @@ def fulfilled(constraint: Sequence[str], offer: Offer, placed: Sequence[Task], i
 
 
 def all_fulfilled(
-    constraints: Sequence[Sequence[str]], offer: Offer, placed: Sequence[Instance], instances: int
+    constraints: Sequence[Sequence[str]],
+    place: Place,
+    placed: Sequence[Instance],
+    instances: int,
+    home_region: str | None = None,
 ) -> bool:
-    """Tell whether every constraint lets one more instance go to the offer's agent."""
+    """Tell whether every constraint lets one more instance go to an agent.
+
+    An app that names no region or zone stays in `home_region`, the master's, or where there are none.
+    """
+    if place.region not in (None, home_region) and not any(c[0] in _FAULT_DOMAIN for c in constraints):
+        return False
     tasks = sorted((i.task for i in placed if i.task is not None), key=lambda task: task.staged_at_s)
-    return all(fulfilled(constraint, offer, tasks, instances) for constraint in constraints)
+    return all(fulfilled(constraint, place, tasks, instances) for constraint in constraints)
 
 
 def from_fullest(candidates: Sequence[Instance], constraints: Sequence[Sequence[str]], count: int) -> list[Instance]:
@@ -56,12 +87,12 @@ def from_fullest(candidates: Sequence[Instance], constraints: Sequence[Sequence[
     if not fields:
         return left[:count]
     while left and len(chosen) < count:
-        groups = [Counter(_task_value(field, i.task) for i in left if i.task is not None) for field in fields]
+        groups = [Counter(_value(field, i.task) for i in left if i.task is not None) for field in fields]
 
         def emptier(instance: Instance, groups: Sequence[Counter[str | None]] = tuple(groups)) -> tuple[int, ...]:
             if instance.task is None:
                 return ()
-            return tuple(-g[_task_value(f, instance.task)] for f, g in zip(fields, groups, strict=True))
+            return tuple(-g[_value(f, instance.task)] for f, g in zip(fields, groups, strict=True))
 
         # min() takes the first of equals, so that the order of the candidates decides among them.
         first = min(left, key=emptier)
@@ -99,17 +130,11 @@ def _like(pattern: str, here: str) -> bool:
         return False  # an expression that only Java understands matches nothing here
 
 
-def _task_value(field: str, task: Task) -> str | None:
-    return _value(field, task.host, task.region, task.zone, task.attributes)
-
-
-def _value(
-    field: str, host: str, region: str | None, zone: str | None, attributes: Sequence[tuple[str, str]]
-) -> str | None:
+def _value(field: str, place: Place) -> str | None:
     if field in _HOST_FIELDS:
-        return host
+        return place.host
     if field == "@region":
-        return region
+        return place.region
     if field == "@zone":
-        return zone
-    return next((text for name, text in attributes if name == field), None)
+        return place.zone
+    return next((text for name, text in place.attributes if name == field), None)

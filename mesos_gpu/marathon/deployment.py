@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from mesos_gpu.marathon.runspec import RunSpec, differs_in_config
@@ -42,11 +42,13 @@ class Deployment:
     original: Mapping[str, RunSpec | None]
     target: Mapping[str, RunSpec | None]
     current: int = 0
+    apps: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
+    """The ids of the affected apps, sorted."""
 
-    @property
-    def apps(self) -> tuple[str, ...]:
-        """Return the ids of the affected apps, sorted."""
-        return tuple(sorted({app for step in self.steps for _, app in step.actions} or self.target))
+    def __post_init__(self) -> None:
+        """Sort once: every view of every app asks for them."""
+        apps = tuple(sorted({app for step in self.steps for _, app in step.actions} or self.target))
+        object.__setattr__(self, "apps", apps)
 
     def is_pod(self, app_id: str) -> bool:
         """Tell whether one of those affected is a pod."""

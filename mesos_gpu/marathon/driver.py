@@ -106,8 +106,23 @@ class _Scheduler(pymesos.Scheduler):  # type: ignore[misc]
 class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
     """pymesos' driver with the mendings of the module's docstring. `ended` is called when its I/O thread ends."""
 
-    def __init__(self, inbox: Inbox, framework: dict[str, Any], master: str, ended: Callable[[_Driver], None]) -> None:
-        super().__init__(_Scheduler(inbox), framework, master, implicit_acknowledgements=False, failover=True)
+    def __init__(
+        self,
+        inbox: Inbox,
+        framework: dict[str, Any],
+        master: str,
+        ended: Callable[[_Driver], None],
+        secret: str | None = None,
+    ) -> None:
+        super().__init__(
+            _Scheduler(inbox),
+            framework,
+            master,
+            implicit_acknowledgements=False,
+            principal=framework.get("principal"),
+            secret=secret,
+            failover=True,
+        )
         self._ended = ended
         self._asked_to_stop = threading.Event()
         self._failures = 0
@@ -188,11 +203,13 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
 class PymesosLink:
     """A MesosLink (mesos_link.py) on pymesos."""
 
-    def __init__(self, master: str, framework: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, master: str, framework: Callable[[], Mapping[str, Any]], *, secret: str | None = None) -> None:
         """`master` is host:port, host, or zk://host1:port1,host2:port2/path.
 
         `framework` gives the FrameworkInfo without its id; it is asked at each connection, from any thread.
+        `secret` is that of its principal, shown with every call (HTTP basic authentication).
         """
+        self._secret = secret
         self._master, self._framework = master.removeprefix("http://").rstrip("/"), framework
         self._inbox: Inbox = _nowhere
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -248,7 +265,7 @@ class PymesosLink:
             framework["roles"] = list(self._roles)
         if framework_id is not None:
             framework["id"] = {"value": framework_id}
-        self._driver = driver = _Driver(self._inbox, framework, self._master, self._driver_ended)
+        self._driver = driver = _Driver(self._inbox, framework, self._master, self._driver_ended, self._secret)
         self._made = [made for made in self._made if made.gave_up and not made.interrupt_seen]
         self._made.append(driver)
         try:

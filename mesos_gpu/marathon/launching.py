@@ -112,6 +112,7 @@ def _find(
         left,
         placed,
         behaviour=draft.settings.gpu_behaviour,
+        roles_behaviour=draft.settings.roles_behaviour,
         now_s=draft.now_s,
         pick=draft.pick(),
         home_region=draft.region,

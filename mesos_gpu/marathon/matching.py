@@ -38,6 +38,14 @@ class GpuBehaviour(str, Enum):
     UNRESTRICTED = "unrestricted"
 
 
+class RolesBehaviour(str, Enum):
+    """--accepted_resource_roles_default_behavior: whose resources an app takes that does not say."""
+
+    ANY = "any"
+    UNRESERVED = "unreserved"
+    RESERVED = "reserved"
+
+
 BEHAVIOUR_LABEL = "GPU_SCHEDULING_BEHAVIOR"
 _SCALARS = (
     ("cpus", Reason.INSUFFICIENT_CPUS),
@@ -102,6 +110,7 @@ def match(
     pick: int = 0,
     home_region: str | None = None,
     pool: Pool | None = None,
+    roles_behaviour: RolesBehaviour = RolesBehaviour.ANY,
 ) -> Match | Refusal:
     """Decide whether one instance of `spec` may start on what is `left` of the offer.
 
@@ -110,7 +119,8 @@ def match(
     take, by default everything of the roles that the app accepts.
     """
     if pool is None:
-        pool = Pool(offer.usable(accepted_roles(spec), left), accepted_roles(spec))
+        accepted = accepted_roles(spec, roles_behaviour)
+        pool = Pool(offer.usable(accepted, left), accepted)
     usable, roles = pool.resources, pool.roles
     scalars = usable.filter(is_root_disk)
     reasons: set[Reason] = set()
@@ -133,9 +143,7 @@ def match(
     disks = take_volumes(spec.persistent_volumes, usable - taken - executor) if pool.creates else ()
     if disks is None:
         reasons.add(Reason.INSUFFICIENT_DISK)
-    constraints = spec.document["constraints"]
-    far = offer.region not in (None, home_region) and not any(c[0] in ("@region", "@zone") for c in constraints)
-    if far or not all_fulfilled(constraints, offer, placed, spec.instances):
+    if not all_fulfilled(spec.document["constraints"], offer, placed, spec.instances, home_region):
         reasons.add(Reason.UNFULFILLED_CONSTRAINT)
     if _in_maintenance(offer, now_s):
         reasons.add(Reason.AGENT_MAINTENANCE)
@@ -149,9 +157,14 @@ def match(
     return Match(taken + ports[1], ports[0], executor, disks)
 
 
-def accepted_roles(spec: RunSpec) -> tuple[str, ...]:
+def accepted_roles(spec: RunSpec, behaviour: RolesBehaviour = RolesBehaviour.ANY) -> tuple[str, ...]:
     """Return the roles whose resources the app takes, its own first so that the common ones are left to others."""
-    given = spec.document.get("acceptedResourceRoles") or (spec.document["role"], UNRESERVED)
+    by_default = {
+        RolesBehaviour.ANY: (spec.document["role"], UNRESERVED),
+        RolesBehaviour.UNRESERVED: (UNRESERVED,),
+        RolesBehaviour.RESERVED: (spec.document["role"],),
+    }
+    given = spec.document.get("acceptedResourceRoles") or by_default[behaviour]
     return tuple(sorted(set(given), key=lambda role: (role == UNRESERVED, role)))
 
 

@@ -126,9 +126,12 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
     ("GET", "/v2/leader"): Detail(answer=having(leader=_TEXT)),
     ("DELETE", "/v2/leader"): Detail({"backup": _TEXT}, answer=having(message=_TEXT)),
     ("GET", "/v2/events"): Detail({"event_type": _TEXTS}, media="text/event-stream"),
+    ("GET", "/v2/plugins"): Detail(answer=having(plugins=listed(_OBJECT))),
     ("GET", "/v2/openapi.json"): Detail(answer=having(openapi=_TEXT)),
     ("GET", "/metrics"): Detail(answer=having(gauges=_OBJECT, counters=_OBJECT)),
     ("GET", "/metrics/prometheus"): Detail(media="text/plain"),
+    ("GET", "/logging"): Detail(answer={**_OBJECT, "additionalProperties": _TEXT}),
+    ("POST", "/logging"): Detail(None, having(logger=_TEXT, level=_TEXT), having(logger=_TEXT, level=_TEXT)),
     ("GET", "/ping"): Detail(media="*/*"),
 }
 _ERROR: Schema = {

@@ -86,6 +86,7 @@ def task_group(
 
 
 def _parts(spec: RunSpec, instance: Instance, found: Match, pick: int) -> list[_Part]:
+    # Of whatever roles the offer was taken.
     roles, left = accepted_roles(spec), found.resources
     asked, effective = wishes(spec.document), effective_ports(spec.document, found.ports, pick)
     parts, begin = [], 0

@@ -128,9 +128,10 @@ def reserve(draft: Draft, spec: RunSpec, instance: Instance, offer: Offer, found
             ),
         )
     )
-    reserved = Reserved(instance.role, "DYNAMIC", None, reservation_labels(framework_id, instance.id))
+    principal = draft.settings.principal
+    reserved = Reserved(instance.role, "DYNAMIC", principal, reservation_labels(framework_id, instance.id))
     created = [
-        _volume(disk.pushed(reserved), volume.persistence_id, wish)
+        _volume(disk.pushed(reserved), volume.persistence_id, wish, principal)
         for disk, volume, wish in zip(found.disks, volumes, spec.persistent_volumes, strict=True)
     ]
     everything = Resources(resource.pushed(reserved) for resource in found.whole)
@@ -140,9 +141,10 @@ def reserve(draft: Draft, spec: RunSpec, instance: Instance, offer: Offer, found
     ]
 
 
-def _volume(disk: Resource, persistence_id: str, wish: Mapping[str, Any]) -> Resource:
+def _volume(disk: Resource, persistence_id: str, wish: Mapping[str, Any], principal: str | None) -> Resource:
     volume = {"container_path": wish["containerPath"], "mode": wish.get("mode", "RW")}
-    info = {**disk.disk, "persistence": {"id": persistence_id}, "volume": volume}
+    persistence = {"id": persistence_id, **({} if principal is None else {"principal": principal})}
+    info = {**disk.disk, "persistence": persistence, "volume": volume}
     fields = json.loads(disk.other) if disk.other else {}
     return replace(disk, other=json.dumps({**fields, "disk": info}, sort_keys=True))
 

@@ -40,13 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = read_flags(NAME, configuration.FLAGS, argv, configuration.PREFIX)
     try:
         configuration.checked(flags)
+        secret = configuration.secret(flags)
     except BadFlag as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return EXIT_USAGE
-    return run_program(NAME, lambda stop: _serve(flags, stop))
+    return run_program(NAME, lambda stop: _serve(flags, secret, stop))
 
 
-async def _serve(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
+async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Event) -> int:
     """Serve the API at once and for as long as we run, whether or not there is a master."""
     hostname = flags["hostname"] or socket.gethostname()
     endpoint = Endpoint(flags["http_address"], flags["http_port"])
@@ -54,6 +55,7 @@ async def _serve(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     link = PymesosLink(
         flags["master"],
         lambda: configuration.framework_info(flags, user=user, hostname=hostname, port=endpoint.port),
+        secret=secret,
     )
     election = Election()
     candidacy = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mesos_gpu.marathon.app import AppRules
-from mesos_gpu.marathon.matching import GpuBehaviour
+from mesos_gpu.marathon.matching import GpuBehaviour, RolesBehaviour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +14,9 @@ class Settings:
 
     rules: AppRules = field(default_factory=AppRules)
     gpu_behaviour: GpuBehaviour = GpuBehaviour.RESTRICTED
+    roles_behaviour: RolesBehaviour = RolesBehaviour.ANY
+    principal: str | None = None
+    """Whom Mesos knows us as; what we reserve and create is marked so."""
     env_prefix: str = ""
     max_instances_per_offer: int = 5
     decline_offer_s: float = 120.0

@@ -40,6 +40,7 @@ from mesos_gpu.process.requests import (
     PROTOBUF,
     HttpProblem,
     accepted_type,
+    check_timeout,
     method_not_allowed,
     read_call,
     refuse,
@@ -140,7 +141,10 @@ class OperatorApi:
     # GET endpoints.
 
     async def _state(self, request: web.Request) -> web.Response:
-        return json_response(views.state_view(self._engine.state, BUILD, self._flags, self._cluster), request=request)
+        document = views.state_view(self._engine.state, BUILD, self._flags, self._cluster)
+        if "external_log_file" in self._flags:
+            document["external_log_file"] = self._flags["external_log_file"]
+        return json_response(document, request=request)
 
     async def _summary(self, request: web.Request) -> web.Response:
         return json_response(views.summary_view(self._engine.state, self._cluster), request=request)
@@ -168,6 +172,7 @@ class OperatorApi:
         return json_response(views.roles_view(self._engine.state), request=request)
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        check_timeout(request)
         return json_response(self._snapshot(), request=request)
 
     async def _version(self, request: web.Request) -> web.Response:

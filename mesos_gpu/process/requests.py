@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import msgspec
 from aiohttp import web
 
-from mesos_gpu.errors import ProtocolError
+from mesos_gpu.errors import BadInput, ProtocolError
 from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response
@@ -69,6 +70,16 @@ async def read_call(request: web.Request, type_name: str) -> Document:
         problem = problem.removeprefix(f"{type_name}: ")
         raise refuse(400, f"Failed to convert JSON into Call protobuf: {problem}")
     return messages.normalize(type_name, document)
+
+
+def check_timeout(request: web.Request) -> None:
+    """Refuse a `timeout` that is no duration, as Mesos does; nothing here takes so long. Raises BadInput."""
+    timeout = request.query.get("timeout")
+    try:
+        if timeout is not None:
+            parse_duration(timeout)
+    except ValueError as error:
+        raise BadInput(f"Invalid timeout '{timeout}': {error}.\n") from None
 
 
 def accepted_type(request: web.Request) -> str | None:

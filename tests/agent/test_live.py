@@ -264,3 +264,13 @@ async def test_a_taken_port_is_told_with_the_way_out(agent: LiveAgent, tmp_path:
 
 async def test_two_agents_do_not_share_a_work_dir(agent: LiveAgent) -> None:
     assert "another agent is running" in await refused(agent, "--port=0")
+
+
+async def test_its_log_is_a_file_that_its_state_names(tmp_path: Path) -> None:
+    log = tmp_path / "our.log"
+    log.write_text("the first line\n")
+    async with live_agent(tmp_path, f"--external_log_file={log}") as agent:
+        assert (await agent.get("/state"))["external_log_file"] == str(log)
+        read = await agent.get("/files/read", path="/slave/log", offset="4", length="5")
+        assert read == {"data": "first", "offset": 4}
+        assert "/slave/log" in await agent.get("/files/debug")

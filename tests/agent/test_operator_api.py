@@ -131,6 +131,12 @@ async def test_help_and_the_machines_numbers(running: Running, http: aiohttp.Cli
     assert {"cpus_total", "avg_load_1min", "mem_total_bytes"} <= set(numbers)
 
 
+async def test_a_timeout_of_metrics_is_a_duration(running: Running, http: aiohttp.ClientSession) -> None:
+    assert await get(http, f"{running.url}/metrics/snapshot?timeout=10secs")
+    async with http.get(f"{running.url}/metrics/snapshot?timeout=soon") as response:
+        assert (response.status, (await response.text()).startswith("Invalid timeout 'soon': ")) == (400, True)
+
+
 async def test_version_health_and_flags(running: Running, http: aiohttp.ClientSession) -> None:
     assert (await get(http, f"{running.url}/version"))["version"] == "1.12.0"
     assert await get(http, f"{running.url}/flags") == {"flags": {"port": "5051"}}

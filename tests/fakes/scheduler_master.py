@@ -22,6 +22,8 @@ class SchedulerMaster:
         self.endpoint = Endpoint("127.0.0.1", 0)
         self.subscriptions: list[dict[str, Any]] = []
         self.attempts = 0
+        self.shown: dict[str, str | None] = {}
+        """The last header Authorization by type of call."""
         self.tried: asyncio.Queue[int] = asyncio.Queue()
         self.refuse_with: int | None = None
         """Answer every subscription with this status instead."""
@@ -73,6 +75,7 @@ class SchedulerMaster:
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         call = await read_json(request)
+        self.shown[call["type"]] = request.headers.get("Authorization")
         if call["type"] == "SUBSCRIBE":
             return await self._subscribe(request, call)
         if self.hang_up_on_next_call and request.transport is not None:

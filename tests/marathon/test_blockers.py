@@ -70,3 +70,26 @@ def test_an_app_without_gpus_or_a_first_deployment_is_not_accused() -> None:
     run.put(app("/first", gpus=4))
     run.put(app("/cpu"))
     assert found(run) == []
+
+
+def test_free_gpus_where_the_app_may_not_go_are_none() -> None:
+    run = Run()
+    run.subscribe()
+    old = app(instances=2, gpus=1, constraints=[["rack", "IS", "1"]])
+    run.put(old)
+    run.offer(gpus=2, attributes={"rack": "1"})
+    for task_id in run.tasks():
+        run.do(status(task_id))
+    run.put({"id": "/a", "labels": {"x": "y"}})
+    run.offer(gpus=4, agent="S1", host="h1", attributes={"rack": "2"})
+    (entry,) = found(run)
+    assert entry["gpusHeldByOldInstances"] == 2
+    run.offer(gpus=4, agent="S2", host="h2", cpus=0.01, attributes={"rack": "1"})
+    assert found(run) == [], "there are GPUs where it may go"
+
+
+def test_old_instances_where_new_ones_may_not_go_hold_nothing_that_is_missing(full: Run) -> None:
+    full.offer(gpus=0)
+    assert len(found(full)) == 1
+    full.put({"id": "/a", "constraints": [["gpu_model", "IS", "another"]]}, force=True)
+    assert found(full) == []

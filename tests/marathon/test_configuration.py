@@ -41,6 +41,8 @@ def test_the_environment_sets_flags_too() -> None:
         (["--master="], "--master: is needed"),
         (["--http_port=70000"], "--http_port: ports run from"),
         (["--enable_features=gpus"], "--enable_features: gpus is none of"),
+        (["--accepted_resource_roles_default_behavior=own"], "must be any, unreserved or reserved"),
+        (["--mesos_authentication_secret_file=/s"], "give both"),
         (["--gpu_scheduling_behavior=undefined"], "must be restricted or unrestricted"),
         (["--http_credentials=user"], "must be user:password"),
         (["--http_address=0.0.0.0"], "--insecure if that is meant"),
@@ -101,3 +103,19 @@ def test_the_store_is_in_the_users_state_folder_unless_told_otherwise() -> None:
     assert configuration.store_path(read(), None, "/home/u") == Path("/home/u/.local/state/mesos-gpu/marathon.db")
     assert configuration.store_path(read(), "/s", "/home/u") == Path("/s/mesos-gpu/marathon.db")
     assert configuration.store_path(read("--store_path=/x/y.db"), "/s", "/h") == Path("/x/y.db")
+
+
+def test_the_framework_has_a_principal_where_one_is_given(tmp_path: Path) -> None:
+    def principal(*argv: str) -> str | None:
+        document = configuration.framework_info(read(*argv), user="root", hostname="h", port=8080)
+        return document.get("principal")
+
+    assert principal() is None
+    assert configuration.settings(read()).principal is None
+    assert configuration.secret(read()) is None
+    given = ["--mesos_authentication_principal=ops", f"--mesos_authentication_secret_file={tmp_path / 'secret'}"]
+    assert principal(*given) == configuration.settings(read(*given)).principal == "ops"
+    with pytest.raises(BadFlag, match="cannot be read"):
+        configuration.secret(read(*given))
+    (tmp_path / "secret").write_text("s3cret\n")
+    assert configuration.secret(read(*given)) == "s3cret"

@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 
 from mesos_gpu.marathon.store_sqlite import SqliteStore
 from tests.fakes.scheduler_master import SchedulerMaster
-from tests.marathon.builders import app, offer, status
+from tests.marathon.builders import app, container, offer, pod, status
 from tests.marathon.program import Program
 from tests.zookeeper import RealZooKeeper
 
@@ -159,6 +159,62 @@ async def test_61_the_leader_killed_in_the_middle_of_an_upgrade_is_followed_and_
     tasks = (await standby.call("GET", "/v2/apps/a/tasks"))["tasks"]
     assert {task["id"] for task in tasks} == {new, last}
     assert len(started) == len(set(started)) == 4
+
+
+async def test_a_pod_in_its_upgrade_and_a_run_of_a_job_outlive_their_leader_and_start_once(
+    pair: Pair, master: SchedulerMaster
+) -> None:
+    started: list[str] = []
+
+    async def launch() -> list[str]:
+        master.offer(offer(f"O{len(started)}", gpus=2))
+        (operation,) = (await master.next_call("ACCEPT"))["accept"]["operations"]
+        group = operation["type"] == "LAUNCH_GROUP"
+        infos = operation["launch_group"]["task_group"]["tasks"] if group else operation["launch"]["task_infos"]
+        ids = [info["task_id"]["value"] for info in infos]
+        started.extend(ids)
+        return ids
+
+    async def say(*task_ids: str, state: str = "TASK_RUNNING") -> None:
+        for task_id in task_ids:
+            master.status(status(task_id, state).status)
+            await master.next_call("ACKNOWLEDGE")
+
+    leader, standby = await pair.start("--hostname=127.0.0.1"), await pair.start("--hostname=127.0.0.1")
+    await master.next_subscription()
+    await standby.call("POST", "/v2/pods", pod("/p", container("one", resources={"gpus": 1}), container("two")))
+    old = await launch()
+    await say(*old)
+    changed = pod("/p", container("one", resources={"gpus": 1}), container("two"), labels={"n": "2"})
+    await standby.call("PUT", "/v2/pods/p", changed)
+    new = await launch()
+    await say(new[0])
+    job = {"id": "j", "run": {"cmd": "true", "cpus": 0.1, "mem": 32, "gpus": 1}}
+    await standby.call("POST", "/v1/jobs", job)
+    run = await standby.call("POST", "/v1/jobs/j/runs")
+    (task,) = await launch()
+    await say(task)
+    (deployment,) = await standby.call("GET", "/v2/deployments")
+    # Half of the new pod runs, and the job's task is about to end.
+    assert await leader.end(signal.SIGKILL) == -signal.SIGKILL
+    await asyncio.wait_for(master.subscribed.get(), 60)
+    asked = (await master.next_call("RECONCILE"))["reconcile"]["tasks"]
+    assert {each["task_id"]["value"] for each in asked} == {*old, *new, task}
+    await pair.leads(standby)
+    assert [each["id"] for each in await standby.call("GET", "/v2/deployments")] == [deployment["id"]]
+    assert [each["id"] for each in await standby.call("GET", "/v1/jobs/j/runs")] == [run["id"]]
+    await say(task, state="TASK_FINISHED")
+    await say(*old, *new)
+    killed = {(await master.next_call("KILL"))["kill"]["task_id"]["value"] for _ in old}
+    assert killed == set(old)
+    await say(*old, state="TASK_KILLED")
+    assert await standby.call("GET", "/v2/deployments") == []
+    (instance,) = (await standby.call("GET", "/v2/pods/p::status"))["instances"]
+    assert {each["containerId"] for each in instance["containers"]} == set(new)
+    shown = await standby.call("GET", "/v1/jobs/j?embed=history&embed=activeRuns")
+    assert (shown["history"]["successCount"], shown["history"]["failureCount"], shown["activeRuns"]) == (1, 0, [])
+    assert await standby.call("GET", "/v2/queue") == {"queue": []}, "nothing is to start again"
+    assert len(started) == len(set(started)) == 5
 
 
 async def test_a_leader_whose_session_is_over_ends_and_one_that_stands_by_goes_on(

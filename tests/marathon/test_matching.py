@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.marathon.instances import Instance, Phase, Task
-from mesos_gpu.marathon.matching import GpuBehaviour, Match, Reason, Refusal, match
+from mesos_gpu.marathon.matching import GpuBehaviour, Match, Reason, Refusal, RolesBehaviour, match
 from mesos_gpu.marathon.offers import Offer
 from mesos_gpu.marathon.runspec import RunSpec
 from tests.marathon.builders import T0, offer, scalar, spec
@@ -59,6 +59,36 @@ def test_resources_of_roles_that_are_not_accepted_do_not_count() -> None:
     wanted = spec(acceptedResourceRoles=["slave_public"])
     assert reasons(wanted)[0] is Reason.UNFULFILLED_ROLE
     assert Reason.INSUFFICIENT_CPUS in reasons(wanted)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "accepted", "role"),
+    [
+        (RolesBehaviour.ANY, None, "slave_public"),
+        (RolesBehaviour.UNRESERVED, None, "*"),
+        (RolesBehaviour.RESERVED, None, "slave_public"),
+        (RolesBehaviour.RESERVED, ["*"], "*"),
+    ],
+)
+def test_what_an_app_takes_that_does_not_say_is_the_flags_choice(
+    behaviour: RolesBehaviour, accepted: list[str] | None, role: str
+) -> None:
+    reserved = [scalar(name, 100, "slave_public") for name in ("cpus", "mem", "gpus")]
+    found = Offer.from_json(offer(gpus=1, ports=(), extra=reserved))
+    given = {} if accepted is None else {"acceptedResourceRoles": accepted}
+    wanted = spec(gpus=1, portDefinitions=[], **given)
+    result = match(wanted, found, found.resources, [], behaviour=RESTRICTED, now_s=T0, roles_behaviour=behaviour)
+    assert isinstance(result, Match)
+    assert {resource.role for resource in result.resources} == {role}
+
+
+def test_an_app_waits_for_what_is_reserved_where_only_that_may_be_taken() -> None:
+    found = Offer.from_json(offer(gpus=1, ports=()))
+    wanted = spec(gpus=1, portDefinitions=[])
+    reserved = RolesBehaviour.RESERVED
+    result = match(wanted, found, found.resources, [], behaviour=RESTRICTED, now_s=T0, roles_behaviour=reserved)
+    assert isinstance(result, Refusal)
+    assert result.reasons[0] is Reason.UNFULFILLED_ROLE
 
 
 def test_gpus_may_come_from_several_roles() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import signal
 import subprocess
 import sys
@@ -370,3 +371,21 @@ async def test_other_roles_are_told_and_kept_when_it_connects_again(
     master.break_connection()
     again = await master.next_subscription()
     assert again["subscribe"]["framework_info"]["roles"] == ["dev", "slave_public"]
+
+
+async def test_a_master_that_asks_who_we_are_is_told_with_every_call() -> None:
+    master = SchedulerMaster()
+    await master.start()
+    link = PymesosLink(master.address, lambda: {**FRAMEWORK, "principal": "ops"}, secret="s3cret")
+    bench = Bench(link, master)
+    bench.start()
+    try:
+        await bench.next(Subscribed)
+        link.call(Revive())
+        await master.next_call("REVIVE")
+    finally:
+        await asyncio.to_thread(link.stop)
+        await master.stop()
+    basic = "Basic " + base64.b64encode(b"ops:s3cret").decode()
+    assert (master.shown["SUBSCRIBE"], master.shown["REVIVE"]) == (basic, basic)
+    assert master.subscriptions[0]["subscribe"]["framework_info"]["principal"] == "ops"

@@ -467,3 +467,15 @@ def test_what_an_app_without_volumes_may_change_is_left_to_it(run: Run) -> None:
     run.put({"id": "/b", "gpus": 2}, force=True)
     with pytest.raises(InvalidApp, match="Persistent volumes can not be changed"):
         run.put(resident("/b", gpus=2), force=True, partial=False)
+
+
+def test_what_is_reserved_and_created_names_the_principal() -> None:
+    run = Run(settings=replace(SHARED, principal="ops"))
+    run.subscribe()
+    run.put(resident(gpus=1))
+    (launch,) = only(run.offer(gpus=1), Launch)
+    reserve, create = launch.operations
+    reserved = Resources.from_json(reserve["reserve"]["resources"])
+    assert {each.principal for resource in reserved for each in resource.reservations} == {"ops"}
+    (volume,) = Resources.from_json(create["create"]["volumes"])
+    assert volume.disk["persistence"]["principal"] == volume.reservations[-1].principal == "ops"

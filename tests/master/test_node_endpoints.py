@@ -54,6 +54,8 @@ async def test_the_log_is_read_from_where_one_likes_64_kib_at_a_time(client: Cli
     assert await client.get("/files/download?path=/master/log") == (200, LINES)
     status, text = await client.get("/files/read?path=/master/log&offset=0&length=2&jsonp=show")
     assert (status, text) == (200, 'show({"data":"li","offset":0});')
+    assert json.loads((await client.get("/state"))[1])["external_log_file"].endswith("/log/master.log")
+    assert (await client.get("/metrics/snapshot?timeout=soon"))[0] == 400
     _, debug = await client.get("/files/debug")
     assert list(json.loads(debug)) == ["/master/log"]
 
