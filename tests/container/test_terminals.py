@@ -41,7 +41,10 @@ def board_of(containerizer: Containerizer, name: str = "shell") -> Switchboard:
 async def until(attachment: Attachment, text: bytes) -> bytes:
     said = b""
     while text not in said:
-        stream, data = await asyncio.wait_for(attachment.__anext__(), 20)
+        try:
+            stream, data = await asyncio.wait_for(attachment.__anext__(), 20)
+        except (asyncio.TimeoutError, StopAsyncIteration):
+            raise AssertionError(f"{text!r} was not said, but {said!r}") from None
         assert stream == "STDOUT"
         said += data
     return said
@@ -136,6 +139,7 @@ async def test_a_nested_container_has_a_terminal_too(box: Box) -> None:
     await containerizer.launch(replace(on_terminal(box, "parent.shell", ECHO), cpus_milli=0, mem_bytes=0))
     board = board_of(containerizer, "parent.shell")
     heard = board.attach()
+    box.until_said("parent.shell", "ready")
     await board.write(b"you\n")
     await until(heard, b"heard you")
     await containerizer.destroy("parent")
@@ -168,14 +172,16 @@ async def main():
     for name in ("shell", "ends"):
         await containerizer.launch(on_terminal(box, name, ECHO))
         box.until_said(name, "ready")
+        heard = board_of(containerizer, name).attach()
         await board_of(containerizer, name).write(b"first\\n")
-        await until(board_of(containerizer, name).attach(), b"heard first")
+        await until(heard, b"heard first")
     os.kill(os.getpid(), signal.SIGKILL)
 asyncio.run(main())
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, cwd=Path.cwd())
-    assert await process.wait() == -signal.SIGKILL
+    status = await process.wait()
     second = await box.open(live=["shell", "ends"])
+    assert status == -signal.SIGKILL
     board = board_of(second)
     heard = board.attach()
     await board.write(b"second\n")

@@ -107,13 +107,15 @@ class Holder:
             poll.register(self._door, select.POLLIN)
             for descriptor, listener in self._listeners.items():
                 poll.register(descriptor, listener.interest)
-            for descriptor, events in poll.poll():
-                if descriptor == self._terminal:
-                    open_ = self._read()
-                elif descriptor == self._door.fileno():
-                    self._admit()
-                else:
-                    self._serve(self._listeners[descriptor], events)
+            ready = dict(poll.poll())
+            # What is said because somebody typed came after he began to listen: so hear that first.
+            for descriptor, listener in self._listeners.items():
+                if descriptor in ready:
+                    self._serve(listener, ready[descriptor])
+            if self._door.fileno() in ready:
+                self._admit()
+            if self._terminal in ready:
+                open_ = self._read()
             for descriptor in [one for one, listener in self._listeners.items() if listener.gone]:
                 self._listeners.pop(descriptor).connection.close()
         self._door.close()
