@@ -8,6 +8,7 @@ from pathlib import Path
 from mesos_gpu.agent.flags import FLAGS as AGENT
 from mesos_gpu.agent.mesos_flags import FOREIGN, ISOLATORS_IGNORED
 from mesos_gpu.marathon.configuration import FLAGS as MARATHON
+from mesos_gpu.marathon.marathon_flags import FOREIGN as MARATHON_FOREIGN
 from mesos_gpu.master.flags import FLAGS as MASTER
 from mesos_gpu.mesos.flags import Flag, default_text
 
@@ -25,13 +26,21 @@ start; what somebody relies on is refused, unless the value means "without".
 | flag | accepted values | why |
 |---|---|---|
 """
+MARATHON_HEAD = """
+## Flags of Marathon that mesos-gpu-marathon knows and does not act on
+
+The same rule. Those with any value are named on standard error at start.
+
+| flag | accepted values | why |
+|---|---|---|
+"""
 PROGRAMS = (("mesos-gpu-master", "MESOS_", MASTER), ("mesos-gpu-agent", "MESOS_", AGENT))
 PROGRAMS += (("mesos-gpu-marathon", "MARATHON_", MARATHON),)
 
 
 def flags_page() -> str:
     """Return the whole page."""
-    return HEAD + "".join(_section(name, prefix, flags) for name, prefix, flags in PROGRAMS) + _foreign()
+    return HEAD + "".join(_section(name, prefix, flags) for name, prefix, flags in PROGRAMS) + _foreign() + _marathon()
 
 
 def _foreign() -> str:
@@ -43,6 +52,14 @@ def _foreign() -> str:
         lines.append(f"| `--{row.name}` | {'any' if row.without is None else accepted} | {row.why} |\n")
     lines.append("\nIsolators, of those in `--isolation`, that do nothing here: ")
     return "".join(lines) + ", ".join(f"`{name}` ({why})" for name, why in sorted(ISOLATORS_IGNORED.items())) + ".\n"
+
+
+def _marathon() -> str:
+    lines = [MARATHON_HEAD]
+    for row in sorted(MARATHON_FOREIGN, key=lambda row: row.name):
+        accepted = " or ".join(f"`{value}`" for value in row.accepted or ()) or "none"
+        lines.append(f"| `--{row.name}` | {'any' if row.accepted is None else accepted} | {row.why} |\n")
+    return "".join(lines)
 
 
 def _section(name: str, prefix: str, flags: Sequence[Flag]) -> str:

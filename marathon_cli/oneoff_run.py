@@ -187,11 +187,13 @@ class _Split(follow.Printer):
             super().write(log, data)
 
 
-def removed_or_said(run: OneOff, *, keep: bool) -> None:
-    """Remove a run's app; what stands in the way is said, with the command that does it later."""
+def removed_or_said(run: OneOff, *, keep: bool) -> bool:
+    """Remove a run's app and tell whether that was done; what stood in the way is said, with what does it later."""
     try:
         run.remove(keep=keep)
     except MesosGpuError as error:
         run.say(f"/{run.name} could not be removed: {error}")
         run.say(f"`mesos-gpu app remove {run.name}` does it later; its GPUs are taken until then")
-    sys.stderr.flush()
+        sys.stderr.flush()
+        return False
+    return True

@@ -57,6 +57,8 @@ class Column(NamedTuple):
     rank: int = 0
     cut: bool = False
     """Whether its cells may be cut on a terminal, as long text may; ids may not."""
+    short: Callable[[Sequence[str]], Sequence[str]] | None = None
+    """What its cells become, all together, on a terminal too narrow for the whole table: names that mean the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,12 @@ def render(value: Any, output: Output, *, table: Callable[[], Table], names: Seq
 def table_lines(table: Table, *, width: int | None) -> list[str]:
     """Return the lines of a table; for a terminal of `width` characters its header is bold, unless NO_COLOR is set.
 
-    When it is too narrow, columns are left out by rank, then cells cut that may be; ids and numbers never are.
+    When it is too narrow, columns that have short forms take them, then columns are left out by rank, then cells cut
+    that may be; ids and numbers never are.
     """
     cells = [["" if cell is None else printable(cell) for cell in row] for row in table.rows]
+    if width is not None and sum(_widths(table.columns, cells)) + _GAP * (len(table.columns) - 1) > width:
+        cells = _shortened(table.columns, cells)
     kept, widths = _fit(table.columns, cells, width)
 
     def line(row: Sequence[str]) -> str:
@@ -111,7 +116,7 @@ def table_lines(table: Table, *, width: int | None) -> list[str]:
 
 def _fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None) -> tuple[list[int], list[int]]:
     """Return which columns are shown, and how wide every column is."""
-    widths = [max(display_width(row[i]) for row in ([c.name for c in columns], *cells)) for i in range(len(columns))]
+    widths = _widths(columns, cells)
     kept = list(range(len(columns)))
     if width is None:
         return kept, widths
@@ -129,6 +134,17 @@ def _fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int |
     for i in reversed([i for i in kept if columns[i].cut]):
         widths[i] = max(least(i), widths[i] - max(0, excess(kept, narrow=False)))
     return kept, widths
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(display_width(row[i]) for row in ([c.name for c in columns], *cells)) for i in range(len(columns))]
+
+
+def _shortened(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the cells with the short forms of the columns that have some."""
+    upright = [[row[i] for row in cells] for i in range(len(columns))]
+    shown = [column.short(each) if column.short else each for column, each in zip(columns, upright, strict=True)]
+    return [list(row) for row in zip(*shown, strict=True)]
 
 
 def _padded(text: str, width: int, *, number: bool) -> str:

@@ -89,7 +89,11 @@ ROWS: Sequence[Row] = (
     Row("deployment stop", "deployment:stop", "Stop a deployment and leave everything as it is now."),
     Row("task", "", "Tasks: the running copies of apps.", RUN),
     Row("task list", "task:list_tasks", "List the tasks of all apps, or of APP."),
-    Row("task show", "task_change:show", "Print everything that Marathon knows of TASK: its id, or how that begins."),
+    Row(
+        "task show",
+        "task_change:show",
+        "Print everything that Marathon knows of TASK: its id, how that begins, or a part of it.",
+    ),
     Row("task kill", "task_change:kill", "End tasks; others take their place unless --scale says otherwise."),
     Row("task log", "task:log", "Print what a task writes: the file stdout of its sandbox, or another FILE there."),
     Row("task exec", "task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs, files and limits."),
@@ -157,16 +161,16 @@ ROWS: Sequence[Row] = (
     Row("flags agent", "flags:agent", "Print the flags of an agent that hands out GPUs."),
     Row("flags master", "flags:master", "Print the flags of a master of a cluster with GPUs."),
     Row("flags marathon", "flags:marathon", "Print the flags of a Marathon that runs apps on GPUs."),
-    Row("completion", "completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
     Row("up", "box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "box:down", "Stop the box and its tasks.", BOX),
+    Row("status", "box:status", "Show the box's services and GPUs.", BOX),
     Row(
         "doctor",
         "doctor:doctor",
         "Check this machine: driver, NVML, device nodes, cgroups, programs, ports, and the flags of its agents.",
         BOX,
     ),
-    Row("status", "box:status", "Show the box's services and GPUs.", BOX),
+    Row("completion", "completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
 )
 
 DCOS: dict[str, dict[str, str]] = {

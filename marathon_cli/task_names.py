@@ -7,6 +7,7 @@ apps' and pods' names as Marathon's users write them. More than one is refused w
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,6 +17,8 @@ from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.mesos.tasks import is_terminal
 
 SHOWN = 10
+SHORTEST = 8
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class TaskRef:
     framework_id: str
     state: str
     container_id: Mapping[str, Any] | None = None
+    told_at: float = 0.0
+    """When its last status was made, in seconds since the epoch; 0 when that is not known."""
 
     @property
     def ended(self) -> bool:
@@ -37,15 +42,24 @@ class TaskRef:
     def of(cls, task: Mapping[str, Any]) -> TaskRef:
         """Read one task of a master's or an agent's JSON."""
         container_id: Mapping[str, Any] | None = None
+        told_at = 0.0
         for status in task.get("statuses") or ():
             container_id = (status.get("container_status") or {}).get("container_id") or container_id
+            told_at = max(told_at, float(status.get("timestamp") or 0))
         return cls(
             str(task.get("id")),
             str(task.get("slave_id")),
             str(task.get("framework_id")),
             str(task.get("state")),
             container_id,
+            told_at,
         )
+
+    @property
+    def runs(self) -> tuple[str, str]:
+        """Return what it is a run of: its app, or its pod and which of the containers there."""
+        begin, _, rest = self.id.partition(".")
+        return begin, rest.split(".")[1] if rest.startswith("instance-") and "." in rest else ""
 
 
 def matching(tasks: Sequence[TaskRef], name: str) -> list[TaskRef]:
@@ -73,6 +87,8 @@ def matching(tasks: Sequence[TaskRef], name: str) -> list[TaskRef]:
 def one(tasks: Sequence[TaskRef], name: str, *, ended: bool = False) -> TaskRef:
     """Return the one task that `name` means: a running one, or with `ended` also one that has ended if none runs.
 
+    Of several that have ended, all of them runs of one app, that is the last.
+
     Raises NotFound, with the nearest name; BadInput, with the candidates, when there are several.
     """
     found = matching(tasks, name)
@@ -84,11 +100,28 @@ def one(tasks: Sequence[TaskRef], name: str, *, ended: bool = False) -> TaskRef:
         if gone:
             raise NotFound(f"no task {name} runs; {gone[0].id} has ended: {gone[0].state}")
         raise NotFound(f"there is no task {name}{_nearest(tasks, name)}")
+    if len(found) > 1 and not live and len({task.runs for task in found}) == 1:
+        return max(found, key=lambda task: (task.told_at, task.id))
     if len(found) > 1:
         lines = [f"  {task.id}" for task in found[:SHOWN]]
         more = [f"  and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         raise BadInput("\n".join([f"{name} may mean {len(found)} tasks; name one of them:", *lines, *more]))
     return found[0]
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """Return for each id the shortest part of it, from its UUID on, that none of the others has; else the id itself.
+
+    Every command that takes a task takes such a part (`matching`), as long as no other task has come that has it, too.
+    """
+    return [_short(name, [other for other in ids if other != name]) for name in ids]
+
+
+def _short(name: str, others: Sequence[str]) -> str:
+    found = _UUID.search(name)
+    tail = name[found.start() :] if found else ""
+    parts = (tail[:length] for length in range(SHORTEST, len(tail) + 1))
+    return next((part for part in parts if not any(part in other for other in others)), name)
 
 
 def _nearest(tasks: Sequence[TaskRef], name: str) -> str:

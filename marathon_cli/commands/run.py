@@ -126,7 +126,8 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
             pulls.close()
             if ours:
                 with _nothing_interrupts():
-                    removed_or_said(one, keep=not options["remove"])
+                    if removed_or_said(one, keep=not options["remove"]):
+                        console.goes_on = f"{order.name} is {'removed' if options['remove'] else 'stopped'}"
 
 
 def _hands_on(console: Console, order: Any, task_id: str, options: dict[str, Any]) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.output import Column, Table, say
+from marathon_cli.task_names import short_ids
+from marathon_cli.watch import watch_options
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound
 
 if TYPE_CHECKING:
@@ -19,18 +22,19 @@ if TYPE_CHECKING:
 
 _PAUSE_S = 0.5
 _COLUMNS = (
-    Column("APP", rank=2),
+    Column("APP", rank=1),
     Column("GPUS", number=True),
     Column("DEVICES"),
     Column("STATE"),
-    Column("HOST", rank=1),
+    Column("HOST", rank=2),
     Column("STARTED", rank=3),
-    Column("ID"),
+    Column("ID", short=short_ids),
 )
 
 
 @click.command(name="list")
 @click.argument("app_id", metavar="[APP]", required=False)
+@watch_options
 @output_options()
 @target_options
 @pass_console
@@ -39,23 +43,29 @@ def list_tasks(console: Console, app_id: str | None) -> None:
     from mesos_gpu.marathon.app_ids import canonical_id
 
     marathon = console.marathon()
-    tasks = marathon.tasks(None if app_id is None else canonical_id(app_id))
-    # Marathon's tasks say nothing of resources; their apps do.
-    gpus = {str(item.get("id")): item.get("gpus", 0) for item in marathon.apps()} if tasks else {}
-    tasks = _with_devices(marathon, [{**item, "gpus": gpus.get(str(item.get("appId")))} for item in tasks])
-    rows = [
-        [
-            item.get("appId"),
-            item["gpus"],
-            ",".join(str(gpu.get("index", gpu.get("uuid"))) for gpu in item["gpuDevices"]) or "---",
-            item.get("state"),
-            item.get("host"),
-            item.get("startedAt") or item.get("stagedAt") or "---",
-            item.get("id"),
-        ]
-        for item in tasks
+    wanted = None if app_id is None else canonical_id(app_id)
+
+    def look() -> None:
+        tasks = marathon.tasks(wanted)
+        # Marathon's tasks say nothing of resources; their apps do.
+        gpus = {str(item.get("id")): item.get("gpus", 0) for item in marathon.apps()} if tasks else {}
+        tasks = _with_devices(marathon, [{**item, "gpus": gpus.get(str(item.get("appId")))} for item in tasks])
+        table = Table(_COLUMNS, [_row(item) for item in tasks])
+        console.show(tasks, table=lambda: table, names=[str(item.get("id")) for item in tasks])
+
+    console.repeat(look)
+
+
+def _row(item: Mapping[str, Any]) -> list[object]:
+    return [
+        item.get("appId"),
+        item["gpus"],
+        ",".join(str(gpu.get("index", gpu.get("uuid"))) for gpu in item["gpuDevices"]) or "---",
+        item.get("state"),
+        item.get("host"),
+        item.get("startedAt") or item.get("stagedAt") or "---",
+        item.get("id"),
     ]
-    console.show(tasks, table=lambda: Table(_COLUMNS, rows), names=[str(item.get("id")) for item in tasks])
 
 
 def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from marathon_cli.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.names import nearest
 from marathon_cli.output import Table, columns
+from marathon_cli.task_names import SHORTEST
 from mesos_gpu.errors import BadInput, NotFound
 
 
@@ -20,7 +21,7 @@ from mesos_gpu.errors import BadInput, NotFound
 @target_options
 @pass_console
 def show(console: Console, task_id: str) -> None:
-    """Print everything that Marathon knows of TASK: its id, or how that begins."""
+    """Print everything that Marathon knows of TASK: its id, how that begins, or a part of it."""
     marathon = console.marathon()
     found = _find(marathon.tasks(), task_id)
     gpus = marathon.app(str(found["appId"])).get("gpus", 0) if str(found.get("appId", "")) in marathon.app_ids() else 0
@@ -64,10 +65,12 @@ def kill(
 
 
 def _find(tasks: list[dict[str, Any]], word: str) -> Mapping[str, Any]:
-    """Return the task that a word means: its id, or how that begins. Raises NotFound, BadInput."""
-    meant = [task for task in tasks if task.get("id") == word] or [
-        task for task in tasks if str(task.get("id")).startswith(word)
-    ]
+    """Return the task that a word means: its id, how that begins, or a part of it. Raises NotFound, BadInput."""
+    meant = (
+        [task for task in tasks if task.get("id") == word]
+        or [task for task in tasks if str(task.get("id")).startswith(word)]
+        or [task for task in tasks if len(word) >= SHORTEST and word in str(task.get("id"))]
+    )
     ids = [str(task.get("id")) for task in meant]
     if len(meant) > 1:
         raise BadInput(f"{word} means {len(meant)} tasks: {', '.join(ids)}")

@@ -106,6 +106,8 @@ def find_sandbox(console: Console, name: str) -> Sandbox:
             raise
         # A master forgets tasks that have ended before their agent removes the files.
         return mesos.sandbox(name)
+    if found.ended and found.id != name:
+        say(f"no task of {name} runs; this is the last one: {found.id}")
     return mesos.sandbox(found.id, found.agent_id)
 
 

@@ -19,6 +19,7 @@ from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.views import deployment_view, queue_view, task_views
 from mesos_gpu.process.http import EventStream, json_response
 
+_JSON = ("json", "application/*", "*/*")
 _SHOWN_AS = {"running": ("TASK_RUNNING",), "staging": ("TASK_STAGING",)}
 
 
@@ -43,6 +44,10 @@ class ClusterApi:
 
     async def list_tasks(self, request: web.Request) -> web.Response:
         """Answer with all tasks, or those of the asked status."""
+        accepted = request.headers.get("Accept", "*/*")
+        if not any(kind in accepted for kind in _JSON):
+            # Scripts used to ask for lines of text; told so, they do not take JSON for them.
+            raise web.HTTPNotAcceptable
         state = self._scheduler.state
         asked = [*request.query.getall("status", []), *request.query.getall("status[]", [])]
         wanted = [name for status in asked for name in _SHOWN_AS.get(status, ())]

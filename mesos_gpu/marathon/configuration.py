@@ -12,6 +12,7 @@ from mesos_gpu.marathon.app import FEATURES, AppRules
 from mesos_gpu.marathon.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
 from mesos_gpu.marathon.settings import Settings
+from mesos_gpu.marathon.state import MAX_VERSIONS
 from mesos_gpu.marathon.store_zookeeper import ZkLimits
 from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.mesos.leader import parse_zk_url
@@ -204,6 +205,7 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
     """Return what /v2/info shows, without the framework id."""
     given = {name: flags[name] for name in ("framework_name", "mesos_role", "failover_timeout", "webui_url")}
     same = (
+        "accepted_resource_roles_default_behavior",
         "decline_offer_duration",
         "default_network_name",
         "env_vars_prefix",
@@ -226,6 +228,7 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
         )
         # Without the credentials.
         zookeeper = {"zk": str(parse_zk_url("zk", flags["zk"])), **{name: flags[name] for name in names}}
+        zookeeper["zk_max_versions"] = MAX_VERSIONS
     return {
         "name": "marathon",
         "version": API_VERSION,
@@ -246,6 +249,8 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
             "executor": "//cmd",
             "local_port_min": LOCAL_PORT_MIN,
             "local_port_max": LOCAL_PORT_MAX,
+            "maintenance_mode": True,
+            "new_group_enforce_role": "off",
         },
         "zookeeper_config": zookeeper,
         "http_config": {"http_port": port, "https_port": None},

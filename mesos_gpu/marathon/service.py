@@ -20,6 +20,7 @@ from mesos_gpu.marathon.api import make_api
 # Here, in the main thread: pymesos wants to set a signal handler when it is imported.
 from mesos_gpu.marathon.driver import PymesosLink
 from mesos_gpu.marathon.election import Candidacy, Election
+from mesos_gpu.marathon.marathon_flags import FOREIGN_FLAGS, settle
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.store import Store
 from mesos_gpu.marathon.store_sqlite import SqliteStore
@@ -37,13 +38,16 @@ BUILD = "mesos-gpu"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT, and return the exit status: 0, or 1 when going on is not possible."""
-    flags = read_flags(NAME, configuration.FLAGS, argv, configuration.PREFIX)
+    flags = read_flags(NAME, [*configuration.FLAGS, *FOREIGN_FLAGS], argv, configuration.PREFIX)
     try:
         configuration.checked(flags)
         secret = configuration.secret(flags)
+        unused = settle(flags)
     except BadFlag as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return EXIT_USAGE
+    for sentence in unused:
+        print(f"{NAME}: {sentence}", file=sys.stderr)
     return run_program(NAME, lambda stop: _serve(flags, secret, stop))
 
 

@@ -13,6 +13,7 @@ from typing_extensions import assert_never
 
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.master import agents, operation_link, readmission, updates
+from mesos_gpu.master.absences import Absences
 from mesos_gpu.master.actions import (
     AcknowledgeOperation,
     AcknowledgeStatus,
@@ -62,11 +63,16 @@ class AgentLink:
         *,
         only_authenticated: bool = False,
         limit: RemovalLimit | None = None,
+        patience_s: float = 600.0,
     ) -> None:
-        """`only_authenticated`: agents that have not shown who they are are not registered."""
+        """`only_authenticated`: agents that have not shown who they are are not registered.
+
+        `patience_s`: how long an agent that is away may take to come back.
+        """
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
         self._authenticators, self._only_authenticated = authenticators, only_authenticated
         self._limit = limit or RemovalLimit()
+        self._absences = Absences(engine, self._limit, patience_s, self.forget)
         self._observers: dict[str, Observer] = {}
         self._made = 0
 
@@ -90,15 +96,11 @@ class AgentLink:
         """
         for agent_id, known in self._engine.state.recovered.items():
             self._watch(agent_id, known.pid)
-
-    def recovery_ended(self) -> None:
-        """Give up the agents of the registry that are not back."""
-        for agent_id in list(self._engine.state.recovered):
-            self.forget(agent_id)
-        self._engine.do(agents.recovery_ended)
+        self._absences.begin()
 
     def observe(self, agent_id: str) -> None:
         """Link to an agent and ping it from now on."""
+        self._absences.back(agent_id)
         pid = self._engine.state.agents[agent_id].pid
         self._endpoint.link(PROCESS_ID, Pid.parse(pid))
         self._watch(agent_id, pid)
@@ -111,6 +113,7 @@ class AgentLink:
 
     def part(self, agent_id: str) -> None:
         """Have nothing to do with an agent any more; the connection to it may be half open."""
+        self._absences.back(agent_id)
         observer = self._observers.get(agent_id)
         if observer is not None:
             self._endpoint.unlink(observer.to)
@@ -217,6 +220,9 @@ class AgentLink:
 
     def _on_exited(self, pid: Pid) -> None:
         self._authenticators.forget(str(pid))
+        for agent in self._engine.state.agents.values():
+            if agent.pid == str(pid) and agent.connected:
+                self._absences.away(agent.id)
         self._engine.do(lambda state, now: agents.exited(state, str(pid), now))
 
     def _on_message(self, message: Message) -> None:

@@ -73,8 +73,8 @@ def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
     return actions
 
 
-def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
-    """An agent has not answered for too long. It may come back, with its tasks."""
+def unreachable(state: MasterState, agent_id: str, now: Now, why: str = NOT_ANSWERING) -> list[Action]:
+    """An agent has not answered, or not come back, for too long. It still may, with its tasks."""
     agent = state.agents.get(agent_id)
     if agent is None:
         return []
@@ -99,7 +99,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
             "TASK_UNREACHABLE",
             now,
             reason="REASON_AGENT_REMOVED",
-            message=f"Agent {agent.hostname} is unreachable: {NOT_ANSWERING}",
+            message=f"Agent {agent.hostname} is unreachable: {why}",
             **since,
         )
         task.document["state"] = task.document["status_update_state"] = status["state"]
@@ -109,7 +109,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
         state.lose_task(framework, task)
         state.count_end(framework, status)
         actions += state.tell_status(framework, status)
-    words = f"Agent {agent.hostname} is unreachable: {NOT_ANSWERING}"
+    words = f"Agent {agent.hostname} is unreachable: {why}"
     actions += operations.lost(state, agent, "OPERATION_UNREACHABLE", words)
     return [*actions, *tell_agent_lost(state, agent_id)]
 
@@ -140,15 +140,14 @@ def remove_agent(state: MasterState, agent: Agent, cause: str, now: Now) -> list
     return [*actions, ForgetAgent(agent.id), *tell_agent_lost(state, agent.id)]
 
 
-def recovery_ended(state: MasterState, now: Now) -> list[Action]:
-    """`--agent_reregister_timeout` after our start: agents of the registry that are not back are unreachable."""
-    if not state.recovered:
-        return []
-    for agent_id, known in state.recovered.items():
+def not_back(state: MasterState, agent_ids: Sequence[str], now: Now) -> list[Action]:
+    """`--agent_reregister_timeout` after our start: those of the registry that are still missing are unreachable."""
+    missing = [agent_id for agent_id in agent_ids if agent_id in state.recovered]
+    for agent_id in missing:
+        known = state.recovered.pop(agent_id)
         state.unreachable[agent_id] = KnownAgent(known.info, known.pid, now.wall_s)
         state.counters["recovery_slave_removals"] += 1
-    state.recovered = {}
-    return [state.registry()]
+    return [state.registry()] if missing else []
 
 
 def updated(

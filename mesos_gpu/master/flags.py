@@ -60,9 +60,14 @@ FLAGS: Sequence[Flag] = (
         "agent_removal_rate_limit",
         "text",
         None,
-        "How fast silent agents are given up, as in 1/10mins; default: at once.",
+        "How fast agents that are silent or away are given up, as in 1/10mins; default: at once.",
     ),
-    Flag("agent_reregister_timeout", "duration", 600.0, "How long known agents may take to come back after a start."),
+    Flag(
+        "agent_reregister_timeout",
+        "duration",
+        600.0,
+        "How long an agent may stay away after its link broke, or after our start.",
+    ),
 )
 
 

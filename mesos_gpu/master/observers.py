@@ -48,6 +48,11 @@ class RemovalLimit:
         self._waiting: dict[object, Callable[[], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def limits(self) -> bool:
+        """Tell whether anybody ever has to wait."""
+        return self._interval_s > 0
+
     def ask(self, who: object, go: Callable[[], None]) -> None:
         """Call `go` when it is its turn, at once if it is that now; asking again while waiting changes nothing."""
         if who in self._waiting:

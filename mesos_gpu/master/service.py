@@ -116,6 +116,7 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
         Authenticators(endpoint, known_secrets),
         only_authenticated=flags["authenticate_agents"],
         limit=RemovalLimit(removal_interval_s(flags["agent_removal_rate_limit"])),
+        patience_s=flags["agent_reregister_timeout"],
     )
     engine.agents = link
 
@@ -130,7 +131,6 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
         link.listen()
         engine.start()
         link.call_back()
-        engine.call_later(flags["agent_reregister_timeout"], link.recovery_ended)
         log.info("master %s leads at %s, %d agents in the registry", state.id, pid, len(state.recovered))
 
     if group is None:

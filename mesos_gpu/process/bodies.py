@@ -58,6 +58,7 @@ class Bodies:
             ) from None
         finally:
             self._held.discard(body)
+            body.data = bytearray()  # tracebacks of a broken connection may keep the rest of us for a while
 
     async def _collect(self, request: web.Request, body: _Body) -> bytes:
         limit = request.client_max_size

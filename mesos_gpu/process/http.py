@@ -42,6 +42,8 @@ async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse
         response = error_response(413, f"413 Request Entity Too Large. At most {MAX_REQUEST} bytes are read.")
         response.force_close()
         return response
+    except ConnectionError:
+        return error_response(400, "400 Bad Request. The connection broke.")  # nobody is there to read it
     except TooMuch as given_up:
         response = error_response(503, f"503 Service Unavailable. {given_up}")
         response.force_close()

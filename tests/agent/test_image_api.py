@@ -16,6 +16,7 @@ from mesos_gpu.agent.image_api import ImageApi
 from mesos_gpu.agent.images import AgentImages, open_images
 from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.process.http import make_app
 from tests.images.build import Layer, busybox_image, file, tar_of, write_layout
 
 Client = TestClient[web.Request, web.Application]
@@ -37,7 +38,7 @@ async def images(tmp_path: Path) -> AsyncIterator[AgentImages]:
 
 @pytest.fixture
 async def client(images: AgentImages) -> AsyncIterator[Client]:
-    app = web.Application()
+    app = make_app()
     ImageApi(images).add_to(app)
     async with TestClient(TestServer(app)) as client:
         yield client
@@ -70,7 +71,8 @@ async def test_a_body_that_is_none_is_refused(images: AgentImages) -> None:
         except BadInput as error:
             return web.Response(status=400, text=str(error))
 
-    app = web.Application(middlewares=[words])
+    app = make_app()
+    app.middlewares.append(words)
     ImageApi(images).add_to(app)
     async with TestClient(TestServer(app)) as client:
         for body in ("{", '{"reference": 3}'):

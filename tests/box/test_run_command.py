@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,8 @@ def test_whatever_ends_us_the_task_is_ended_and_removed(running: LiveBox, number
         _, err = process.communicate(timeout=60)
     assert process.returncode == (130 if number == signal.SIGINT else 128 + number)
     assert b"Traceback" not in err
+    if number == signal.SIGINT:
+        assert re.fullmatch(rb"mesos-gpu: interrupted; run-sh-[0-9a-f]{6} is removed\n", err)
     assert running.ok("app", "list", "-q") == ""
     running.until("all GPUs are free again", lambda: running.gpus_free() == 4)
 

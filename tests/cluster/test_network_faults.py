@@ -20,9 +20,9 @@ import aiohttp
 import pytest
 
 from mesos_gpu.mesos.resource import Document
-from tests.cluster.network import Cable
+from tests.cluster.network import Cable, Place
 from tests.master.build import framework_info
-from tests.master.live import Scheduler, live_master
+from tests.master.live import Scheduler
 
 SECONDS = float(os.environ.get("MESOS_GPU_FAULT_SECONDS", "10"))
 SEED = int(os.environ.get("MESOS_GPU_FAULT_SEED", "0")) or random.randrange(1, 10**6)
@@ -91,30 +91,22 @@ class Books:
 
 
 @asynccontextmanager
-async def agent_behind(cable: Cable, folder: Path, master_port: int) -> AsyncIterator[Path]:
-    """The agent program beyond the cable; afterwards its tasks are dead. Yields its log."""
-    log = folder / "agent.log"
-    command = cable.command(
-        sys.executable,
-        "-m",
-        "mesos_gpu.agent.service",
-        f"--master={cable.here}:{master_port}",
-        f"--ip={cable.there}",
-        "--insecure",
-        "--port=5051",
-        f"--work_dir={folder / 'work'}",
-        "--gpu_driver=simulated",
-        "--resources=cpus:4;mem:4096;disk:1024",
-        f"--cgroups_root=mesos-test-{uuid.uuid4().hex[:12]}",
-        "--registration_backoff_factor=200ms",
-    )
+async def program(place: Place, module: str, log: Path, end: signal.Signals, *flags: str) -> AsyncIterator[None]:
+    """One of our programs in a network namespace, serving on all of its addresses, until left."""
+    ready = log.with_suffix(".ready")
+    words = [sys.executable, "-m", module, "--ip=0.0.0.0", "--insecure", f"--ready_file={ready}", *flags]
     with log.open("wb") as file:
-        process = await asyncio.create_subprocess_exec(*command, stdout=file, stderr=file)
+        process = await asyncio.create_subprocess_exec(*place.command(*words), stdout=file, stderr=file)
     try:
-        yield log
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while not ready.exists():
+            assert process.returncode is None, log.read_text()
+            assert asyncio.get_running_loop().time() < deadline, log.read_text()
+            await asyncio.sleep(0.05)
+        yield
     finally:
         if process.returncode is None:
-            process.send_signal(signal.SIGUSR1)
+            process.send_signal(end)
             try:
                 await asyncio.wait_for(process.wait(), 30)
             except (asyncio.TimeoutError, TimeoutError):
@@ -126,13 +118,35 @@ async def agent_behind(cable: Cable, folder: Path, master_port: int) -> AsyncIte
 @pytest.mark.timeout(SECONDS + 2 * PATIENCE_S)
 async def test_both_sides_agree_about_every_task_and_gpu_when_the_link_is_whole_again(tmp_path: Path) -> None:
     random.seed(SEED)
-    flags = ["--insecure", "--agent_ping_timeout=1secs", "--max_agent_ping_timeouts=3"]
+    log = tmp_path / "agent.log"
+    master_flags = (
+        "--port=5050",
+        f"--work_dir={tmp_path / 'master'}",
+        "--agent_ping_timeout=1secs",
+        "--max_agent_ping_timeouts=3",
+        "--check_invariants",
+    )
+    agent_flags = (
+        "--port=5051",
+        f"--work_dir={tmp_path / 'work'}",
+        "--gpu_driver=simulated",
+        "--resources=cpus:4;mem:4096;disk:1024",
+        f"--cgroups_root=mesos-test-{uuid.uuid4().hex[:12]}",
+        "--registration_backoff_factor=200ms",
+    )
     with Cable() as cable:
+        master_flags += (f"--advertise_ip={cable.master_ip}",)
+        agent_flags += (f"--advertise_ip={cable.agent_ip}", f"--master={cable.master_ip}:5050")
+        master = f"http://{cable.master.watched}:5050"
         async with AsyncExitStack() as stack:
-            master = await stack.enter_async_context(live_master(tmp_path / "master", f"--ip={cable.here}", *flags))
-            log = await stack.enter_async_context(agent_behind(cable, tmp_path, master.endpoint.port))
+            one = program(
+                cable.master, "mesos_gpu.master.service", tmp_path / "master.log", signal.SIGTERM, *master_flags
+            )
+            await stack.enter_async_context(one)
+            other = program(cable.agent, "mesos_gpu.agent.service", log, signal.SIGUSR1, *agent_flags)
+            await stack.enter_async_context(other)
             stack.callback(cable.heal)
-            scheduler = Scheduler(master.url)
+            scheduler = Scheduler(master)
             stack.push_async_callback(scheduler.close)
             books = Books(scheduler)
             await scheduler.subscribe(framework_info(capabilities="GPU_RESOURCES PARTITION_AWARE"))
@@ -141,7 +155,7 @@ async def test_both_sides_agree_about_every_task_and_gpu_when_the_link_is_whole_
             await _until(lambda: books.runs(books.launched), books, log)
             await _shake(cable, books)
             books.launching = False
-            await _agreed(cable, master.url, books, log)
+            await _agreed(cable, master, books, log)
             await _still_works(books, log)
 
 
@@ -176,8 +190,8 @@ async def _agreed(cable: Cable, master: str, books: Books, log: Path) -> None:
         while asyncio.get_running_loop().time() < deadline:
             try:
                 here = await _json(http, f"{master}/state")
-                there = await _json(http, f"http://{cable.there}:5051/state")
-                gpus = await _json(http, f"http://{cable.there}:5051/gpus")
+                there = await _json(http, f"http://{cable.agent.watched}:5051/state")
+                gpus = await _json(http, f"http://{cable.agent.watched}:5051/gpus")
             except (aiohttp.ClientError, asyncio.TimeoutError) as error:
                 seen = error
                 continue

@@ -340,6 +340,12 @@ async def test_tasks_are_listed_and_ended(marathon: Marathon) -> None:
     assert answer.body == {"tasks": []}
 
 
+async def test_tasks_as_lines_of_text_are_no_more(marathon: Marathon) -> None:
+    assert (await marathon.call("GET", "/v2/tasks", headers={"Accept": "text/plain"})).status == 406
+    for accept in ("application/json", "text/html, */*;q=0.8", "application/*"):
+        assert (await marathon.call("GET", "/v2/tasks", headers={"Accept": accept})).status == 200
+
+
 async def test_a_restart_makes_a_deployment(marathon: Marathon) -> None:
     await marathon.running()
     answer = await marathon.call("POST", "/v2/apps//a/restart")

@@ -97,6 +97,9 @@ def test_info_says_where_mesos_is(master: str, url: str | None) -> None:
     assert shown["marathon_config"]["mesos_leader_ui_url"] == url
     assert shown["marathon_config"]["features"] == ["gpu_resources"]
     assert shown["leader"] == "h:1"
+    assert shown["zookeeper_config"] == {}
+    with_zk = configuration.info(read("--zk=zk://u:p@z:1/m"), hostname="h", port=1, build="b")["zookeeper_config"]
+    assert (with_zk["zk"], with_zk["zk_max_versions"]) == ("zk://z:1/m", 50)
 
 
 def test_the_store_is_in_the_users_state_folder_unless_told_otherwise() -> None:

@@ -31,6 +31,8 @@ def env(marathon: ScriptedServer, tmp_path: Path) -> dict[str, str]:
     marathon.on("GET", "/slaves", {"slaves": [slave]})
     marathon.on("GET", "/v2/deployments", Answer(200, [{"id": "d-1"}]))
     marathon.on("GET", "/v2/groups", {"id": "/", "groups": [{"id": "/team", "groups": [{"id": "/team/inner"}]}]})
+    marathon.on("GET", "/v2/pods::status", Answer(200, [{"id": "/team/pod"}, {"id": "/pair"}]))
+    marathon.on("GET", "/v1/jobs", Answer(200, [{"id": "nightly"}, {"id": "team.index"}]))
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "mesos-gpu"
@@ -82,6 +84,14 @@ def ask(env: dict[str, str]) -> Ask:
         (("task", "log", "tr"), ["train"]),
         (("task", "log", "train."), [TASK]),
         (("agent", "describe", ""), ["gpu-node-7"]),
+        (("pod", "show", ""), ["pair", "team/pod"]),
+        (("pod", "kill", "/t"), ["/team/pod"]),
+        (("job", "run", ""), ["nightly", "team.index"]),
+        (("job", "schedule", "list", "team"), ["team.index"]),
+        (("group", "show", ""), ["team", "team/inner"]),
+        (("group", "scale", "/team/"), ["/team/inner"]),
+        (("deployment", "watch", ""), ["d-1"]),
+        (("marathon", "deployment", "rollback", "d"), ["d-1"]),
         (("config", "use", ""), ["prod", "staging"]),
         (("config", "set", "mesos-"), ["mesos-password", "mesos-url", "mesos-user"]),
         (("--profile", "p"), ["prod"]),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from typing import Any
 
 import pytest
 
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.terminal import terminal
 
 TASK = "train.instance-1._app.1"
 
@@ -54,6 +57,24 @@ def test_top_shows_the_busiest_first_and_once_where_nobody_watches(cluster: Scri
     assert "300 W" in lines[1]
 
 
+def test_top_draws_again_until_ctrl_c_and_leaves_the_terminal_as_it_was(cluster: ScriptedServer) -> None:
+    env = {**os.environ, "MARATHON_URL": cluster.url, "MESOS_URL": cluster.url, "TERM": "xterm", "LANG": "C.UTF-8"}
+    argv = [sys.executable, "-m", "marathon_cli", "gpu", "top", "--interval", "0.2"]
+    with terminal() as tty, tty.run(argv, env) as top:
+        tty.until(b" 93 %")
+        assert tty.said.startswith(b"\x1b[?1049h\x1b[?25l\x1b[H2 GPUs, 1 held")  # the other screen, without a cursor
+        busy = [{"uuid": "GPU-a", "index": 0, "condition": "healthy", "task_id": TASK, "utilization_percent": 41}]
+        cluster.on("GET", "/gpus", Answer(200, busy))
+        tty.until(b" 41 %")
+        cluster.on("GET", "/slaves", Answer(503, b"no leader"))
+        cluster.on("GET", "/gpus", Answer(500, b"broken"))
+        tty.until(b"no answer: ")
+        tty.type(b"\x03")
+        assert tty.end(top) == 0
+        assert tty.said.endswith(b"\x1b[?25h\x1b[?1049l")
+        assert b"Traceback" not in tty.said
+
+
 def test_types_say_how_to_ask_for_them(cluster: ScriptedServer, run: Run) -> None:
     assert "gpu_model:IS:NVIDIA-H200" in run("gpu", "types").output
     assert run("gpu", "types", "-o", "name").output == "nvidia-h200\n"
@@ -64,6 +85,22 @@ def test_tasks_and_apps_say_which_gpus_they_hold(cluster: ScriptedServer, run: R
     (task,) = json.loads(run("task", "list", "-o", "json").output)
     assert task["gpuDevices"] == [{"index": 0, "uuid": "GPU-a"}]
     assert run("app", "list").output.splitlines()[1].split()[:3] == ["/train", "1", "0@gpu1"]
+
+
+def test_tasks_are_watched(cluster: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = {"id": TASK, "appId": "/train", "state": "TASK_RUNNING"}
+    looks = [[begun], [begun], [begun, {**begun, "id": "train.instance-2._app.1"}]]
+
+    def sleep(seconds: float) -> None:
+        assert seconds == 0.3
+        looks.pop(0)
+        if not looks:
+            raise KeyboardInterrupt
+
+    cluster.on("GET", "/v2/tasks", lambda _: Answer(200, {"tasks": looks[0]}))
+    monkeypatch.setattr("marathon_cli.watch.time.sleep", sleep)
+    done = run("task", "list", "-q", "--interval", "0.3")
+    assert (done.exit_code, done.stdout) == (130, f"{TASK}\n\n{TASK}\ntrain.instance-2._app.1\n")
 
 
 def test_agents_of_mesos_own_are_counted(cluster: ScriptedServer, run: Run) -> None:

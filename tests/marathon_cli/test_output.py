@@ -45,6 +45,16 @@ def test_a_narrow_terminal_loses_long_text_first_and_ids_never(
     assert table_lines(table, width=width) == [header, row]
 
 
+def test_a_narrow_terminal_gets_short_forms_before_anything_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    ids = Column("ID", short=lambda cells: [cell[-2:] for cell in cells])
+    table = Table((Column("APP", rank=1), ids), [["/train", "train.instance-17"], ["/web", "web.instance-18"]])
+    assert table_lines(table, width=25)[1:] == ["/train  train.instance-17", "/web    web.instance-18"]
+    assert table_lines(table, width=24) == ["APP     ID", "/train  17", "/web    18"]
+    assert table_lines(table, width=9) == ["ID", "17", "18"]
+    assert table_lines(Table((Column("APP"), ids)), width=2) == ["APP  ID"]
+
+
 def test_letters_that_take_two_columns_stay_under_their_header() -> None:
     lines = table_lines(Table(columns("A", "B"), [["日本", "x"], ["ab", "y"]]), width=None)
     assert lines == ["A     B", "日本  x", "ab    y"]

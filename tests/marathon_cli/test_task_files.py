@@ -83,6 +83,17 @@ def test_ls_shows_names_and_with_l_all(served: Served, run: Run) -> None:
     assert [one["path"] for one in shown] == ["model/deep", "model/weights.bin"]
 
 
+def test_of_several_that_have_ended_the_last_one_s_files_are_meant(
+    served: Served, marathon: ScriptedServer, run: Run
+) -> None:
+    older = {"id": "train.instance-2._app.1", "slave_id": "S1", "state": "TASK_FAILED", "statuses": [{"timestamp": 1}]}
+    last = {"id": TASK, "slave_id": "S1", "state": "TASK_FINISHED", "statuses": [{"timestamp": 2}]}
+    marathon.on("GET", "/tasks", {"tasks": [older, last]})
+    done = run("task", "ls", "train")
+    assert done.stdout == "model/\nstdout\n"
+    assert done.stderr == f"no task of train runs; this is the last one: {TASK}\n"
+
+
 @pytest.mark.parametrize(("path", "said"), [("nothing", "has no nothing in its"), ("a/../../x", "out of the sandbox")])
 def test_ls_of_what_is_not_there_is_refused(served: Served, run: Run, path: str, said: str) -> None:
     result = run("task", "ls", "train", path)

@@ -293,11 +293,11 @@ def test_after_a_restart_of_the_master_agents_bring_their_frameworks_and_tasks(s
 
 def test_agents_that_never_come_back_after_a_restart_are_unreachable(state: MasterState) -> None:
     state.recovered = {ID: KnownAgent(report(agent_id=ID).info, "slave(1)@127.0.0.1:5051")}
-    [save] = agents.recovery_ended(state, NOW)
+    [save] = agents.not_back(state, list(state.recovered), NOW)
     assert isinstance(save, SaveRegistry)
     assert save.document["agents"][0]["unreachable_since_s"] == NOW.wall_s
     assert ID in state.unreachable
-    assert agents.recovery_ended(state, NOW) == []
+    assert agents.not_back(state, list(state.recovered), NOW) == []
 
 
 def test_a_new_agent_at_a_known_address_ends_the_wait_for_the_old_one(state: MasterState) -> None:

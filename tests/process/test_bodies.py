@@ -70,12 +70,15 @@ async def test_of_too_many_unfinished_bodies_the_largest_gives_way_and_small_one
     assert await post(endpoint, b"x" * MOST) == (200, str(MOST)), "nothing is counted any more"
 
 
-async def test_a_sender_that_goes_in_the_middle_is_counted_no_more(endpoint: Endpoint) -> None:
+async def test_a_sender_that_goes_in_the_middle_is_counted_no_more(
+    endpoint: Endpoint, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(4):
         _, writer = await begin(endpoint, 700 * KIB)
         writer.close()
         await writer.wait_closed()
     assert await post(endpoint, b"x" * MOST) == (200, str(MOST))
+    assert not caplog.records, "and nobody is told of it"
 
 
 async def test_forms_have_the_first_of_each_name(endpoint: Endpoint) -> None:

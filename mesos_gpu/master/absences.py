@@ -1,0 +1,70 @@
+"""Agents that are away: who does not come back within `--agent_reregister_timeout` is given up, no faster than allowed.
+
+The time runs from a broken link to the agent, and from the start of a master that has the agent in its registry.
+Source: Mesos src/master/master.cpp (agentReregisterTimeout, recoveredSlavesTimeout).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from mesos_gpu.master import agents
+from mesos_gpu.master.engine import Engine
+from mesos_gpu.master.observers import RemovalLimit
+from mesos_gpu.mesos.flags import format_duration
+
+log = logging.getLogger(__name__)
+
+
+class Absences:
+    """Waits for agents that are away, then gives them up in their turn. One event loop."""
+
+    def __init__(self, engine: Engine, limit: RemovalLimit, patience_s: float, forget: Callable[[str], None]) -> None:
+        """`forget` is told of each agent of the registry that is given up: it is pinged no more."""
+        self._engine, self._limit, self._patience_s, self._forget = engine, limit, patience_s, forget
+        self._away: dict[str, int] = {}
+        self._count = 0
+
+    def begin(self) -> None:
+        """Wait for the agents of the registry."""
+        self._engine.call_later(self._patience_s, self._recovery_ended)
+
+    def away(self, agent_id: str) -> None:
+        """Wait for an agent whose link broke."""
+        self._count += 1
+        absence = self._away[agent_id] = self._count
+        self._engine.call_later(self._patience_s, lambda: self._too_long(agent_id, absence))
+
+    def back(self, agent_id: str) -> None:
+        """Wait no more: it is back, or gone for good."""
+        self._away.pop(agent_id, None)
+        self._limit.withdraw(agent_id)
+
+    def _too_long(self, agent_id: str, absence: int) -> None:
+        if self._away.get(agent_id) != absence:
+            return
+        words = f"agent did not re-register within {format_duration(self._patience_s)} after disconnecting"
+        log.info("giving up agent %s, if the rate allows it: %s", agent_id, words)
+
+        def go() -> None:
+            self._away.pop(agent_id, None)
+            self._engine.do(lambda state, now: agents.unreachable(state, agent_id, now, words))
+
+        self._limit.ask(agent_id, go)
+
+    def _recovery_ended(self) -> None:
+        """Give up the agents of the registry that are not back."""
+        missing = list(self._engine.state.recovered)
+        if not self._limit.limits:
+            self._give_up(missing)  # all in one: the registry is written once
+            return
+        for agent_id in missing:
+            log.info("giving up agent %s, if the rate allows it: it did not come back after our start", agent_id)
+            self._limit.ask(agent_id, lambda agent_id=agent_id: self._give_up([agent_id]))  # type: ignore[misc]
+
+    def _give_up(self, missing: list[str]) -> None:
+        for agent_id in missing:
+            if agent_id in self._engine.state.recovered:
+                self._forget(agent_id)
+        self._engine.do(lambda state, now: agents.not_back(state, missing, now))
