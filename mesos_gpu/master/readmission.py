@@ -65,6 +65,7 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
     missing = _missing(state, agent, report)
     _adopt_executors(state, agent, frameworks, report)
     told = _adopt_tasks(state, agent, frameworks, report, now, returned)
+    _forget_lost_tasks(state, agent)
     removed = [i["id"]["value"] for i in report.frameworks if i["id"]["value"] in state.completed]
     return [
         *actions,
@@ -173,6 +174,16 @@ def _adopt_tasks(
             record(task, status)
             actions += state.tell_status(framework, status)
     return actions
+
+
+def _forget_lost_tasks(state: MasterState, agent: Agent) -> None:
+    """What this agent ran when it was lost and does not list is unreachable no longer: who asks hears that it is gone.
+
+    The agent never heard of it, say: its link broke before the launch. As in Mesos, nothing is said unasked.
+    """
+    for framework in state.frameworks.values():
+        for task in [task for task in framework.unreachable.values() if task.agent_id == agent.id]:
+            del framework.unreachable[task.id]
 
 
 def _catch_up(state: MasterState, task: Task, latest: str) -> None:

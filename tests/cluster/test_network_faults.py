@@ -38,6 +38,7 @@ class Books:
         self.told: dict[str, list[str]] = {}
         self.launched: list[str] = []
         self.launching = True
+        self.agent_id = ""
         self.news = asyncio.Event()
 
     @property
@@ -62,6 +63,7 @@ class Books:
     async def _answer(self, offer: Document) -> None:
         gpus = sum(r["scalar"]["value"] for r in offer["resources"] if r["name"] == "gpus")
         count = min(int(gpus), 3 - len(self.alive)) if self.launching else 0
+        self.agent_id = offer["agent_id"]["value"]
         tasks = [self._task(offer) for _ in range(count)]
         if tasks:
             self.launched += [task["task_id"]["value"] for task in tasks]
@@ -84,6 +86,13 @@ class Books:
                 for n, v in needs.items()
             ],
         }
+
+    async def ask(self) -> None:
+        """Reconcile what was lost with its agent: if that came back without it, only who asks hears of it."""
+        lost = [task for task in self.alive if self.told.get(task, [])[-1:] == ["TASK_UNREACHABLE"]]
+        if lost:
+            named = [{"task_id": {"value": task}, "agent_id": {"value": self.agent_id}} for task in lost]
+            await self.scheduler.call("RECONCILE", {"tasks": named})
 
     async def kill_one(self) -> None:
         if self.alive:
@@ -198,7 +207,8 @@ async def _agreed(cable: Cable, master: str, books: Books, log: Path) -> None:
             seen = _views(here, there, gpus, books)
             if all(view == seen[0] for view in seen) and here["slaves"][0]["active"]:
                 return
-            await asyncio.sleep(0.1)  # nobody tells when two programs have come to agree
+            await books.ask()
+            await asyncio.sleep(0.2)  # nobody tells when two programs have come to agree
     raise AssertionError(f"seed {SEED}: they do not agree: {seen}\n{books.told}\n{log.read_text()[-5000:]}")
 
 

@@ -263,6 +263,19 @@ def test_an_agent_that_does_not_answer_is_unreachable_and_may_return(
     check_books(state)
 
 
+def test_a_task_that_an_agent_brings_back_no_more_is_gone_for_who_asks(state: MasterState) -> None:
+    agent, framework = with_task(state, capabilities="GPU_RESOURCES PARTITION_AWARE")
+    agents.unreachable(state, agent.id, NOW)
+    asked = {"tasks": [{"task_id": {"value": "t"}, "agent_id": {"value": agent.id}}]}
+    [told] = statuses(updates.reconcile(state, framework, asked, NOW))
+    assert told["state"] == "TASK_UNREACHABLE"
+    assert statuses(back(state)) == []
+    assert not framework.unreachable
+    [told] = statuses(updates.reconcile(state, framework, asked, NOW))
+    assert told["state"] == "TASK_GONE"
+    check_books(state)
+
+
 def test_tasks_of_a_framework_removed_meanwhile_are_shut_down(state: MasterState) -> None:
     agent, framework = with_task(state)
     agents.unreachable(state, agent.id, NOW)
