@@ -7,6 +7,9 @@ for both. The DC/OS CLI is the package dcoscli 0.6.1 (2018), installed into a th
 runs this; --dcos names one that is there. Two things are done to it, without which it does not start on Python 3.10
 or newer: `collections` gets back the names that 3.10 took away (Mapping and others; dcos/config.py uses them), and
 cryptography, which it pins to 2.0.2, is replaced by one that has its compiled parts.
+
+Both read compiled modules, as an installed program does: Python keeps them in a folder of this run, filled before
+anything is measured, also where the environment tells it not to write any.
 """
 
 from __future__ import annotations
@@ -34,6 +37,13 @@ DCOSCLI = "dcoscli==0.6.1"
 AIM = 1 / 3
 # It was packed with a setuptools that had pkg_resources and use_2to3.
 BUILD_WITH = "setuptools<58"
+AGENTS = [
+    {
+        **{"id": f"S{n}", "hostname": f"host-{n}", "pid": f"slave(1)@127.0.0.1:{n}", "active": True},
+        "resources": {"cpus": 32.0, "gpus": 4.0, "mem": 131072.0, "disk": 500000.0, "ports": "[31000-32000]"},
+    }
+    for n in range(1, 11)
+]
 OLD_NAMES = """\
 import collections
 import collections.abc
@@ -44,14 +54,17 @@ for name in ("Callable", "Hashable", "Iterable", "Mapping", "MutableMapping", "M
 
 
 class Marathon(BaseHTTPRequestHandler):
-    """Knows no app and takes any; says of itself what a Marathon says."""
+    """Knows no app and takes any; says of itself what a Marathon says. It is its own master, with a few agents."""
 
     protocol_version = "HTTP/1.1"
+    # An answer leaves as one. In two parts, the second waits 40 ms for an acknowledgement on connections used again.
+    wbufsize = -1
 
     def do_GET(self) -> None:
-        config = {"features": ["gpu_resources"], "mesos_role": "slave_public"}
+        master = f"http://{self.headers['Host']}"
+        config = {"features": ["gpu_resources"], "mesos_role": "slave_public", "mesos_leader_ui_url": master}
         info = {"name": "marathon", "version": "1.11.0", "marathon_config": config}
-        known = {"/v2/info": info, "/v2/deployments": [], "/v2/queue": {"queue": []}}
+        known = {"/v2/info": info, "/v2/deployments": [], "/v2/queue": {"queue": []}, "/slaves": {"slaves": AGENTS}}
         path = self.path.partition("?")[0]
         self._answer(200 if path in known else 404, known.get(path, {"message": f"App '{path}' does not exist"}))
 
@@ -112,8 +125,14 @@ def configure_dcos(folder: Path, url: str) -> dict[str, str]:
     text = f'[core]\ndcos_url = "{url}"\nreporting = false\n[cluster]\nname = "bench"\n[marathon]\nurl = "{url}"\n'
     (cluster / "dcos.toml").write_text(text)
     (cluster / "dcos.toml").chmod(0o600)
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    env = {key: value for key, value in compiled(folder.parent).items() if key != "PYTHONPATH"}
     return {**env, "DCOS_DIR": str(folder)}
+
+
+def compiled(folder: Path) -> dict[str, str]:
+    """Return an environment in which Python writes compiled modules, to below `folder`, and reads them from there."""
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**env, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 
 
 class Cost(NamedTuple):
@@ -140,7 +159,7 @@ def main() -> None:
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-bench-") as name, marathon() as url:
         folder = Path(name)
-        ours = {**os.environ, "MARATHON_URL": url, "MESOS_GPU_WORK_DIR": str(folder / "no-box")}
+        ours = {**compiled(folder), "MARATHON_URL": url, "MESOS_GPU_WORK_DIR": str(folder / "no-box")}
         cases: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {
             "python -c pass": ([sys.executable, "-c", "pass"], ours),
             "mesos-gpu --help": ([str(MESOS_GPU), "--help"], ours),

@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import quote, urldefrag, urljoin
 
 from marathon_cli.access import Access, Address, addresses, origin, proxy_for
-from marathon_cli.transport import Answer, NoAnswer, Transport
+from marathon_cli.transport import IN_URLS, Answer, NoAnswer, Transport
 from mesos_gpu.errors import ProtocolError, Refused, Unavailable
 
 MAX_REDIRECTS = 5
@@ -154,6 +154,8 @@ class HttpClient:
             if target is None or not (_REDIRECTS.get(answer.status_code, False) or _leads(answer, method)):
                 return answer
             answer.close()
+            # Its bytes as they came, whatever characters http.client takes them for.
+            target = quote(target.encode("latin-1", "replace"), safe=IN_URLS)
             url, query = urldefrag(urljoin(url, target)).url, None
             if origin(url)[0] not in ("http", "https"):
                 break

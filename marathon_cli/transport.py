@@ -19,7 +19,7 @@ from marathon_cli import tls
 from marathon_cli.access import Access, origin
 
 PIECE = 64 * 1024
-_IN_URLS = "!#$%&'()*+,/:;=?@[]~"
+IN_URLS = "!#$%&'()*+,/:;=?@[]~"
 """What has a meaning in a URL, or is escaped already; the rest is escaped before it travels."""
 _SAFE = ("GET", "HEAD")
 _BROKEN = (OSError, http.client.HTTPException)
@@ -295,7 +295,7 @@ def reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror
     elif isinstance(error, http.client.BadStatusLine) and not isinstance(error, ConnectionError):
-        text = "it does not speak HTTP"
+        return "it does not speak HTTP"
     return text.strip().lower() or "the connection broke"
 
 
@@ -337,7 +337,7 @@ def _target(url: str, query: Mapping[str, Any] | None) -> str:
     parts = urlsplit(url)
     given = {name: value for name, value in (query or {}).items() if value is not None}
     asked = "&".join(part for part in (parts.query, urlencode(given, doseq=True)) if part)
-    return quote(f"{parts.path or '/'}{'?' if asked else ''}{asked}", safe=_IN_URLS)
+    return quote(f"{parts.path or '/'}{'?' if asked else ''}{asked}", safe=IN_URLS)
 
 
 def _not_connected(error: BaseException, connect_s: float, proxy: str | None) -> str:

@@ -63,6 +63,8 @@ class LaunchSpec:
     linux: LinuxSettings = USUAL
     disk_bytes: int = 0
     secrets: tuple[Secret, ...] = ()
+    terminal: bool = False
+    window: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

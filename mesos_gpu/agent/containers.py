@@ -191,6 +191,8 @@ class Runner:
             linux=spec.linux,
             disk_bytes=spec.disk_bytes,
             secrets=spec.secrets,
+            terminal=spec.terminal,
+            window=spec.window,
         )
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.

@@ -13,6 +13,7 @@ from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.paths import sandbox_path, volume_path
 from mesos_gpu.agent.settings import read_settings
+from mesos_gpu.agent.terminal import read_terminal
 from mesos_gpu.agent.variables import read_secret, read_variables
 from mesos_gpu.container.config import ImageAsk, Secret, Volume
 from mesos_gpu.container.runtime_spec import Command
@@ -63,7 +64,8 @@ def launch_spec(
     identity: Identity, framework: Mapping[str, Any], task: Mapping[str, Any], container_id: str
 ) -> LaunchSpec:
     """Return what the container of a command task needs. The task has no `refusal`."""
-    command, volumes = task["command"], (task.get("container") or {}).get("volumes", ())
+    command, container = task["command"], task.get("container") or {}
+    volumes, (terminal, window) = container.get("volumes", ()), read_terminal(container)
     resources = Resources.from_json(task.get("resources", []))
     sandbox = sandbox_path(
         identity.work_dir, identity.agent_id, framework["id"]["value"], task["task_id"]["value"], container_id
@@ -91,6 +93,8 @@ def launch_spec(
         disk_bytes=disk_bytes(task),
         secrets=tuple(_secret(volume) for volume in volumes if _is_secret(volume)),
         linux=read_settings(task, more_cpus_milli=OVERHEAD_CPUS_MILLI, more_mem_bytes=OVERHEAD_MEM_MIB * MIB),
+        terminal=terminal,
+        window=window,
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
     )
 
@@ -211,12 +215,8 @@ def _environment(
 def _container_refusal(container: Mapping[str, Any]) -> str | None:
     if container.get("type", "MESOS") != "MESOS":
         return _NO_DOCKER
-    for field, what in (
-        ("tty_info", "Terminals"),
-        ("hostname", "Host names of a container"),
-    ):
-        if container.get(field):
-            return f"{what} are not supported yet"
+    if container.get("hostname"):
+        return "Host names of a container are not supported yet"
     # One without a name asks for no network but the host's, whatever it says of ports, as to Mesos' network/cni.
     if any(network.get("name") for network in container.get("network_infos", ())):
         return "Container networks are not supported yet: only the host's"

@@ -14,6 +14,7 @@ from typing import Any
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.settings import read_settings
+from mesos_gpu.agent.terminal import read_terminal
 from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination, Volume
 from mesos_gpu.container.nesting import is_nested, leaf
 from mesos_gpu.container.runtime_spec import Command
@@ -108,6 +109,8 @@ def container_config(
         standalone=not is_nested(name),
         linux=read_settings(task),
         secrets=spec.secrets,
+        terminal=spec.terminal,
+        window=spec.window,
     )
 
 
@@ -121,16 +124,15 @@ def session_config(call: Mapping[str, Any]) -> SessionConfig:
     for field in ("volumes", "mesos", "network_infos"):
         if container.get(field):
             raise BadInput(f"a session is in its parent's container and can have no '{field}' of its own")
-    terminal = container.get("tty_info")
-    window = (terminal or {}).get("window_size")
+    terminal, window = read_terminal(container)
     variables = (command.get("environment") or {}).get("variables", ())
     return SessionConfig(
         container_name(call["container_id"]),
         Command(command.get("shell", True), command.get("value"), tuple(map(str, command.get("arguments", ())))),
         environment={str(variable["name"]): str(variable.get("value", "")) for variable in variables},
         user=command.get("user"),
-        terminal=terminal is not None,
-        window=None if window is None else (int(window["rows"]), int(window["columns"])),
+        terminal=terminal,
+        window=window,
     )
 
 

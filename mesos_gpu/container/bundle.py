@@ -122,7 +122,7 @@ def compose(
     return {
         "ociVersion": "1.0.2",
         "process": {
-            "terminal": False,
+            **_terminal(config),
             "user": {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)},
             "args": list(around.args),
             "env": [f"{name}={value}" for name, value in environment(around.environment, plan).items()],
@@ -151,6 +151,13 @@ def compose(
             "readonlyPaths": list(READONLY_PATHS),
         },
     }
+
+
+def _terminal(config: ContainerConfig) -> dict[str, Any]:
+    if not config.terminal or config.window is None:
+        return {"terminal": config.terminal}
+    rows, columns = config.window
+    return {"terminal": True, "consoleSize": {"height": rows, "width": columns}}
 
 
 def _on_host(config: ContainerConfig, host: HostSetting) -> _Surroundings:

@@ -40,6 +40,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     pid_start_time: int | None = None
     conmon_pid: int | None = None
     conmon_start_time: int | None = None
+    holder_pid: int | None = None
+    holder_start_time: int | None = None
     termination: Termination | None = None
 
 

@@ -74,6 +74,8 @@ class ContainerConfig:
     A nested container (`parent.child`) takes no GPUs: it has those of its outermost parent. With `shares_cgroup` it
     lives within its parent's limits, and its own numbers are only shown; without, they are enforced, and it can open
     no GPU. A `standalone` one is recovered whoever asked for it.
+
+    With a `terminal`, of `window` (rows, columns), it reads from there and says everything there; `stdout` has it too.
     """
 
     container_id: str
@@ -92,6 +94,8 @@ class ContainerConfig:
     linux: LinuxSettings = USUAL
     disk_bytes: int = 0
     secrets: tuple[Secret, ...] = ()
+    terminal: bool = False
+    window: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

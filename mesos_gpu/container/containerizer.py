@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from mesos_gpu.container import terminals
 from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, cpu_limits
 from mesos_gpu.container.cgroups import Cgroups, OomWatch
 from mesos_gpu.container.cgroups.files import Statistics
@@ -123,15 +124,19 @@ class Containerizer:
             if record.step == "ended":
                 self._ended[container_id] = record.termination or Termination(message="its end was not recorded")
             else:
-                self._attach(record)
+                await self._attach(record)
 
-    def _attach(self, record: Record) -> None:
+    async def _attach(self, record: Record) -> None:
         container = LiveContainer(record)
         if record.boot_id == self._boot_id:
             if record.pid is not None and record.pid_start_time is not None:
                 container.init = Process.open(record.pid, start_time=record.pid_start_time)
             if record.conmon_pid is not None:
                 container.conmon = Process.open(record.conmon_pid, start_time=record.conmon_start_time)
+            if record.holder_pid is not None:
+                container.holder = Process.open(record.holder_pid, start_time=record.holder_start_time)
+        if container.holder is not None:
+            container.board = await terminals.connect(self._bundles / record.container_id)
         self._containers[record.container_id] = container
         self._executor.end_strays(record.container_id, self._bundles / record.container_id)
         self._follow(container)
@@ -293,6 +298,8 @@ class Containerizer:
         else:
             status = await self._conmon.exit_status(container_id, container.conmon)
         container.ending = True
+        if container.holder is not None:
+            await terminals.see_out(container.holder)
         for child_id in descendants(container_id, self._containers):
             await self.destroy(child_id)
         self._stop_timers(container)
@@ -477,6 +484,8 @@ class Containerizer:
                 watchers.append(container.watcher)
         await asyncio.gather(*watchers, return_exceptions=True)
         for container in self._containers.values():
+            if container.board is not None:
+                container.board.close()
             container.close()
         self._containers.clear()
         self._cgroups.remove_root()

@@ -155,7 +155,8 @@ def _process_document(bundle: Path, execution: Execution) -> dict[str, Any]:
     process: dict[str, Any] = msgspec.json.decode((bundle / "config.json").read_bytes())["process"]
     variables = dict(_split(process["env"]))
     variables.update(execution.environment)
-    return {**process, "args": list(execution.argv), "env": [f"{name}={value}" for name, value in variables.items()]}
+    environment = [f"{name}={value}" for name, value in variables.items()]
+    return {**process, "terminal": False, "args": list(execution.argv), "env": environment}
 
 
 def _split(environment: Sequence[str]) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from mesos_gpu.container import terminals
 from mesos_gpu.container.bundle import HostSetting, ImageRoot, compose
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.checkpoints import Checkpoints
@@ -101,7 +102,12 @@ class Launcher:
         try:
             stderr = open_output(config.sandbox / "stderr", user)
             try:
-                supervised = await self._conmon.start(container_id, bundle, stdout, stderr, enter=enter)
+                console = None
+                if config.terminal:
+                    console, container.holder = Path(terminals.CONSOLE), terminals.start_holder(bundle, stdout)
+                supervised = await self._conmon.start(
+                    container_id, bundle, stdout, stderr, enter=enter, console=console
+                )
             finally:
                 os.close(stderr)
         finally:
@@ -116,8 +122,12 @@ class Launcher:
             pid_start_time=container.init.start_time if container.init else None,
             conmon_pid=supervised.conmon.pid,
             conmon_start_time=supervised.conmon.start_time,
+            holder_pid=container.holder.pid if container.holder else None,
+            holder_start_time=container.holder.start_time if container.holder else None,
         )
         self._checkpoints.save(container.record)
+        if container.holder is not None:
+            container.board = await terminals.connect(bundle)
         return supervised.pid
 
     async def start_session(self, container: LiveContainer, parent: LiveContainer, config: SessionConfig) -> Attachment:

@@ -20,6 +20,8 @@ class LiveContainer:
     record: Record
     init: Process | None = None
     conmon: Process | None = None
+    holder: Process | None = None
+    """What holds its terminal."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     termination: Termination | None = None
@@ -45,6 +47,6 @@ class LiveContainer:
 
     def close(self) -> None:
         """Let go of its processes, which live on."""
-        for process in (self.init, self.first, self.conmon):
+        for process in (self.init, self.first, self.conmon, self.holder):
             if process is not None:
                 process.close()

@@ -75,7 +75,7 @@ def entering(
     if user is not None:
         whom = {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)}
     return {
-        **parent,
+        **{key: value for key, value in parent.items() if key != "consoleSize"},
         "terminal": terminal,
         "user": whom,
         "args": list(_argv(command, command.value)),

@@ -13,7 +13,7 @@ import os
 import struct
 import termios
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 Stream = Literal["STDOUT", "STDERR"]
@@ -108,14 +108,17 @@ class Switchboard:
         if slow and len(self._attached) == 1:
             self._pause()
             return
-        for attachment in slow:
-            self._attached.remove(attachment)
-            attachment.end()
+        self._cut(slow)
         loop = asyncio.get_running_loop()
         for stream, descriptor in self._outputs.items():
             if stream not in self._reading:
                 self._reading.add(stream)
                 loop.add_reader(descriptor, self._read, stream, descriptor)
+
+    def _cut(self, attachments: Sequence[Attachment]) -> None:
+        for attachment in attachments:
+            self._attached.remove(attachment)
+            attachment.end()
 
     def _pause(self) -> None:
         for stream in self._reading:
@@ -128,20 +131,25 @@ class Switchboard:
         except BlockingIOError:
             return
         except OSError as error:
-            if error.errno != errno.EIO:  # a terminal whose other side is closed
+            # A terminal whose other side is closed; a socket whose other side was killed.
+            if error.errno not in (errno.EIO, errno.ECONNRESET):
                 raise
             data = b""
         if data:
-            self.say(stream, data)
+            self._take(stream, data)
             self.caught_up()
             return
         asyncio.get_running_loop().remove_reader(descriptor)
         self._reading.discard(stream)
         del self._outputs[stream]
-        if not self.terminal:
+        if descriptor != self._stdin:
             os.close(descriptor)
         if not self._outputs:
             self._finish()
+
+    def _take(self, stream: Stream, data: bytes) -> None:
+        """Do what is to be done with what was read."""
+        self.say(stream, data)
 
     def say(self, stream: Stream, data: bytes) -> None:
         """Give output to all who are attached."""

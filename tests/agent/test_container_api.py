@@ -136,6 +136,30 @@ async def test_a_session_streams_what_its_command_says(client: Client, parent: s
     assert await client.post("REMOVE_NESTED_CONTAINER", container_id=container_id(name)) == (200, "")
 
 
+async def test_a_nested_container_on_a_terminal_is_attached_to_from_launch_to_end(
+    agent: LiveAgent, client: Client, parent: str
+) -> None:
+    name = f"{parent}.terminal"
+    container = {"type": "MESOS", "tty_info": {"window_size": {"rows": 24, "columns": 80}}}
+    line = "stty size; while read line; do echo heard $line at $(stty size); done; exit 6"
+    assert await client.post("LAUNCH_NESTED_CONTAINER", **nested(name, line, container=container)) == (200, "")
+    body = {"container_id": container_id(name)}
+    call = {"type": "ATTACH_CONTAINER_OUTPUT", "attach_container_output": body}
+    async with client.output(call) as output, client.output(call, PROTOBUF) as beside:
+        keys = client.attach(name)
+        keys.resize(50, 132)
+        keys.type(b"me\n")
+        for hearing in (output, beside):
+            await hearing.until(b"heard me at 50 132\r\n")
+        assert await client.attach(name).answer() == (409, "Multiple input connections are not allowed")
+        assert (await keys.end())[0] == 200
+        again = client.attach(name, PROTOBUF)
+        again.type(b"")  # the end of input
+        assert (await output.end())["STDERR"] == b""
+        await again.answer()
+    assert await client.wait(name) == 6 << 8
+
+
 async def test_a_shell_on_a_terminal_is_typed_into_resized_and_interrupted(client: Client, parent: str) -> None:
     name = f"{parent}.shell"
     async with client.session(name, "exec sh -i", tty=(24, 80)) as output:

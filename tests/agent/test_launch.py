@@ -99,6 +99,15 @@ def test_a_plain_mesos_container_is_no_reason_to_refuse() -> None:
         assert refusal(task(container={"type": "MESOS", "network_infos": [nameless]})) is None
 
 
+def test_a_terminal_is_asked_for_by_a_tty_info_also_an_empty_one() -> None:
+    made = spec({**task(), "container": {"type": "MESOS", "tty_info": {}}})
+    assert (made.terminal, made.window) == (True, None)
+    made = spec({**task(), "container": {"type": "MESOS", "tty_info": {"window_size": {"rows": 24, "columns": 80}}}})
+    assert (made.terminal, made.window) == (True, (24, 80))
+    made = spec({**task(), "container": {"type": "MESOS"}})
+    assert (made.terminal, made.window) == (False, None)
+
+
 def test_refusals_name_what_is_missing() -> None:
     uris = [{"value": "hdfs://namenode/x.tgz"}]
     assert "hdfs://namenode/x.tgz" in str(refusal(task(command={"value": "x", "uris": uris})))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -158,6 +159,39 @@ def test_a_task_that_ends_under_a_session_gives_the_terminal_back(box: LiveBox) 
             assert tty.end(process) != 0
             removing.join()
         assert tty.modes() == before
+
+
+def test_a_task_on_a_terminal_is_attached_to_left_and_found_again_by_a_new_agent(box: LiveBox) -> None:
+    line = 'echo begun; while read line; do echo "heard $line on $(stty size)"; done; echo over; sleep 100000'
+    box.add({**APP, "id": "typed", "gpus": 1, "tty": True, "cmd": line})
+    box.until("it has begun", lambda: "begun" in box.ok("task", "log", "typed"))
+    argv = [sys.executable, "-m", "marathon_cli", "task", "attach", "--detach-keys=ctrl-x,y", "typed"]
+    (agent,) = (agent["pid"] for agent in box.status()["agents"])
+    with terminal() as tty:
+        tty.resize(33, 99)
+        with tty.run(argv, box.env) as process:
+            tty.until(b"one on 33 99\r\n", again=b"one\r")
+            looking = subprocess.Popen([*argv, "--no-stdin"], env=box.env, stdout=subprocess.PIPE)
+            assert looking.stdout is not None
+            tty.type(b"shared\r")
+            while not select.select([looking.stdout], [], [], 1.0)[0]:
+                tty.type(b"shared\r")  # it may have just begun to look
+            assert b"shared" in looking.stdout.readline()
+            looking.send_signal(signal.SIGINT)
+            looking.communicate(timeout=30)
+            tty.type(b"\x18y")
+            assert tty.end(process) == 0
+            assert b"it goes on" in tty.said
+    os.kill(agent, signal.SIGKILL)
+    box.until("another agent", lambda: box.status()["agents"][0]["pid"] not in (None, agent))
+    box.until("it knows the task", lambda: run(box, "task", "exec", "typed", "true").returncode == 0)
+    with terminal() as tty, tty.run(argv, box.env) as process:
+        tty.until(b"heard again on 24 80\r\n", again=b"again\r")
+        tty.type(b"\x04")
+        tty.until(b"over\r\n")
+        tty.type(b"\x03")
+        tty.end(process)
+    box.ok("app", "remove", "typed")
 
 
 def test_attach_to_a_task_without_a_terminal_says_what_to_do(box: LiveBox) -> None:

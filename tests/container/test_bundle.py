@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,13 @@ def test_the_init_is_process_one_and_runs_the_command_in_the_sandbox_as_the_user
     assert process["cwd"] == "/srv/sandbox"
     assert process["user"] == {"uid": 65534, "gid": 65533, "additionalGids": [4, 24]}
     assert "rlimits" not in process
+
+
+def test_a_terminal_is_as_large_as_was_asked_and_only_then_there() -> None:
+    assert not composed()["process"]["terminal"]
+    process = compose(replace(CONFIG, terminal=True, window=(24, 80)), GPU, USER, HOST)["process"]
+    assert (process["terminal"], process["consoleSize"]) == (True, {"height": 24, "width": 80})
+    assert "consoleSize" not in compose(replace(CONFIG, terminal=True), GPU, USER, HOST)["process"]
 
 
 def test_a_task_can_neither_mount_nor_administer() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import urlsplit
 
 
@@ -24,7 +26,8 @@ class Proxy:
 
 
 @contextmanager
-def proxy() -> Iterator[Proxy]:
+def proxy(tls: ssl.SSLContext | None = None) -> Iterator[Proxy]:
+    """A proxy on a free port; with a context it speaks TLS itself."""
     made = Proxy()
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,8 +79,16 @@ def proxy() -> Iterator[Proxy]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{server.server_address[1]}"
+    class Server(ThreadingHTTPServer):
+        def finish_request(self, request: Any, client_address: Any) -> None:
+            if tls is None:
+                super().finish_request(request, client_address)
+                return
+            with tls.wrap_socket(request, server_side=True) as secure:
+                super().finish_request(secure, client_address)  # type: ignore[arg-type]
+
+    server = Server(("127.0.0.1", 0), Handler)
+    made.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

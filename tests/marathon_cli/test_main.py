@@ -17,6 +17,12 @@ from marathon_cli.registry import ROWS
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 
 HEAVY = ("requests", "rich", "jsonschema", "yaml", "aiohttp", "msgspec", "mesos_gpu.local")
+NOT_FOR_ADDING = (
+    *(*HEAVY, "urllib3", "concurrent.futures", "logging", "importlib.resources", "shutil", "traceback", "decimal"),
+    *("mesos_gpu.marathon.instances", "mesos_gpu.marathon.constraints", "mesos_gpu.mesos.resources"),
+    *("marathon_cli.inquiry", "marathon_cli.rollout", "marathon_cli.wait", "marathon_cli.placement.answer"),
+)
+"""What costs time to import, and no app that is fine needs when it is added."""
 
 
 def python(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -60,6 +66,24 @@ def test_no_command_loads_anything_heavy_before_it_runs() -> None:
     code = "import sys, marathon_cli.main; from marathon_cli.lazy import load; from marathon_cli.registry import ROWS; "
     code += f"{loading}; print([name for name in {HEAVY} if name in sys.modules])"
     assert python("-c", code).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_adding_an_app_that_is_fine_loads_only_what_it_needs(
+    marathon: ScriptedServer, tmp_path: Path, gpus: int
+) -> None:
+    total = {"cpus": 8, "gpus": 4, "mem": 8192, "disk": 8192}
+    marathon.on("GET", "/v2/info", {"version": "1.11.0", "marathon_config": {"mesos_leader_ui_url": marathon.url}})
+    agent = {"id": "a", "hostname": "h", "pid": "slave(1)@127.0.0.1:1", "active": True, "resources": total}
+    marathon.on("GET", "/slaves", {"slaves": [agent]})
+    marathon.on("POST", "/v2/apps", Answer(201, {"id": "/x", "deployments": [{"id": "d"}]}))
+    file = tmp_path / "app.json"
+    file.write_text(f'{{"id": "/x", "cmd": "sleep 1000", "gpus": {gpus}}}')
+    code = f"import sys, atexit; atexit.register(lambda: print([n for n in {NOT_FOR_ADDING} if n in sys.modules])); "
+    code += f"from marathon_cli.main import cli; cli.main(['app', 'add', {str(file)!r}])"
+    done = python("-c", code, MARATHON_URL=marathon.url)
+    assert (done.stdout, done.stderr) == ("Created deployment d: adds /x\n[]\n", "")
+    assert "/slaves" in [request.path for request in marathon.requests]
 
 
 def test_help_of_a_group_imports_no_command() -> None:

@@ -138,12 +138,13 @@ async def test_a_session_that_expires_is_told_and_the_member_comes_back(zookeepe
 
 
 async def test_zookeeper_away_for_a_moment_changes_nothing(tmp_path: Path) -> None:
-    server = RealZooKeeper(tmp_path / "zookeeper")
+    # A busy machine may take long to start it again: the sessions must outlive that (a server lets them last 20 ticks).
+    server, session_s = RealZooKeeper(tmp_path / "zookeeper", tick_ms=3000), 60.0
     heard, lost = Heard(), asyncio.Event()
     url = parse_zk_url("zk", server.url("mesos"))
-    detector = ZkDetector(url, 10.0)
+    detector = ZkDetector(url, session_s)
     await detector.start(heard)  # before there is a ZooKeeper
-    group = ZkGroup(url, lambda leader: None, session_timeout_s=10.0, on_lost=lost.set)
+    group = ZkGroup(url, lambda leader: None, session_timeout_s=session_s, on_lost=lost.set)
     group.join(node(1))
     try:
         await asyncio.to_thread(server.start)
@@ -151,7 +152,7 @@ async def test_zookeeper_away_for_a_moment_changes_nothing(tmp_path: Path) -> No
             pass
         server.stop()
         await asyncio.to_thread(server.start)
-        second = ZkGroup(url, lambda leader: None, session_timeout_s=10.0)
+        second = ZkGroup(url, lambda leader: None, session_timeout_s=session_s)
         second.join(node(2))
         client = group.session.client
         await asyncio.to_thread(client.retry, client.exists, "/mesos")  # connected again: leaving is told at once

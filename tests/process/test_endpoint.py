@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -193,3 +194,29 @@ async def test_stopping_ends_open_streams() -> None:
         (await app["opened"].get()).send({"last": True})
         await endpoint.stop()
         assert await answer.read() == b'13\n{"last":true}'
+
+
+async def test_answers_come_in_the_order_of_the_requests_sent_byte_by_byte(
+    pair: tuple[Endpoint, Inbox, Endpoint, Inbox],
+) -> None:
+    """Chunked, empty and with a length, one after the other on a connection: 202, 404, 202."""
+    master, inbox, slave, _ = pair
+    sender, to = slave.pid("slave(1)"), master.pid("master")
+    nobody = Pid("nobody", to.ip, to.port)
+    head = f"POST /master/m HTTP/1.1\r\nLibprocess-From: {sender}\r\n"
+    requests = [
+        f"{head}Transfer-Encoding: chunked\r\n\r\n3\r\none\r\n0\r\n\r\n".encode(),
+        libprocess.encode(sender, nobody, "m", b""),
+        f"{head}\r\n".encode(),
+        f"{head}Content-Length: 5\r\n\r\nthree".encode(),
+    ]
+    reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+    for byte in b"".join(requests):
+        writer.write(bytes([byte]))
+        await writer.drain()
+    assert [(await inbox.messages.get()).body for _ in range(3)] == [b"one", b"", b"three"]
+    writer.write_eof()
+    found = re.findall(rb"HTTP/1\.1 (\d+)", await reader.read())
+    assert found == [b"202", b"404", b"202", b"202"]
+    writer.close()
+    await writer.wait_closed()

@@ -73,8 +73,8 @@ class Conmon:
         """Start the container of `bundle`; return when its init runs.
 
         The container writes to the descriptors `stdout` and `stderr` itself, no process relays. `enter` and `console`
-        are those of Runtime.starting. Raises ContainerError with the runtime's words; the caller then removes what is
-        left (cgroup, bundle).
+        are those of Runtime.starting; a relative `console` is in the bundle. Raises ContainerError with the runtime's
+        words; the caller then removes what is left (cgroup, bundle).
         """
         command = self._runtime.starting(bundle, enter, console)
         self._exits.mkdir(exist_ok=True)

@@ -1,0 +1,140 @@
+"""The terminal of a container: starting the program that holds it, and being connected to that.
+
+See supervisor/holder.py for what the two say to each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mesos_gpu.container.processes import Process, readable
+from mesos_gpu.container.supervisor import holder
+from mesos_gpu.container.switchboard import MAX_BEHIND, Attachment, Stream, Switchboard
+from mesos_gpu.errors import ContainerError
+
+CONSOLE, ATTACH = "console", "attach"
+CONNECT_TIMEOUT_S = 10.0
+LAST_WORDS_S = 5.0
+"""How long the holder may take to write the end of the output when the container has ended; as in Mesos."""
+
+log = logging.getLogger(__name__)
+
+
+class TerminalBoard(Switchboard):
+    """Input and output of a container on a terminal that somebody else holds: closing this ends nothing.
+
+    Nobody slows the container down: an attachment that is too far behind is cut off, even if it is the only one.
+    """
+
+    def __init__(self, terminal: int, heard: int) -> None:
+        super().__init__(terminal, {"STDOUT": heard}, terminal=True)
+        self._heard = heard
+        self.caught_up()  # to learn of its end, also when nobody is attached
+
+    def attach(self) -> Attachment:
+        """Return what hears all output from now on."""
+        self._tell(holder.LISTEN)
+        return super().attach()
+
+    def detach(self, attachment: Attachment) -> None:
+        """Let go of an attachment."""
+        super().detach(attachment)
+        if not self._attached:
+            self._tell(holder.MUTE)
+
+    def caught_up(self) -> None:
+        """Read on."""
+        self._cut([one for one in self._attached if one.behind > MAX_BEHIND])
+        super().caught_up()
+
+    def _take(self, stream: Stream, data: bytes) -> None:
+        if data[:1] == holder.SAID:
+            self.say(stream, data[1:])
+        elif data[:1] == holder.GAP:
+            self._cut(list(self._attached))
+
+    def _tell(self, word: bytes) -> None:
+        if self.ended.is_set() or "STDOUT" not in self._outputs:
+            return
+        try:
+            os.write(self._heard, word)
+        except OSError:
+            pass  # it is at its end, which we are about to read
+
+
+def start_holder(bundle: Path, stdout: int) -> Process:
+    """Start what will hold the terminal that a runtime sends to the socket CONSOLE in `bundle`. Raises OSError.
+
+    It writes to `stdout`, and is found by its argument `bundle`.
+    """
+    with (
+        _inside(bundle) as folder,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as console,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door,
+    ):
+        for server, name in ((console, CONSOLE), (door, ATTACH)):
+            server.bind(f"{folder}/{name}")
+            server.listen()
+        numbers = (console.fileno(), door.fileno())
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", holder.__file__, str(bundle), *map(str, numbers)],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            pass_fds=numbers,
+            start_new_session=True,
+        )
+    process.returncode = 0  # Popen shall not wait for it: `Process` does, and after a restart nobody of ours
+    started = Process.open(process.pid)
+    if started is None:  # only if somebody else in this process reaps our children
+        raise ContainerError("the holder of the terminal has vanished")
+    return started
+
+
+async def connect(bundle: Path) -> TerminalBoard | None:
+    """Return what reaches the terminal of a container, None when it is gone already."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with connection:
+        connection.setblocking(False)
+        try:
+            with _inside(bundle) as folder:
+                connection.connect(f"{folder}/{ATTACH}")
+            await asyncio.wait_for(readable(connection.fileno()), CONNECT_TIMEOUT_S)
+            _, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
+        except (OSError, asyncio.TimeoutError) as error:
+            log.info("the terminal of %s cannot be reached: %s", bundle.name, error)
+            return None
+        if not descriptors:
+            return None
+        os.set_inheritable(descriptors[0], False)
+        return TerminalBoard(descriptors[0], connection.detach())
+
+
+async def see_out(held_by: Process) -> None:
+    """Let a holder write the last output of a container that has ended; then it is gone."""
+    try:
+        await asyncio.wait_for(held_by.wait(), LAST_WORDS_S)
+    except asyncio.TimeoutError:
+        log.warning("the holder %d of a terminal did not end with its container", held_by.pid)
+        held_by.kill()
+        await held_by.wait()
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[str]:
+    """Yield a short name of a folder: the kernel takes no more than 107 characters for the place of a socket."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
