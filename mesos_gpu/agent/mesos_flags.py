@@ -187,10 +187,11 @@ def foreign_flags(own: Collection[str]) -> list[Flag]:
 def settle(flags: Mapping[str, Any], own: Collection[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the flags this agent acts on, and what it says at start about the others that were given.
 
-    Raises BadFlag for one that somebody relies on.
+    Raises BadFlag for those that somebody relies on, all in one, so that a unit is mended in one go.
     """
     rows = {row.name: row for row in FOREIGN}
     said: list[str] = []
+    refused: list[tuple[str, str]] = []
     for name, value in flags.items():
         row = rows.get(OLD_NAMES.get(name, name))
         if name in own or row is None or value is None:
@@ -198,9 +199,12 @@ def settle(flags: Mapping[str, Any], own: Collection[str]) -> tuple[dict[str, An
         text = str(value).lower() if isinstance(value, bool) else str(value).strip()
         if row.without is not None and text not in row.without and text:
             but = f"; only {' or '.join(row.without)} is accepted" if row.without else ""
-            raise BadFlag(name, f"{row.why}{but}")
-        if not row.refused:
+            refused.append((name, f"{row.why}{but}"))
+        elif not row.refused:
             said.append(f"--{name} does nothing here: {row.why}")
+    if refused:
+        (first, why), *more = refused
+        raise BadFlag(first, "; ".join([why, *(f"--{name}: {words}" for name, words in more)]))
     mine = {name: value for name, value in flags.items() if name in own}
     return mine, said
 
@@ -222,6 +226,10 @@ def settle_isolation(isolation: Sequence[str]) -> tuple[tuple[str, ...], list[st
     return tuple(kept), said
 
 
+_ADDRESSES = frozenset({"IP", "PORT", "ADVERTISE_IP", "ADVERTISE_PORT"})
+"""What libprocess reads of the environment, after its name, and is a flag here."""
+
+
 def strangers(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
     """Return what is said at start about the environment: MESOS_* that is no flag, LIBPROCESS_* that is not read.
 
@@ -232,7 +240,8 @@ def strangers(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
         if name == "LIBPROCESS_SSL_ENABLED" and environ[name].lower() in ("1", "true"):
             raise BadFlag(name, "TLS between agent and master is not supported")
         if name.startswith("LIBPROCESS_") and not name.startswith("LIBPROCESS_SSL_"):
-            said.append(f"{name} is not read: addresses are flags (--ip, --port, --advertise_ip, --advertise_port)")
+            instead = f": say --{name[11:].lower()}" if name[11:] in _ADDRESSES else ""
+            said.append(f"{name} is not read{instead}")
         elif name.startswith("MESOS_") and not name.startswith("MESOS_NATIVE_") and name[6:].lower() not in known:
-            said.append(f"{name} names no flag")
+            said.append(f"{name} is not read: there is no such flag")
     return said
