@@ -59,6 +59,7 @@ def convert(console: Console, source: tuple[str, ...], form: Any, kind: Any, int
       mesos-gpu convert --into apps compose.yaml
     """
     from marathon_cli.check import read_source
+    from marathon_cli.convert.docker_run import is_command
     from marathon_cli.convert.whole import convert as convert_text
     from marathon_cli.convert.whole import convert_words
 
@@ -66,6 +67,8 @@ def convert(console: Console, source: tuple[str, ...], form: Any, kind: Any, int
         raise click.UsageError("give a FILE or a docker command, or pipe one in")
     if source and _COMMAND.fullmatch(source[0]) and not Path(source[0]).is_file():
         done = convert_words(source, environ=os.environ, form=form)
+    elif len(source) == 1 and " " in source[0] and not Path(source[0]).is_file() and is_command(source[0]):
+        done = convert_text(source[0], "command line", environ=os.environ, form=form, kind="docker")  # quoted whole
     elif len(source) > 1:
         raise click.UsageError(f"one FILE at a time, not also {' '.join(source[1:])}")
     else:

@@ -205,7 +205,6 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
     """Return what /v2/info shows, without the framework id."""
     given = {name: flags[name] for name in ("framework_name", "mesos_role", "failover_timeout", "webui_url")}
     same = (
-        "accepted_resource_roles_default_behavior",
         "decline_offer_duration",
         "default_network_name",
         "env_vars_prefix",

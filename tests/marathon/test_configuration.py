@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marathon.models.info import MarathonInfo
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon import configuration
@@ -100,6 +101,13 @@ def test_info_says_where_mesos_is(master: str, url: str | None) -> None:
     assert shown["zookeeper_config"] == {}
     with_zk = configuration.info(read("--zk=zk://u:p@z:1/m"), hostname="h", port=1, build="b")["zookeeper_config"]
     assert (with_zk["zk"], with_zk["zk_max_versions"]) == ("zk://z:1/m", 50)
+
+
+@pytest.mark.parametrize("more", [[], ["--zk=zk://z:1/m", "--mesos_authentication_principal=ops"]])
+def test_info_has_only_keys_that_the_public_client_knows(more: list[str]) -> None:
+    shown = configuration.info(read(*more), hostname="h", port=1, build="b")
+    known = MarathonInfo.from_json({**shown, "frameworkId": "F"})
+    assert known.marathon_config.new_group_enforce_role == "off"
 
 
 def test_the_store_is_in_the_users_state_folder_unless_told_otherwise() -> None:

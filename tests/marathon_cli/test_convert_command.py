@@ -37,6 +37,12 @@ def test_options_stand_around_a_file_and_before_a_docker_command(run: Run) -> No
     assert json.loads(result.stdout)["run"]["args"] == ["-o", "json"]
 
 
+def test_a_docker_command_may_be_one_quoted_word(run: Run) -> None:
+    words = ("docker", "run", "--gpus", "2", "nvidia/cuda", "nvidia-smi")
+    assert json.loads(run("convert", " ".join(words)).stdout) == json.loads(run("convert", *words).stdout)
+    assert "no such file" in run("convert", "no such file.yaml").stderr
+
+
 def test_nv_gpu_may_stand_before_the_command_or_in_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("nvidia-docker", "run", "image")
     assert json.loads(run("convert", "NV_GPU=0,1", *words).stdout)["run"]["gpus"] == 2
