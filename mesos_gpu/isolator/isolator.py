@@ -47,7 +47,7 @@ class NvidiaGpuIsolator:
         self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
         self._find_walls = walls
         self._walls: dict[str, LiveWalls] = {}
-        self._unsure: set[str] = set()  # containers whose walls may not be as the records say
+        self._unsure: set[str] = set()  # containers whose walls or records may not be as they are held
 
     @property
     def total(self) -> frozenset[Gpu]:
@@ -207,11 +207,12 @@ class NvidiaGpuIsolator:
     def _grow(self, container_id: str, holds: frozenset[Gpu], more: int) -> Change:
         given = self._pool.choose(more)
         change = self._change(holds, holds | given)
-        if given:
+        if given or container_id in self._unsure:  # a shrink that failed may have left a record of fewer
             with ExitStack() as undo:
                 undo.callback(self._record, container_id, holds)
                 self._record(container_id, holds | given)
                 undo.pop_all()
+        if given:
             self._pool.take(container_id, given)
         walls = self._walls.get(container_id)
         if walls is not None:
@@ -255,7 +256,7 @@ class NvidiaGpuIsolator:
             if in_use:
                 self._move(container_id, walls, self._change(holds - leaving, holds))
                 raise Conflict(f"container {container_id} has {', '.join(node.path for node in in_use)} open")
-            self._unsure.add(container_id)
+        self._unsure.add(container_id)
         self._record(container_id, holds - leaving)
         self._unsure.discard(container_id)
         self._pool.give_back(container_id, leaving)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, NotEnoughGpus, NotFound
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, DeviceError, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuUsage, MigInstance
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, ImageManifest, NvidiaGpuIsolator, NvidiaVolume
@@ -143,6 +143,25 @@ def test_gpu_that_may_be_open_for_the_container_stays_its_own(tmp_path: Path) ->
         c.isolator.update("c", 2)
     assert c.isolator.status("c") == GPUS[:2]
     assert c.recorded() == {gpu.uuid for gpu in GPUS[:2]}
+
+
+def test_record_of_a_shrink_that_failed_is_made_whole_by_the_next_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = Running(tmp_path, 4)
+    save = c.records.save
+
+    def written_but_not_surely(container_id: str, gpus: Collection[Gpu]) -> None:
+        save(container_id, gpus)
+        raise Unavailable("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(c.records, "save", written_but_not_surely)
+        with pytest.raises(Unavailable):
+            c.isolator.update("c", 1)
+    assert c.isolator.held["c"] == set(GPUS)
+    c.isolator.update("c", 4)
+    assert c.recorded() == {gpu.uuid for gpu in GPUS}
 
 
 def test_first_change_after_a_restart_puts_all_walls_right(tmp_path: Path) -> None:
