@@ -81,4 +81,4 @@ def consequence(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     text = "its task is replaced" if old == 1 else f"all {old} tasks are replaced"
     text += f": at least {min(at_least, old)} stay, at most {at_most} run at once"
     extra = max(0, at_most - old) * int(after.get("gpus", 0))
-    return text + (f", which takes up to {extra} GPUs more meanwhile" if extra else "")
+    return text + (f", which takes up to {extra} more GPU{'s' if extra != 1 else ''} meanwhile" if extra else "")

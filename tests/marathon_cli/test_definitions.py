@@ -35,7 +35,7 @@ def test_a_difference_shows_only_what_differs() -> None:
         ({"executorResources": {"cpus": 1}}, "no task is touched"),
         (
             {"cmd": "y"},
-            "all 4 tasks are replaced: at least 4 stay, at most 8 run at once, which takes up to 4 GPUs more meanwhile",
+            "all 4 tasks are replaced: at least 4 stay, at most 8 run at once, which takes up to 4 more GPUs meanwhile",
         ),
         (
             {"cmd": "y", "upgradeStrategy": {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}},
@@ -43,7 +43,7 @@ def test_a_difference_shows_only_what_differs() -> None:
         ),
         (
             {"gpus": 2, "upgradeStrategy": {"minimumHealthCapacity": 1, "maximumOverCapacity": 0}},
-            "all 4 tasks are replaced: at least 4 stay, at most 5 run at once, which takes up to 2 GPUs more meanwhile",
+            "all 4 tasks are replaced: at least 4 stay, at most 5 run at once, which takes up to 2 more GPUs meanwhile",
         ),
     ],
 )
