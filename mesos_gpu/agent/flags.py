@@ -57,6 +57,7 @@ FLAGS: Sequence[Flag] = (
     Flag("nvidia_gpu_devices", "list", None, "GPUs to use, by index or UUID; needs gpus in --resources."),
     Flag("gpu_driver", "text", "auto", "nvml, simulated, none, or auto: nvml where it answers."),
     Flag("simulated_gpus", "integer", 4, "How many GPUs the simulated driver has."),
+    Flag("simulated_gpu_machine", "integer", 0, "Simulated GPUs of another number are others: they have other UUIDs."),
     Flag("simulated_gpu_faults", "path", None, "File that says which simulated GPUs are ill."),
     Flag(
         "mig_strategy",

@@ -226,6 +226,7 @@ def _open_driver(flags: Mapping[str, Any]) -> GpuDriver:
     return open_driver(
         flags["gpu_driver"],
         simulated_gpus=flags["simulated_gpus"],
+        simulated_machine=flags["simulated_gpu_machine"],
         mig_strategy=flags["mig_strategy"],
         simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
     )

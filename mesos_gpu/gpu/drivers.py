@@ -14,13 +14,19 @@ MIG_STRATEGIES = ("none", "single")
 
 
 def open_driver(
-    kind: str, *, simulated_gpus: int = 4, mig_strategy: str = "none", simulated_faults: Path | None = None
+    kind: str,
+    *,
+    simulated_gpus: int = 4,
+    mig_strategy: str = "none",
+    simulated_faults: Path | None = None,
+    simulated_machine: int = 0,
 ) -> GpuDriver:
     """Return the driver that `--gpu_driver=kind` names.
 
     `auto` is NVML where it answers, else none, with the reason in the log. `mig_strategy`: what becomes of a GPU in
     MIG mode: `none` leaves it out, `single` gives each of its instances as if it were a GPU. `simulated_faults`
-    names the file that says which simulated GPUs are ill. Raises BadFlag for another kind or strategy or a bad count,
+    names the file that says which simulated GPUs are ill; those of another
+    `simulated_machine` have other UUIDs. Raises BadFlag for another kind or strategy or a bad count,
     DeviceError when the driver asked for by name does not answer or is too old.
     """
     if mig_strategy not in MIG_STRATEGIES:
@@ -30,7 +36,7 @@ def open_driver(
         case "none":
             return NullDriver()
         case "simulated":
-            return SimulatedDriver(simulated_gpus, faults=simulated_faults)
+            return SimulatedDriver(simulated_gpus, faults=simulated_faults, machine=simulated_machine)
         case "nvml":
             from mesos_gpu.gpu.nvml import NvmlDriver
 

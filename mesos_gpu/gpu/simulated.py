@@ -39,6 +39,7 @@ class SimulatedDriver:
 
     Opening their nodes gives ENXIO where the device cgroup lets it through, and EPERM where it does not.
     `faults` names a file that says which of them are ill (see `Faults`), so that a whole box can be tested.
+    Those of different `machine` numbers have different UUIDs, as the GPUs of several agents must.
     Raises BadFlag when `count` is not 0..254, DeviceError when no major number is left for nvidia-uvm.
     """
 
@@ -46,7 +47,9 @@ class SimulatedDriver:
     version: str | None = SIMULATED_VERSION
     cuda_version: str | None = SIMULATED_CUDA
 
-    def __init__(self, count: int, *, proc_devices: Path = PROC_DEVICES, faults: Path | None = None) -> None:
+    def __init__(
+        self, count: int, *, proc_devices: Path = PROC_DEVICES, faults: Path | None = None, machine: int = 0
+    ) -> None:
         if not 0 <= count <= MAX_GPUS:
             raise BadFlag("simulated_gpus", f"must be 0 to {MAX_GPUS}, not {count}")
         taken = set(read_character_majors(proc_devices).values())
@@ -60,7 +63,7 @@ class SimulatedDriver:
         if not free:
             raise DeviceError(f"no major number is free for a simulated nvidia-uvm in {proc_devices}")
         self._uvm_major = free[0]
-        self._gpus = tuple(_gpu(index) for index in range(count))
+        self._gpus = tuple(_gpu(index, machine) for index in range(count))
         self._faults = Faults(faults, self._gpus)
 
     def gpus(self) -> Sequence[Gpu]:
@@ -105,11 +108,12 @@ def _link(one: Gpu, other: Gpu) -> Link:
     return Link(Level.HOST_BRIDGE if same_node else Level.SYSTEM)
 
 
-def _gpu(index: int) -> Gpu:
+def _gpu(index: int, machine: int) -> Gpu:
+    name = f"{machine}/{index}" if machine else str(index)
     return Gpu(
         minor=index,
         index=index,
-        uuid=f"GPU-{uuid.uuid5(_NAMESPACE, str(index))}",
+        uuid=f"GPU-{uuid.uuid5(_NAMESPACE, name)}",
         name="Simulated GPU",
         memory_mib=_MEMORY_MIB,
         bus_id=f"00000000:{index + 1:02X}:00.0",

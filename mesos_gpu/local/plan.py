@@ -127,6 +127,7 @@ def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
             flags += [f"--docker_config={options.docker_config}"]
         if gpus.driver == "simulated":
             flags += ["--gpu_driver=simulated", f"--simulated_gpus={options.simulated_gpus}"]
+            flags += [f"--simulated_gpu_machine={n}"]
         elif gpus.driver == "nvml" and options.agents > 1:
             mine = gpus.devices[n :: options.agents]
             flags += ["--gpu_driver=nvml" if mine else "--gpu_driver=none"]

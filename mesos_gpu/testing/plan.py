@@ -106,6 +106,7 @@ def agents(wishes: BoxWishes, work_dir: Path, master_at: str) -> list[Program]:
             "registration_backoff_factor": "10ms",
             "gpu_driver": "simulated" if gpus[n] else "none",
             "simulated_gpus": gpus[n],
+            "simulated_gpu_machine": n,
             "simulated_gpu_faults": str(faults_file(work_dir, n)),
             "resources": resources[n],
             "attributes": attributes_text(attributes[n]),

@@ -24,6 +24,11 @@ def test_name_says_that_it_is_simulated() -> None:
     assert all("Simulated" in gpu.name for gpu in SimulatedDriver(4).gpus())
 
 
+def test_another_machines_gpus_are_others() -> None:
+    here, there = ({gpu.uuid for gpu in SimulatedDriver(4, machine=n).gpus()} for n in (0, 1))
+    assert here.isdisjoint(there)
+
+
 def test_uuids_are_pinned() -> None:
     # Written into checkpoints and seen by users: they must not change between releases.
     assert SimulatedDriver(1).gpus()[0].uuid == "GPU-993032c2-8766-59af-8621-51aaf2273cd2"

@@ -53,6 +53,7 @@ def test_any_number_of_ports_may_be_left_open() -> None:
 def test_every_agent_has_simulated_gpus_of_its_own() -> None:
     specs = agent_specs(options(agents=2, simulated_gpus=3), GpuChoice("simulated"))
     assert all({"--gpu_driver=simulated", "--simulated_gpus=3"} <= set(spec.flags) for spec in specs)
+    assert [f"--simulated_gpu_machine={n}" in spec.flags for n, spec in enumerate(specs)] == [True, True]
 
 
 @given(agents=st.integers(1, 5), gpus=st.integers(0, 8))
