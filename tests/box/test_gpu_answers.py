@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ def agent_beside(box: LiveBox, folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGUSR1)  # it ends its tasks too, whatever the test left running
         process.wait(PATIENCE_S)
 
 
