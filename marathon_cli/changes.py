@@ -62,11 +62,25 @@ def force_option(command: Command) -> Command:
     return click.option("--force", is_flag=True, help="Replace a deployment that holds what is to be changed.")(command)
 
 
+class Consent(NamedTuple):
+    """Whether a change is only shown, shown also where nobody is asked, and made without asking."""
+
+    dry_run: bool = False
+    diff: bool = False
+    yes: bool = False
+
+
 def update_options(command: Command) -> Command:
-    """Let a command take --dry-run, --diff and --yes."""
-    command = click.option("--yes", "-y", is_flag=True, help="Do not ask.")(command)
-    command = click.option("--diff", is_flag=True, help="Show what changes also where nobody is asked.")(command)
-    return click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(command)
+    """Let a command take --dry-run, --diff and --yes; it gets them as `consent`."""
+
+    @wraps(command)
+    def inner(*args: Any, dry_run: bool, diff: bool, yes: bool, **others: Any) -> Any:
+        return command(*args, consent=Consent(dry_run, diff, yes), **others)
+
+    click.option("--yes", "-y", is_flag=True, help="Do not ask.")(inner)
+    click.option("--diff", is_flag=True, help="Show what changes also where nobody is asked.")(inner)
+    click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(inner)
+    return inner  # type: ignore[return-value]
 
 
 def finish(

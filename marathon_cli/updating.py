@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from marathon_cli.changes import confirm, show_difference
+from marathon_cli.changes import Consent, confirm, show_difference
 from marathon_cli.console import Console
 from marathon_cli.output import say
 from mesos_gpu.errors import BadInput, Problem
@@ -128,10 +128,7 @@ def agreed(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     means: str,
-    *,
-    dry_run: bool,
-    diff: bool,
-    yes: bool,
+    consent: Consent,
 ) -> bool:
     """Show what changes, as the options say; return whether it is to be done.
 
@@ -143,11 +140,11 @@ def agreed(
     if not lines:
         console.tell(f"{name} is so already; nothing changes", {"id": name, "deploymentId": None}, names=[])
         return False
-    if dry_run:
+    if consent.dry_run:
         show_difference(lines)
         console.tell(f"Would change {name}: {means}", {"id": name, "definition": dict(after)}, names=[name])
         return False
-    if not confirm(lines, means, diff=diff, yes=yes):
+    if not confirm(lines, means, diff=consent.diff, yes=consent.yes):
         say("nothing was changed")
         click.get_current_context().exit(1)
     return True

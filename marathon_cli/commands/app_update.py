@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.changes import Waiting, finish, force_option, update_options, wait_options
+from marathon_cli.changes import Consent, Waiting, finish, force_option, update_options, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.names import app_id, hints
 from marathon_cli.output import say
@@ -35,9 +35,7 @@ def update(
     file: str | None,
     replace: bool,
     no_validate: bool,
-    dry_run: bool,
-    diff: bool,
-    yes: bool,
+    consent: Consent,
     waiting: Waiting,
     force: bool,
 ) -> None:
@@ -77,7 +75,7 @@ def update(
     means = definitions.consequence(before, after)
     if after != before and not no_validate:
         caution(marathon, {"id": wanted, **after}, say)
-    if not agreed(console, wanted, before, after, means, dry_run=dry_run, diff=diff, yes=yes):
+    if not agreed(console, wanted, before, after, means, consent):
         return
     _guard(marathon, wanted, current)
     with rules.explained(wish.source, dict(wish.asked), rules.OFFLINE, marathon.url):

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from marathon_cli.changes import update_options
+from marathon_cli.changes import Consent, update_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.metronome import explained, jobs_of, known
 from marathon_cli.output import Column, Table
@@ -115,9 +115,7 @@ def update(
     file: str | None,
     replace: bool,
     no_validate: bool,
-    dry_run: bool,
-    diff: bool,
-    yes: bool,
+    consent: Consent,
 ) -> None:
     """Change JOB by KEY=VALUE, by a file, or by both; its schedules stay as they are.
 
@@ -136,7 +134,7 @@ def update(
     after = without(wish.applied(before), *_SET_BY_SERVER)
     if not no_validate:
         refuse_new_problems(_problems, wish.source, before, after)
-    if not agreed(console, name, before, after, "from the next run on", dry_run=dry_run, diff=diff, yes=yes):
+    if not agreed(console, name, before, after, "from the next run on", consent):
         return
     with rules.explained(wish.source, dict(wish.asked), rules.OFFLINE, marathon.url):
         job = jobs.put(name, after)

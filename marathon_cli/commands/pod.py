@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.changes import Waiting, finish, force_option, update_options, wait_options
+from marathon_cli.changes import Consent, Waiting, finish, force_option, update_options, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.names import app_id, hints
 from marathon_cli.output import Column, Table
@@ -130,9 +130,7 @@ def update(
     file: str | None,
     replace: bool,
     no_validate: bool,
-    dry_run: bool,
-    diff: bool,
-    yes: bool,
+    consent: Consent,
     waiting: Waiting,
     force: bool,
 ) -> None:
@@ -161,7 +159,7 @@ def update(
         known = rules.rules_if_any(marathon)
         refuse_new_problems(lambda pod: _problems(pod, known), wish.source, before, after)
     means = "only the number of instances changes" if _same_but_scaling(before, after) else "all instances are replaced"
-    if not agreed(console, wanted, before, after, means, dry_run=dry_run, diff=diff, yes=yes):
+    if not agreed(console, wanted, before, after, means, consent):
         return
     if Pods(marathon).show(wanted).get("version") != current.get("version"):
         raise Conflict(f"{wanted} was changed by somebody else meanwhile; nothing was done")
