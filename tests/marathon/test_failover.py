@@ -19,6 +19,7 @@ from mesos_gpu.marathon.store_sqlite import SqliteStore
 from tests.fakes.scheduler_master import SchedulerMaster
 from tests.marathon.builders import app, container, offer, pod, status
 from tests.marathon.program import Program
+from tests.marathon.starts import Starts
 from tests.zookeeper import RealZooKeeper
 
 SESSION = "--zk_session_timeout=4000"
@@ -116,31 +117,18 @@ async def test_who_stands_by_passes_everything_on_and_takes_over_when_asked_to(p
 async def test_61_the_leader_killed_in_the_middle_of_an_upgrade_is_followed_and_nothing_starts_twice(
     pair: Pair, master: SchedulerMaster
 ) -> None:
-    started: list[str] = []
-
-    async def launch() -> list[str]:
-        master.offer(offer(f"O{len(started)}", gpus=2))
-        (operation,) = (await master.next_call("ACCEPT"))["accept"]["operations"]
-        ids = [info["task_id"]["value"] for info in operation["launch"]["task_infos"]]
-        started.extend(ids)
-        return ids
-
-    async def run(*task_ids: str, state: str = "TASK_RUNNING") -> None:
-        for task_id in task_ids:
-            master.status(status(task_id, state).status)
-            await master.next_call("ACKNOWLEDGE")
-
+    starts = Starts(master)
     leader, standby = await pair.start("--hostname=127.0.0.1"), await pair.start("--hostname=127.0.0.1")
     await master.next_subscription()
     strategy = {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}
     await standby.call("POST", "/v2/apps", app(instances=2, gpus=1, upgradeStrategy=strategy))
-    old = await launch()
-    await run(*old)
+    old = await starts.launch()
+    await starts.run(*old)
     framework_id = (await standby.call("GET", "/v2/info"))["frameworkId"]
     deployment = (await standby.call("PUT", "/v2/apps/a", {"labels": {"n": "2"}}))["deploymentId"]
     first = (await master.next_call("KILL"))["kill"]["task_id"]["value"]
-    await run(first, state="TASK_KILLED")
-    (new,) = await launch()
+    await starts.run(first, state="TASK_KILLED")
+    (new,) = await starts.launch()
     # The new task may be anywhere on its way; nobody has heard of it again.
     assert await leader.end(signal.SIGKILL) == -signal.SIGKILL
     subscribed = await asyncio.wait_for(master.subscribed.get(), 60)
@@ -149,16 +137,16 @@ async def test_61_the_leader_killed_in_the_middle_of_an_upgrade_is_followed_and_
     assert {each["task_id"]["value"] for each in asked} == {*old, new} - {first}
     await pair.leads(standby)
     assert [each["id"] for each in await standby.call("GET", "/v2/deployments")] == [deployment]
-    await run(next(task for task in old if task != first), new)
+    await starts.run(next(task for task in old if task != first), new)
     second = (await master.next_call("KILL"))["kill"]["task_id"]["value"]
     assert {first, second} == set(old)
-    await run(second, state="TASK_KILLED")
-    (last,) = await launch()
-    await run(last)
+    await starts.run(second, state="TASK_KILLED")
+    (last,) = await starts.launch()
+    await starts.run(last)
     assert await standby.call("GET", "/v2/deployments") == []
     tasks = (await standby.call("GET", "/v2/apps/a/tasks"))["tasks"]
     assert {task["id"] for task in tasks} == {new, last}
-    assert len(started) == len(set(started)) == 4
+    assert len(starts.ids) == len(set(starts.ids)) == 4
 
 
 async def test_a_pod_in_its_upgrade_and_a_run_of_a_job_outlive_their_leader_and_start_once(

@@ -13,6 +13,7 @@ import pytest
 from tests.fakes.scheduler_master import SchedulerMaster
 from tests.marathon.builders import app, offer, status
 from tests.marathon.program import Program
+from tests.marathon.starts import Starts
 
 
 @pytest.fixture
@@ -70,50 +71,38 @@ async def test_after_a_kill_it_comes_back_with_its_framework_and_tasks(
 async def test_61_killed_in_the_middle_of_an_upgrade_it_goes_on_and_starts_nothing_twice(
     program: Program, master: SchedulerMaster
 ) -> None:
-    started: list[str] = []
-
-    async def launch() -> list[str]:
-        master.offer(offer(f"O{len(started)}", gpus=2))
-        (operation,) = (await master.next_call("ACCEPT"))["accept"]["operations"]
-        ids = [info["task_id"]["value"] for info in operation["launch"]["task_infos"]]
-        started.extend(ids)
-        return ids
+    starts = Starts(master)
 
     async def kill_and_start() -> None:
         assert await program.end(signal.SIGKILL) == -signal.SIGKILL
         await program.start()
         await master.next_subscription()
 
-    async def run(*task_ids: str, state: str = "TASK_RUNNING") -> None:
-        for task_id in task_ids:
-            master.status(status(task_id, state).status)
-            await master.next_call("ACKNOWLEDGE")
-
     await program.start()
     await master.next_subscription()
     strategy = {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}
     await program.call("POST", "/v2/apps", app(instances=2, gpus=1, upgradeStrategy=strategy))
-    old = await launch()
-    await run(*old)
+    old = await starts.launch()
+    await starts.run(*old)
     deployment = (await program.call("PUT", "/v2/apps/a", {"labels": {"n": "2"}}))["deploymentId"]
     first = (await master.next_call("KILL"))["kill"]["task_id"]["value"]
     await kill_and_start()
     assert [each["id"] for each in await program.call("GET", "/v2/deployments")] == [deployment]
     assert (await master.next_call("KILL"))["kill"]["task_id"]["value"] == first, "asked for again"
-    await run(first, state="TASK_KILLED")
-    (new,) = await launch()
+    await starts.run(first, state="TASK_KILLED")
+    (new,) = await starts.launch()
     await kill_and_start()
-    await run(next(task for task in old if task != first), new)
+    await starts.run(next(task for task in old if task != first), new)
     second = (await master.next_call("KILL"))["kill"]["task_id"]["value"]
     assert {first, second} == set(old)
-    await run(second, state="TASK_KILLED")
-    (last,) = await launch()
+    await starts.run(second, state="TASK_KILLED")
+    (last,) = await starts.launch()
     await kill_and_start()
-    await run(new, last)
+    await starts.run(new, last)
     assert await program.call("GET", "/v2/deployments") == []
     tasks = (await program.call("GET", "/v2/apps/a/tasks"))["tasks"]
     assert {task["id"] for task in tasks} == {new, last}
-    assert len(started) == len(set(started)) == 4
+    assert len(starts.ids) == len(set(starts.ids)) == 4
 
 
 async def test_the_api_answers_without_a_master(program: Program, master: SchedulerMaster) -> None:
