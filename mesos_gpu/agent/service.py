@@ -23,7 +23,7 @@ from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.fetch_cache import FetchCache
 from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
-from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text, read_environment_flag
+from mesos_gpu.agent.flags import FLAGS, NETWORKS, check_flags, flags_as_text, read_environment_flag
 from mesos_gpu.agent.gpu_attributes import with_gpus
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
@@ -38,6 +38,8 @@ from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, pars
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.container import enter_private_mounts, open_containerizer
 from mesos_gpu.container.disk import DiskRules
+from mesos_gpu.container.networks import Networks
+from mesos_gpu.container.opening import NETWORKS as NETWORKS_FOLDER
 from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
@@ -110,10 +112,12 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             images=images,
             driver=DriverFacts(driver.version, driver.cuda_version),
             disk=_disk_rules(flags),
+            networks=_networks(flags, work_dir, runtime_dir),
         )
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
+        domain_socket = runtime_dir / "agent.sock" if NETWORKS in flags["isolation"] else None
         endpoint = Endpoint(
             flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"]
         )
@@ -130,6 +134,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     default_executor=DEFAULT_EXECUTOR,
                     switch_user=flags["switch_user"],
                     executor_environment=read_environment_flag(flags["executor_environment_variables"]),
+                    domain_socket="" if domain_socket is None else str(domain_socket),
                 ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
@@ -156,7 +161,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             recovery_s=flags["recovery_timeout"],
         )
         shown = flags_as_text(flags)
-        await endpoint.start(OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"]).make_app())
+        api = OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"])
+        await endpoint.start(api.make_app(), domain_socket)
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)
@@ -236,6 +242,19 @@ def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
     if not {"disk/du", "posix/disk"} & set(flags["isolation"]):
         return None
     return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
+
+
+def _networks(flags: Mapping[str, Any], work_dir: Path, runtime_dir: Path) -> Networks:
+    folder = (work_dir if flags["network_cni_root_dir_persist"] else runtime_dir) / NETWORKS_FOLDER
+    configs, plugins = flags["network_cni_config_dir"], flags["network_cni_plugins_dir"]
+    if NETWORKS not in flags["isolation"] or not configs:
+        return Networks(folder)
+    networks = Networks(
+        folder, Path(configs).absolute(), [Path(path).absolute() for path in plugins.split(":") if path]
+    )
+    for problem in networks.configured()[1].values():
+        log.warning("a network that nobody can join: %s", problem)
+    return networks
 
 
 def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:
