@@ -29,6 +29,7 @@ from mesos_gpu.master.model import (
     Task,
 )
 from mesos_gpu.master.policy import Policy
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 
@@ -52,6 +53,8 @@ class Settings:
     """How long an offer may stay unanswered; None is for ever."""
     check_invariants: bool = False
     """Whether the books are checked after every event."""
+    acls: Acls = OPEN
+    """Who may do what."""
 
 
 @dataclass(frozen=True, slots=True)
