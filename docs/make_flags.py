@@ -39,8 +39,8 @@ The same rule. Those with any value are named on standard error at start.
 TLS_HEAD = f"""
 ## TLS of mesos-gpu-master and mesos-gpu-agent
 
-Variables of the environment alone, as for every libprocess program: [tls.md](tls.md). Where one is not set, its name from
-before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`).
+Variables of the environment alone, as for every libprocess program: [tls.md](tls.md). Where one is not set, its name
+from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`).
 
 | variable | default | what it does |
 |---|---|---|
@@ -67,10 +67,9 @@ def _foreign() -> str:
 
 
 def _tls() -> str:
-    return TLS_HEAD + "".join(
-        f"| `{PREFIX}{flag.name.upper()}` | {'' if flag.default is None else f'`{default_text(flag)}`'} | {flag.help} |\n"
-        for flag in TLS
-    )
+    defaults = {flag.name: "" if flag.default is None else f"`{default_text(flag)}`" for flag in TLS}
+    lines = (f"| `{PREFIX}{flag.name.upper()}` | {defaults[flag.name]} | {flag.help} |\n" for flag in TLS)
+    return TLS_HEAD + "".join(lines)
 
 
 def _marathon() -> str:
