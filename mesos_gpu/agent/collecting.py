@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mesos_gpu.agent.tasks import Framework, Task
 
 WEEK_S = 7 * 24 * 3600.0
+_RUN_DEPTH = 7
+"""The slashes in slaves/A/frameworks/F/executors/E/runs/R."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +168,18 @@ def spared_by(agent_id: str, action: act.Action) -> tuple[str, ...]:
 
 
 def orphaned(found: Collection[str], used: Collection[str]) -> list[str]:
-    """Return those of the folders found that nobody needs; those around one that is needed are, too."""
+    """Return those of the folders found that nobody needs; those around one that is needed are, too.
+
+    What lies in a run goes with it.
+    """
     around = set(used)
     for path in used:
         while "/" in path:
             path = path.rpartition("/")[0]
             around.add(path)
-    return [path for path in found if path not in around]
+    unused = [path for path in found if path not in around]
+    runs = {path for path in unused if path.count("/") == _RUN_DEPTH}
+    return [path for path in unused if "/".join(path.split("/")[: _RUN_DEPTH + 1]) not in runs or path in runs]
 
 
 def is_within(path: str, folder: str) -> bool:
