@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadResources
@@ -14,6 +15,7 @@ from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
 
+SORTERS = ("drf", "random")
 FLAGS: Sequence[Flag] = (
     Flag("ip", "text", "127.0.0.1", "Address to listen on."),
     Flag("advertise_ip", "text", None, "Address that others reach this master at, when it is not --ip."),
@@ -35,6 +37,9 @@ FLAGS: Sequence[Flag] = (
         "What an offer holds at least: one of the sides of `|`.",
     ),
     Flag("roles", "list", (), "The only roles that frameworks may have, beside `*`; none given allows any."),
+    Flag("role_sorter", "text", "drf", "Whose turn it is: drf goes by shares, random draws by the weights of roles."),
+    Flag("user_sorter", "text", None, "The older name of --role_sorter."),
+    Flag("framework_sorter", "text", "drf", "The same among the frameworks of a role; both sorters must be the same."),
     Flag("offer_timeout", "duration", None, "How long an offer may stay unanswered before it is taken back."),
     Flag("check_invariants", "boolean", False, "Debug: after every event, check that the books add up, else stop."),
     Flag("allocation_interval", "duration", 1.0, "How often refusals are looked through; offers go out at once."),
@@ -101,6 +106,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         )
         raise BadFlag("ip", f"{flags['ip']} {words}")
     min_allocatable(flags["min_allocatable_resources"])
+    sorter(flags)
 
 
 def settings(flags: Mapping[str, Any]) -> Settings:
@@ -118,7 +124,21 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         check_invariants=flags["check_invariants"],
         framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
+        draw=Random().random if sorter(flags) == "random" else None,
     )
+
+
+def sorter(flags: Mapping[str, Any]) -> str:
+    """Return what decides whose turn it is, of roles and of frameworks: `drf` or `random`. Raises BadFlag."""
+    role_flag = "role_sorter" if flags["user_sorter"] is None else "user_sorter"
+    chosen: str = flags[role_flag]
+    for name in (role_flag, "framework_sorter"):
+        if flags[name] not in SORTERS:
+            raise BadFlag(name, f"'{flags[name]}' is not one of {', '.join(SORTERS)}")
+    if chosen != flags["framework_sorter"]:
+        words = f"is {flags['framework_sorter']} and --{role_flag} is {chosen}: both must be the same, as in Mesos"
+        raise BadFlag("framework_sorter", words)
+    return chosen
 
 
 def removal_interval_s(text: str | None) -> float:
@@ -153,6 +173,7 @@ def flags_as_text(flags: Mapping[str, Any]) -> dict[str, str]:
         value = flags[flag.name]
         if value is not None:
             shown[flag.name] = _text(flag, value)
+    shown["role_sorter"] = shown.pop("user_sorter", shown["role_sorter"])
     return dict(sorted(shown.items()))
 
 
