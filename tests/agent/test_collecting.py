@@ -19,9 +19,7 @@ WEEK_S = 604_800.0
 F = of_framework(AGENT_ID, FRAMEWORK_ID)
 
 
-@pytest.mark.parametrize(
-    ("usage", "days"), [(0.0, 6.3), (0.4, 3.5), (0.8, 0.7), (0.9, 0.0), (0.95, 0.0), (1.0, 0.0)]
-)
+@pytest.mark.parametrize(("usage", "days"), [(0.0, 6.3), (0.4, 3.5), (0.8, 0.7), (0.9, 0.0), (0.95, 0.0), (1.0, 0.0)])
 def test_the_fuller_the_disk_the_sooner_as_mesos_computes_it(usage: float, days: float) -> None:
     rules = GcRules()
     assert rules.allowed_age_s(usage) == pytest.approx(days * 86400)
