@@ -39,7 +39,7 @@ class Log:
 def still_there(logs: Sequence[Log], say: Callable[[str], None]) -> list[Log]:
     """Return the logs whose sandboxes were not removed, saying which were. Raises NotFound when all were."""
     words = [log.removed() for log in logs]
-    kept = [log for log, removed in zip(logs, words) if removed is None]
+    kept = [log for log, removed in zip(logs, words, strict=True) if removed is None]
     gone = [removed for removed in words if removed is not None]
     if gone and not kept:
         raise NotFound(gone[0])

@@ -30,7 +30,7 @@ def test_its_name_is_free_at_once_and_then_it_is_gone_with_all_that_is_in_it(tmp
     os.mkfifo(sandbox / "pipe")
     (sandbox.parent / "latest").symlink_to("1")
     aside = put_aside(tmp_path, RUN)
-    assert os.listdir(sandbox.parent) == []
+    assert list(sandbox.parent.iterdir()) == []
     assert left_aside(tmp_path) == [aside]
     assert aside.parent.stat().st_mode & 0o777 == 0o700
     assert Remover(threading.Event()).remove(aside) is None
@@ -87,7 +87,7 @@ def test_one_that_was_stopped_is_found_by_the_next_process(tmp_path: Path, sandb
     assert isinstance(Remover(stop).remove(put_aside(tmp_path, RUN)), InterruptedError)
     (rest,) = left_aside(tmp_path)
     assert Remover(threading.Event()).remove(rest) is None
-    assert os.listdir(tmp_path / "slaves" / ASIDE) == []
+    assert list((tmp_path / "slaves" / ASIDE).iterdir()) == []
 
 
 @pytest.mark.root
