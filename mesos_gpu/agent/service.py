@@ -19,17 +19,20 @@ from typing import Any
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
+from mesos_gpu.agent.collecting import GcRules
+from mesos_gpu.agent.collector import Collector
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.fetch_cache import FetchCache
 from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
-from mesos_gpu.agent.flags import FLAGS, NETWORKS, check_flags, flags_as_text, read_environment_flag
+from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text, read_environment_flag
 from mesos_gpu.agent.gpu_attributes import with_gpus
 from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation, strangers
+from mesos_gpu.agent.networks import has_networks, open_networks
 from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
@@ -38,8 +41,6 @@ from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, pars
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.container import enter_private_mounts, open_containerizer
 from mesos_gpu.container.disk import DiskRules
-from mesos_gpu.container.networks import Networks
-from mesos_gpu.container.opening import NETWORKS as NETWORKS_FOLDER
 from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
@@ -114,12 +115,12 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             images=images,
             driver=DriverFacts(driver.version, driver.cuda_version),
             disk=_disk_rules(flags),
-            networks=_networks(flags, work_dir, runtime_dir),
+            networks=open_networks(flags, work_dir, runtime_dir),
         )
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
-        domain_socket = runtime_dir / "agent.sock" if NETWORKS in flags["isolation"] else None
+        domain_socket = runtime_dir / "agent.sock" if has_networks(flags) else None
         endpoint = Endpoint(
             flags["ip"],
             flags["port"],
@@ -159,6 +160,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_timeout_max"],
                 flags["authentication_backoff_factor"],
             ),
+            collector=Collector(work_dir, _gc_rules(flags)),
         )
         agent.state.patience = ExecutorPatience(
             registration_s=flags["executor_registration_timeout"],
@@ -250,17 +252,13 @@ def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
     return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
 
 
-def _networks(flags: Mapping[str, Any], work_dir: Path, runtime_dir: Path) -> Networks:
-    folder = (work_dir if flags["network_cni_root_dir_persist"] else runtime_dir) / NETWORKS_FOLDER
-    configs, plugins = flags["network_cni_config_dir"], flags["network_cni_plugins_dir"]
-    if NETWORKS not in flags["isolation"] or not configs:
-        return Networks(folder)
-    networks = Networks(
-        folder, Path(configs).absolute(), [Path(path).absolute() for path in plugins.split(":") if path]
+def _gc_rules(flags: Mapping[str, Any]) -> GcRules:
+    return GcRules(
+        delay_s=flags["gc_delay"],
+        headroom=flags["gc_disk_headroom"],
+        watch_interval_s=flags["disk_watch_interval"],
+        nested=flags["gc_non_executor_container_sandboxes"],
     )
-    for problem in networks.configured()[1].values():
-        log.warning("a network that nobody can join: %s", problem)
-    return networks
 
 
 def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:
