@@ -62,8 +62,6 @@ FOREIGN: Sequence[Foreign] = (
     *_ignored("a restarted agent finds its containers by itself", "executor_reregistration_timeout"),
     *_ignored("updates are sent by the agent itself", "http_command_executor", kind="boolean"),
     *_ignored("the grace is the task's own, else Mesos' default", "executor_shutdown_grace_period"),
-    *_ignored("sandboxes are not collected by age", "gc_delay", "gc_disk_headroom", "disk_watch_interval"),
-    *_ignored("sandboxes are not collected by age", "gc_non_executor_container_sandboxes", kind="boolean"),
     *_ignored("150 are shown", "max_completed_executors_per_framework"),
     *_ignored("events of executors are kept alive by TCP", "http_heartbeat_interval"),
     *_ignored("nothing is fetched by hadoop", "hadoop_home"),
@@ -231,14 +229,9 @@ _ADDRESSES = frozenset({"IP", "PORT", "ADVERTISE_IP", "ADVERTISE_PORT"})
 
 
 def strangers(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
-    """Return what is said at start about the environment: MESOS_* that is no flag, LIBPROCESS_* that is not read.
-
-    Raises BadFlag where TLS is asked for: the link to the master would be readable without anyone knowing.
-    """
+    """Return what is said at start about the environment: MESOS_* that is no flag, LIBPROCESS_* that is not read."""
     said: list[str] = []
     for name in sorted(environ):
-        if name == "LIBPROCESS_SSL_ENABLED" and environ[name].lower() in ("1", "true"):
-            raise BadFlag(name, "TLS between agent and master is not supported")
         if name.startswith("LIBPROCESS_") and not name.startswith("LIBPROCESS_SSL_"):
             instead = f": say --{name[11:].lower()}" if name[11:] in _ADDRESSES else ""
             said.append(f"{name} is not read{instead}")

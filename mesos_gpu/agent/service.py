@@ -19,6 +19,8 @@ from typing import Any
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
+from mesos_gpu.agent.collecting import GcRules
+from mesos_gpu.agent.collector import Collector
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.fetch_cache import FetchCache
@@ -54,6 +56,7 @@ from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, read_secret, run_program, write_ready_file
+from mesos_gpu.process.tls import open_tls
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +88,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     credential = None
     if flags["credential"] is not None:
         credential = read_credential("credential", read_secret("credential", flags["credential"]))
-    detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"])
+    tls = open_tls(os.environ)
+    detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"], tls=tls)
     work_dir = Path(flags["work_dir"]).absolute()
     runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
     enter_private_mounts()
@@ -115,7 +119,11 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
         endpoint = Endpoint(
-            flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"]
+            flags["ip"],
+            flags["port"],
+            advertise_ip=flags["advertise_ip"],
+            advertise_port=flags["advertise_port"],
+            tls=tls,
         )
         agent = Agent(
             info,
@@ -148,6 +156,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_timeout_max"],
                 flags["authentication_backoff_factor"],
             ),
+            collector=Collector(work_dir, _gc_rules(flags)),
         )
         agent.state.patience = ExecutorPatience(
             registration_s=flags["executor_registration_timeout"],
@@ -167,7 +176,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             await detector.start(agent.follow)
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, agent.leave)
             ready = {
-                "url": f"http://{endpoint.pid('').ip}:{endpoint.port}",
+                "url": endpoint.url,
                 "gpus": len(gpus),
                 "gpu_driver": driver.kind,
             }
@@ -236,6 +245,15 @@ def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
     if not {"disk/du", "posix/disk"} & set(flags["isolation"]):
         return None
     return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
+
+
+def _gc_rules(flags: Mapping[str, Any]) -> GcRules:
+    return GcRules(
+        delay_s=flags["gc_delay"],
+        headroom=flags["gc_disk_headroom"],
+        watch_interval_s=flags["disk_watch_interval"],
+        nested=flags["gc_non_executor_container_sandboxes"],
+    )
 
 
 def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:

@@ -29,6 +29,8 @@ from mesos_gpu.master.model import (
     Task,
 )
 from mesos_gpu.master.policy import Policy
+from mesos_gpu.master.random_sorter import Draw
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 
@@ -52,6 +54,10 @@ class Settings:
     """How long an offer may stay unanswered; None is for ever."""
     check_invariants: bool = False
     """Whether the books are checked after every event."""
+    acls: Acls = OPEN
+    """Who may do what."""
+    draw: Draw | None = None
+    """The chance that decides whose turn it is (`--role_sorter=random`); None: shares do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ class MasterState:
         self.unreachable: dict[str, KnownAgent] = {}
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
-        self.market = Market(settings.rules)
+        self.market = Market(settings.rules, settings.draw)
         self.policy = Policy()
         self.drainages: dict[str, Drainage] = {}
         """Agents whose machines are to be maintained, by id."""

@@ -58,3 +58,23 @@ def test_a_work_dir_is_needed() -> None:
 def test_minimums_may_be_none_or_several_together() -> None:
     assert min_allocatable("") == ()
     assert min_allocatable("cpus:1;gpus:1|mem:32") == ({"cpus": 1000, "gpus": 1000}, {"mem": 32000})
+
+
+def test_both_sorters_are_drf_or_both_are_random(tmp_path: Path) -> None:
+    assert settings(master_flags(tmp_path)).draw is None
+    chance = settings(master_flags(tmp_path, "--role_sorter=random", "--framework_sorter=random")).draw
+    assert chance is not None
+    assert 0 <= chance() < 1
+    older = master_flags(tmp_path, "--user_sorter=random", "--framework_sorter=random")
+    assert settings(older).draw is not None
+    assert flags_as_text(older)["role_sorter"] == "random"
+    assert "user_sorter" not in flags_as_text(older)
+    for words, flag in [
+        (("--role_sorter=random",), "framework_sorter"),
+        (("--framework_sorter=random",), "framework_sorter"),
+        (("--role_sorter=fair", "--framework_sorter=fair"), "role_sorter"),
+        (("--user_sorter=fair",), "user_sorter"),
+    ]:
+        with pytest.raises(BadFlag) as refused:
+            check_flags(master_flags(tmp_path, *words))
+        assert refused.value.flag == flag
