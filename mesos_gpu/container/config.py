@@ -105,6 +105,11 @@ class ContainerConfig:
     networks: tuple[Mapping[str, Any], ...] = ()
     hostname: str | None = None
 
+    @property
+    def sandbox_volumes(self) -> tuple[Volume, ...]:
+        """Return its persistent volumes in its sandbox: those are parts of it for containers nested in it, too."""
+        return tuple(v for v in self.volumes if v.owned and not v.destination.startswith("/"))
+
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:

@@ -170,6 +170,7 @@ class Containerizer:
                 user=config.user,
                 shares_cgroup=shares,
                 standalone=config.standalone,
+                volumes=config.sandbox_volumes,
             )
         )
         outermost = self._containers[top_level(config.container_id)] if is_nested(config.container_id) else None
