@@ -34,9 +34,25 @@ def web(name: str, **check: Any) -> dict[str, Any]:
 
 
 def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_is_down(box: LiveBox) -> None:
-    box.add(web("by-marathon", protocol="HTTP"))
-    box.add(web("by-agent", protocol="MESOS_HTTP"))
-    tasks = [box.tasks(name)[0] for name in ("by-marathon", "by-agent")]
+    nameless = {"id": "named", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "networks": [{"mode": "container"}]}
+    apps = [web("by-marathon", protocol="HTTP"), web("by-agent", protocol="MESOS_HTTP", delaySeconds=0), nameless]
+    url = box.status()["marathon"]["url"]
+    for app in apps:
+        requests.post(f"{url}/v2/apps", json=app, timeout=10).raise_for_status()
+
+    def shown() -> dict[str, Any]:
+        listed = requests.get(f"{url}/v2/apps?embed=apps.tasks", timeout=10).json()["apps"]
+        return {app["id"]: app for app in listed}
+
+    def well() -> bool:
+        found = shown()
+        healthy = all(found[f"/{name}"]["tasksHealthy"] == 1 for name in ("by-marathon", "by-agent"))
+        return healthy and found["/named"]["tasksRunning"] == 1
+
+    box.until("both are healthy", well)
+    found = shown()
+    assert found["/named"]["tasks"][0]["ipAddresses"], "a network that is not named is the box's"
+    tasks = [found[f"/{name}"]["tasks"][0] for name in ("by-marathon", "by-agent")]
     ports = [task["ports"][0] for task in tasks]
     addresses = [task["ipAddresses"][0]["ipAddress"] for task in tasks]
     document = json.loads((box.work_dir / "networks" / "mesos-bridge.conflist").read_bytes())
@@ -49,14 +65,12 @@ def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_i
         return [int(requests.get(f"http://127.0.0.1:{port}/", timeout=10).text) for port in ports]
 
     assert said() == ports, "each answers on its own"
-    box.add({"id": "named", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "networks": [{"mode": "container"}]})
-    assert box.tasks("named")[0]["ipAddresses"], "a network that is not named is the box's"
 
     agent = box.status()["agents"][0]["pid"]
     os.kill(agent, signal.SIGKILL)
-    box.until("the agent is back", lambda: (box.status()["agents"][0]["pid"] or agent) != agent)
     assert said() == ports
-    box.ok("app", "remove", "by-agent", "--wait")
+    box.until("the agent is back", lambda: (box.status()["agents"][0]["pid"] or agent) != agent)
+    requests.delete(f"{url}/v2/apps/by-agent", timeout=10).raise_for_status()
     box.until("its port is closed", lambda: not listens(ports[1]))
 
     bridge = bridge_name(box_id(box.work_dir))
