@@ -7,7 +7,6 @@ Source: Mesos src/master/master.cpp (agentReregisterTimeout, recoveredSlavesTime
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from mesos_gpu.master import agents
 from mesos_gpu.master.engine import Engine
@@ -20,9 +19,8 @@ log = logging.getLogger(__name__)
 class Absences:
     """Waits for agents that are away, then gives them up in their turn. One event loop."""
 
-    def __init__(self, engine: Engine, limit: RemovalLimit, patience_s: float, forget: Callable[[str], None]) -> None:
-        """`forget` is told of each agent of the registry that is given up: it is pinged no more."""
-        self._engine, self._limit, self._patience_s, self._forget = engine, limit, patience_s, forget
+    def __init__(self, engine: Engine, limit: RemovalLimit, patience_s: float) -> None:
+        self._engine, self._limit, self._patience_s = engine, limit, patience_s
         self._away: dict[str, int] = {}
         self._count = 0
 
@@ -64,7 +62,4 @@ class Absences:
             self._limit.ask(agent_id, lambda agent_id=agent_id: self._give_up([agent_id]))  # type: ignore[misc]
 
     def _give_up(self, missing: list[str]) -> None:
-        for agent_id in missing:
-            if agent_id in self._engine.state.recovered:
-                self._forget(agent_id)
         self._engine.do(lambda state, now: agents.not_back(state, missing, now))

@@ -72,7 +72,7 @@ class AgentLink:
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
         self._authenticators, self._only_authenticated = authenticators, only_authenticated
         self._limit = limit or RemovalLimit()
-        self._absences = Absences(engine, self._limit, patience_s, self.forget)
+        self._absences = Absences(engine, self._limit, patience_s)
         self._observers: dict[str, Observer] = {}
         self._made = 0
 

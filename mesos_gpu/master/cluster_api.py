@@ -33,7 +33,7 @@ CHANGES: Mapping[str, Change] = {
     "SET_QUOTA": lambda state, body, now: roles.set_quota(state, body["quota_request"]),
     "REMOVE_QUOTA": lambda state, body, now: roles.remove_quota(state, body["role"]),
     "UPDATE_MAINTENANCE_SCHEDULE": lambda state, body, now: maintenance.update_schedule(state, body["schedule"]),
-    "START_MAINTENANCE": lambda state, body, now: maintenance.start(state, body.get("machines", ()), now),
+    "START_MAINTENANCE": lambda state, body, now: maintenance.start(state, body.get("machines", ())),
     "STOP_MAINTENANCE": lambda state, body, now: maintenance.stop(state, body.get("machines", ())),
 }
 """What v1 calls do, with the body of the call."""
@@ -82,13 +82,13 @@ class ClusterApi:
             return error_response(400, f"Failed to parse update weights request JSON ('{text}'): {error}")
         except BadInput as error:
             return error_response(400, f"Failed to convert weights JSON array to protobuf ('{text}'): {error}")
-        return self._change(lambda state, now: roles.update_weights(state, infos))
+        return await self._change(lambda state, now: roles.update_weights(state, infos))
 
     async def _quota(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
             return json_response(status_of(self._engine.state.policy.quotas), request=request)
         if request.method == "DELETE":
-            return self._remove_quota(request.path)
+            return await self._remove_quota(request.path)
         if request.method != "POST":
             return method_not_allowed(request, "GET", "POST", "DELETE")
         text = (await read_body(request)).decode(errors="replace")
@@ -98,15 +98,15 @@ class ClusterApi:
             return error_response(400, f"Failed to parse set quota request JSON '{text}': {error}")
         except BadInput as error:
             return error_response(400, f"Failed to validate set quota request JSON '{text}': {error}")
-        return self._change(lambda state, now: roles.set_quota(state, asked))
+        return await self._change(lambda state, now: roles.set_quota(state, asked))
 
-    def _remove_quota(self, path: str) -> web.Response:
+    async def _remove_quota(self, path: str) -> web.Response:
         role = path.partition("quota")[2].strip("/")
         if not role:
             found = len([part for part in path.split("/") if part])
             words = f"Failed to parse remove quota request for path '{path}': expected 3 tokens, found {found} tokens"
             return error_response(400, words)
-        return self._change(lambda state, now: roles.remove_quota(state, role, f" for path '{path}'"))
+        return await self._change(lambda state, now: roles.remove_quota(state, role, f" for path '{path}'"))
 
     async def _schedule(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
@@ -117,7 +117,7 @@ class ClusterApi:
             schedule = _object((await read_body(request)).decode(errors="replace"), "mesos.v1.maintenance.Schedule")
         except BadInput as error:
             return error_response(400, str(error))
-        return self._change(lambda state, now: maintenance.update_schedule(state, schedule))
+        return await self._change(lambda state, now: maintenance.update_schedule(state, schedule))
 
     async def _status(self, request: web.Request) -> web.StreamResponse:
         if request.method != "GET":
@@ -125,7 +125,7 @@ class ClusterApi:
         return json_response(maintenance.status(self._engine.state), request=request)
 
     async def _machine_down(self, request: web.Request) -> web.StreamResponse:
-        return await self._machines(request, maintenance.start)
+        return await self._machines(request, lambda state, machines, now: maintenance.start(state, machines))
 
     async def _machine_up(self, request: web.Request) -> web.StreamResponse:
         return await self._machines(request, lambda state, machines, now: maintenance.stop(state, machines))
@@ -137,11 +137,11 @@ class ClusterApi:
             machines = _list((await read_body(request)).decode(errors="replace"), "mesos.v1.MachineID")
         except BadInput as error:
             return error_response(400, str(error))
-        return self._change(lambda state, now: change(state, machines, now))
+        return await self._change(lambda state, now: change(state, machines, now))
 
-    def _change(self, change: Callable[[MasterState, Now], list[Action]]) -> web.Response:
+    async def _change(self, change: Callable[[MasterState, Now], list[Action]]) -> web.Response:
         try:
-            self._engine.do(change)
+            await self._engine.store(change)
         except BadInput as error:
             return error_response(400, str(error))
         except Conflict as error:

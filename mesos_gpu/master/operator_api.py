@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput, Conflict, NotFound
+from mesos_gpu.errors import BadInput, Conflict, NotFound, Unavailable
 from mesos_gpu.master import (
     cluster_api,
     draining,
@@ -120,6 +120,8 @@ class OperatorApi:
             return error_response(404, str(error))
         except BadInput as error:
             return error_response(400, str(error))
+        except Unavailable as error:
+            return error_response(503, str(error))
 
     def _handler(self, path: str) -> Handler | None:
         parts = path.split("/")
@@ -230,7 +232,7 @@ class OperatorApi:
         if field in messages.field_names(CALL) and field not in call:
             raise refuse(400, f"Failed to validate master::Call: Expecting '{field}' to be present")
         if kind in _CHANGES:
-            return self._change(_CHANGES[kind], call[field])
+            return await self._change(_CHANGES[kind], call[field])
         if kind == "SET_LOGGING_LEVEL":
             self._logging.set_from(call[field])
             return web.Response()
@@ -254,9 +256,11 @@ class OperatorApi:
             return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
         return json_response(document)
 
-    def _change(self, change: Callable[[MasterState, Document, Now], list[Action]], body: Document) -> web.Response:
+    async def _change(
+        self, change: Callable[[MasterState, Document, Now], list[Action]], body: Document
+    ) -> web.Response:
         try:
-            self._engine.do(lambda state, now: change(state, body, now))
+            await self._engine.store(lambda state, now: change(state, body, now))
         except BadInput as error:
             raise refuse(400, str(error)) from None
         except Conflict as error:

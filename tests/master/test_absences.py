@@ -21,7 +21,7 @@ async def test_agents_of_the_registry_that_stay_away_are_given_up_one_after_the_
             await agent.stop()
     async with live_master(tmp_path, "--agent_reregister_timeout=10ms", SLOW) as second:
         state, limit = second.engine.state, second.link._limit
-        await until(lambda: len(limit._waiting) == 2)
+        await until(lambda: len(limit._waiting) == 2 and bool(state.unreachable))
         assert len(state.unreachable) == 1, "the first goes at once, the others in one hour and in two"
         assert len(state.recovered) == 2
         assert state.counters["recovery_slave_removals"] == 1
@@ -40,7 +40,7 @@ async def test_one_that_comes_back_while_it_waits_for_its_turn_stays(tmp_path: P
     try:
         async with live_master(tmp_path, "--agent_reregister_timeout=10ms", SLOW) as second:
             state, limit = second.engine.state, second.link._limit
-            await until(lambda: len(limit._waiting) == 1)
+            await until(lambda: len(limit._waiting) == 1 and bool(state.unreachable))
             (late,) = [agent for agent in agents if agent.id in state.recovered]
             late.master = Pid.parse(f"master@127.0.0.1:{second.endpoint.port}")
             await late.reregister([], [])
