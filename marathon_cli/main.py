@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
+from marathon_cli import interrupts
 from marathon_cli.console import Console, target_options
 from marathon_cli.lazy import LazyGroup
 from mesos_gpu.errors import MesosGpuError, TimeIsUp
@@ -99,4 +100,5 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Be the `mesos-gpu` program."""
+    interrupts.heed()
     cli.main()

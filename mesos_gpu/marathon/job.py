@@ -43,8 +43,6 @@ def read_job(document: object, rules: AppRules) -> JobAsked:
     twice = {item.id for item in schedules if [other.id for other in schedules].count(item.id) > 1}
     if twice:
         raise InvalidApp([_wrong("/schedules", f"there are two schedules {min(twice)!r}")])
-    if job["dependencies"]:
-        raise InvalidApp([_wrong("/dependencies", "dependencies between jobs are not supported yet", "remove them")])
     run_spec(job, "x", "1970-01-01T00:00:00.000Z", rules)
     return JobAsked(job, schedules)
 

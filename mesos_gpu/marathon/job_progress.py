@@ -13,6 +13,7 @@ from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.actions import Say
 from mesos_gpu.marathon.instances import Cause, Instance, Phase
 from mesos_gpu.marathon.job import run_spec
+from mesos_gpu.marathon.job_dependencies import after_end, after_start, due
 from mesos_gpu.marathon.jobs import Job, Run, new_run_id, run_of
 from mesos_gpu.marathon.state import Draft
 from mesos_gpu.marathon.timestamps import timestamp
@@ -48,13 +49,19 @@ def start(draft: Draft, job: Job, run_id: str, *, start_by_s: float | None) -> N
         start_by_s=start_by_s,
     )
     draft.jobs.put(job.id, job.with_run(run))
+    for child in list(after_start(job.id, draft.jobs.result)):
+        draft.jobs.put(child.id, child)
     draft.touched.add(spec.id)
 
 
 def finish(draft: Draft, job: Job, run: Run, *, success: bool) -> None:
-    """End a run; a task of it that still lives is ended too."""
+    """End a run; a task of it that still lives is ended too. The jobs that have waited for it alone start."""
     draft.jobs.put(job.id, job.finished(run, draft.now_s, success=success))
     forget(draft, run)
+    for child in list(after_end(job.id, draft.jobs.result, success=success)):
+        draft.jobs.put(child.id, child)
+        if due(child):
+            _start_by_itself(draft, child, start_by_s=None)
 
 
 def forget(draft: Draft, run: Run) -> None:
@@ -105,11 +112,16 @@ def _start_due(draft: Draft, job: Job) -> None:
         elif schedule.concurrency == "FORBID" and job.runs:
             draft.actions.append(Say(f"schedule {schedule.id} of job {job.id}: a run is still active, none is started"))
         else:
-            run_id = new_run_id(run_stamp(draft.now_s), draft.pick())
-            try:
-                start(draft, job, run_id, start_by_s=at_s + schedule.starting_deadline_s)
-            except InvalidApp as error:
-                draft.actions.append(Say(f"job {job.id} cannot run in this Marathon any more: {error}"))
+            _start_by_itself(draft, job, start_by_s=at_s + schedule.starting_deadline_s)
+
+
+def _start_by_itself(draft: Draft, job: Job, *, start_by_s: float | None) -> None:
+    """Begin a run that nobody asked for, and so nobody can be told that it cannot be."""
+    run_id = new_run_id(run_stamp(draft.now_s), draft.pick())
+    try:
+        start(draft, job, run_id, start_by_s=start_by_s)
+    except InvalidApp as error:
+        draft.actions.append(Say(f"job {job.id} cannot run in this Marathon any more: {error}"))
 
 
 def _may_have_started(draft: Draft, run: Run) -> bool:

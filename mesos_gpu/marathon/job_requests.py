@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from typing_extensions import assert_never
 
-from mesos_gpu.errors import Conflict, NotFound
+from mesos_gpu.errors import Conflict, InvalidApp, NotFound
 from mesos_gpu.marathon import job_progress
 from mesos_gpu.marathon.events import JobEvent, PutJob, PutSchedule, RemoveJob, RemoveSchedule, StartRun, StopRun
 from mesos_gpu.marathon.job import read_job, read_schedule
+from mesos_gpu.marathon.job_dependencies import children, dependency_problems, redefined
 from mesos_gpu.marathon.jobs import Job, Schedule
 from mesos_gpu.marathon.state import Draft
 
@@ -42,16 +45,20 @@ def put_job(draft: Draft, event: PutJob) -> None:
     if not event.create and before is None:
         raise NotFound(f"Job '{asked.definition['id']}' does not exist")
     schedules = {item.id: _timed(draft, before, item) for item in asked.schedules}
-    if before is None:
-        draft.jobs.put(asked.definition["id"], Job(asked.definition, schedules))
-        return
-    kept = schedules if event.with_schedules else before.schedules
-    draft.jobs.put(before.id, replace(before, definition=asked.definition, schedules=kept))
+    kept = schedules if before is None or event.with_schedules else before.schedules
+    _refuse_dependencies(draft, asked.definition, kept)
+    job = redefined(before or Job(asked.definition), asked.definition)
+    draft.jobs.put(job.id, replace(job, schedules=kept))
 
 
 def remove_job(draft: Draft, event: RemoveJob) -> None:
-    """Forget a job with its history. Raises NotFound, or Conflict while it runs unless its runs are to be stopped."""
+    """Forget a job with its history.
+
+    Raises NotFound, or Conflict while others depend on it, and while it runs unless its runs are to be stopped.
+    """
     job = _existing(draft, event.job_id)
+    if depending := [child.id for child in children(job.id, draft.jobs.result)]:
+        raise Conflict(f"There are jobs with a dependency on {job.id}. children=[{', '.join(depending)}]")
     if job.runs and not event.stop_runs:
         raise Conflict(f"Job '{job.id}' has {len(job.runs)} active runs; stop them, or use stopCurrentJobRuns=true")
     for run in job.runs.values():
@@ -67,6 +74,7 @@ def put_schedule(draft: Draft, event: PutSchedule) -> None:
         raise Conflict(f"Schedule '{schedule.id}' already exists")
     if not event.create and schedule.id not in job.schedules:
         raise NotFound(f"Schedule '{schedule.id}' does not exist")
+    _refuse_dependencies(draft, job.definition, [schedule])
     draft.jobs.put(job.id, job.with_schedule(_timed(draft, job, schedule)))
 
 
@@ -98,6 +106,12 @@ def _existing(draft: Draft, job_id: str) -> Job:
     if job is None:
         raise NotFound(f"Job '{job_id}' does not exist")
     return job
+
+
+def _refuse_dependencies(draft: Draft, definition: Mapping[str, Any], schedules: Iterable[object]) -> None:
+    """Raise InvalidApp when a job cannot depend on what it names."""
+    if problems := list(dependency_problems(definition, schedules, draft.jobs.result)):
+        raise InvalidApp(problems)
 
 
 def _timed(draft: Draft, job: Job | None, schedule: Schedule) -> Schedule:

@@ -136,6 +136,8 @@ class Job:
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
     runs: Mapping[str, Run] = field(default_factory=dict)
     history: History = field(default_factory=History)
+    succeeded: frozenset[str] = frozenset()
+    """Those of the jobs that it depends on whose latest run has succeeded, after the last run of this one."""
 
     @property
     def id(self) -> str:
@@ -151,10 +153,10 @@ class Job:
         return replace(self, schedules={**self.schedules, schedule.id: schedule})
 
     def finished(self, run: Run, now_s: float, *, success: bool) -> Job:
-        """Return the job after one of its runs has ended."""
+        """Return the job after one of its runs has ended; the jobs that it depends on must succeed anew then."""
         ended = FinishedRun(run.id, run.created_s, now_s, success, run.tasks)
         left = {run_id: other for run_id, other in self.runs.items() if run_id != run.id}
-        return replace(self, runs=left, history=self.history.after(ended))
+        return replace(self, runs=left, history=self.history.after(ended), succeeded=frozenset())
 
     def next_event_s(self) -> float | None:
         """Return when the passing of time next matters to this job."""

@@ -1,6 +1,6 @@
 """Agents register, break off, come back, stop answering, or leave.
 
-What changes an agent's place in the registry is stored first; then an agent hears its id, or frameworks that it is lost.
+An agent's place in the registry is stored before it hears its id, and before frameworks hear that it is lost.
 Until then it is as it was.
 Source: Mesos src/master/master.cpp (registerSlave, reregisterSlave, exited, markUnreachable, removeSlave).
 """

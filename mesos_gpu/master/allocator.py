@@ -1,4 +1,5 @@
-"""Who is offered what: guarantees first, then dominant resource fairness over the tree of roles and their frameworks.
+"""Who is offered what: guarantees first, then dominant resource fairness over the tree of roles and their frameworks,
+or chance by weights.
 
 Source: Mesos src/master/allocator/mesos/hierarchical.cpp (__allocate). All of an agent's free resources that a role may
 have go into one offer, to the framework whose turn it is. Pure: told what changed, `Allocator.cycle` says what follows.
@@ -11,7 +12,7 @@ scratch, and a test holds both to the same answers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mesos_gpu.master.eligibility import (
@@ -28,6 +29,7 @@ from mesos_gpu.master.eligibility import (
     quantities,
 )
 from mesos_gpu.master.quota import Quota, countable, missing, shrink, top_level
+from mesos_gpu.master.random_sorter import Draw, Wanting, chances, order
 from mesos_gpu.master.sorter import Quantities, ShareTree
 from mesos_gpu.mesos.resources import Resources
 
@@ -61,8 +63,11 @@ _NO_BOOKS = _Books({}, {}, {}, {})
 class Allocator:
     """The cluster as far as allocation goes, and what changed in it since the last cycle."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, draw: Draw | None = None) -> None:
+        """With `draw` chance decides whose turn it is (`--role_sorter=random`), without it shares do (`drf`)."""
+        self._rules, self._draw = rules, draw
+        self._wanting: Wanting = {}
+        self._odds: Mapping[str, float] = {}
         self.tree = ShareTree(rules.excluded_names)
         self.total: dict[str, int] = {}
         self.consumed: dict[str, dict[str, int]] = {}
@@ -147,6 +152,9 @@ class Allocator:
             None if machine.supply.agent_id in changed else fresh | retries.get(machine.supply.agent_id, set())
             for machine in machines
         ]
+        if self._draw is not None:
+            self._wanting = _by_role(self._clients)
+            self._odds = chances(list(self._wanting), self.tree.weights)
         given: dict[tuple[str, Key], Resources] = {}
         if any(quota.guarantees for quota in self._quotas.values()):
             for machine, keys in zip(machines, wanted, strict=True):
@@ -196,7 +204,8 @@ class Allocator:
     def _in_order(self, keys: Collection[Key] | None) -> Iterator[Client]:
         if keys is not None and len(keys) <= 1:
             return (self._clients[key] for key in keys if key in self._clients)
-        return (self._clients[key] for key in self.tree.clients() if keys is None or key in keys)
+        turns = self.tree.clients() if self._draw is None else order(self._wanting, self._odds, self._draw)
+        return (self._clients[key] for key in turns if keys is None or key in keys)
 
     def _candidate(self, machine: _Machine, client: Client) -> Resources | None:
         """Return all of an agent that a client may be offered; None when that is not worth an offer."""
@@ -311,6 +320,13 @@ def _books(supply: Supply, free: Resources, held: Mapping[Key, Resources]) -> _B
         consumed,
         quantities(r for r in free if countable(r)) if supply.active else {},
     )
+
+
+def _by_role(keys: Iterable[Key]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for role, framework_id in keys:
+        found.setdefault(role, []).append(framework_id)
+    return found
 
 
 def _difference(old: Quantities, new: Quantities) -> dict[str, int]:

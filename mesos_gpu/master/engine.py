@@ -259,6 +259,15 @@ class Engine:
         """Apply an event after `delay_s` seconds."""
         self.call_later(delay_s, lambda: self.do(event))
 
+    def every(self, interval_s: float, event: Event) -> None:
+        """Apply an event every `interval_s` seconds, the first time after that."""
+
+        def run() -> None:
+            self.call_later(interval_s, run)
+            self.do(event)
+
+        self.call_later(interval_s, run)
+
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
         """Call something after `delay_s` seconds, unless stopped before."""
 

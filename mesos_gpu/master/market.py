@@ -10,6 +10,7 @@ from mesos_gpu.master.constraints import constraints_of
 from mesos_gpu.master.eligibility import Client, Key, Rules, Supply
 from mesos_gpu.master.model import NOTHING, Agent, Framework
 from mesos_gpu.master.quota import scalar_problem
+from mesos_gpu.master.random_sorter import Draw
 from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
@@ -18,8 +19,8 @@ from mesos_gpu.mesos.resources import Resources
 class Market:
     """An allocator, and what of the books it was last told."""
 
-    def __init__(self, rules: Rules) -> None:
-        self.allocator = Allocator(rules)
+    def __init__(self, rules: Rules, draw: Draw | None = None) -> None:
+        self.allocator = Allocator(rules, draw)
         self._agents: dict[str, tuple[object, ...]] = {}
         self._frameworks: dict[str, tuple[object, ...]] = {}
         self._clients: dict[str, tuple[str, ...]] = {}

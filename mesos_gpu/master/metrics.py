@@ -163,8 +163,9 @@ def _shares(state: MasterState) -> dict[str, float]:
     held = holdings(state)
     metrics: dict[str, float] = {}
     for role in known_roles(state):
-        mine = quantities(add(resources for (r, _), resources in held.items() if r == role))
-        share = dominant_share(mine, total, state.settings.rules.excluded_names)
-        metrics[f"allocator/mesos/roles/{role}/shares/dominant"] = share
+        if state.settings.draw is None:
+            mine = quantities(add(resources for (r, _), resources in held.items() if r == role))
+            share = dominant_share(mine, total, state.settings.rules.excluded_names)
+            metrics[f"allocator/mesos/roles/{role}/shares/dominant"] = share
         metrics[f"allocator/mesos/offer_filters/roles/{role}/active"] = float(state.filters.count(role))
     return metrics

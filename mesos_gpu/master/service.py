@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.master import registry_gc
 from mesos_gpu.master.agent_link import PROCESS_ID, AgentLink
 from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, clock
-from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, settings
+from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, removal_share, settings
 from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.observers import Pace, RemovalLimit
 from mesos_gpu.master.operator_api import VERSION, OperatorApi
@@ -30,6 +31,7 @@ from mesos_gpu.mesos.leader import Leader, parse_zk_url, write_node
 from mesos_gpu.mesos.libprocess import Message
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, read_flags, read_secret, run_program, write_ready_file
+from mesos_gpu.process.tls import Tls, open_tls
 from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
 
 log = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run a master with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
-    master = await open_master(flags)
+    master = await open_master(flags, open_tls(os.environ))
     try:
         write_ready_file(flags["ready_file"], {"url": master.url, "id": master.engine.state.id})
         await _until(stop, master.engine.failed)
@@ -68,8 +70,7 @@ class RunningMaster:
     @property
     def url(self) -> str:
         """Return where the HTTP API is."""
-        pid = self.endpoint.pid(PROCESS_ID)
-        return f"http://{pid.ip}:{pid.port}"
+        return self.endpoint.url
 
     async def close(self) -> None:
         """Stop serving; agents and schedulers see their connections end, and another master may lead."""
@@ -81,14 +82,14 @@ class RunningMaster:
         await self.registrar.close()
 
 
-async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
+async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> RunningMaster:
     """Start a master with these flags. Raises MesosGpuError when it cannot work."""
     check_flags(flags)
     known_secrets = None
     if flags["credentials"] is not None:
         known_secrets = read_credentials("credentials", read_secret("credentials", flags["credentials"]))
     endpoint = Endpoint(
-        flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"]
+        flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"], tls=tls
     )
     state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock())
     leadership = Leadership(state.id)
@@ -121,6 +122,7 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
         only_authenticated=flags["authenticate_agents"],
         limit=RemovalLimit(removal_interval_s(flags["agent_removal_rate_limit"])),
         patience_s=flags["agent_reregister_timeout"],
+        most_missing=removal_share(flags["recovery_agent_removal_limit"]),
     )
     engine.agents = link
 
@@ -146,6 +148,7 @@ async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
         link.listen()
         engine.start()
         link.call_back()
+        engine.every(flags["registry_gc_interval"], registry_gc.collect)
         log.info("master %s leads at %s, %d agents in the registry", state.id, pid, len(state.recovered))
 
     if group is None:

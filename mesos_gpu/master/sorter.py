@@ -43,7 +43,8 @@ class ShareTree:
         """`excluded` names do not count for shares (`--fair_sharing_excluded_resource_names`)."""
         self._excluded = excluded
         self._total: dict[str, int] = {}
-        self._weights: dict[str, float] = {}
+        self.weights: dict[str, float] = {}
+        """By role, of those that were given one."""
         self._root = _Node("", None)
 
     def set_total(self, total: Quantities) -> None:
@@ -55,7 +56,7 @@ class ShareTree:
 
     def set_weight(self, role: str, weight: float) -> None:
         """Give a role a weight: with twice the weight it is due twice as much."""
-        self._weights[role] = weight
+        self.weights[role] = weight
         node = self._find(role.split("/"))
         if node is not None:
             node.weight = weight
@@ -161,7 +162,7 @@ class ShareTree:
             path = f"{path}/{name}" if path else name
             child = node.children.get(name)
             if child is None:
-                child = node.children[name] = _Node(name, node, self._weights.get(path, DEFAULT_WEIGHT))
+                child = node.children[name] = _Node(name, node, self.weights.get(path, DEFAULT_WEIGHT))
             node = child
         return node
 

@@ -28,6 +28,7 @@ from mesos_gpu.master.model import (
     Task,
 )
 from mesos_gpu.master.policy import Policy
+from mesos_gpu.master.random_sorter import Draw
 from mesos_gpu.master.record import Record
 from mesos_gpu.master.transitions import Transitions
 from mesos_gpu.mesos.messages import with_defaults
@@ -50,8 +51,14 @@ class Settings:
     """The only roles there are (`--roles`, and `*`); None allows any."""
     offer_timeout_s: float | None = None
     """How long an offer may stay unanswered; None is for ever."""
+    registry_max_agent_age_s: float = 14 * 24 * 3600.0
+    """How long agents that are unreachable or gone are known."""
+    registry_max_agent_count: int = 102_400
+    """How many unreachable agents are known, and how many that are gone."""
     check_invariants: bool = False
     """Whether the books are checked after every event."""
+    draw: Draw | None = None
+    """The chance that decides whose turn it is (`--role_sorter=random`); None: shares do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ class MasterState:
         self.unreachable: dict[str, KnownAgent] = {}
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
-        self.market = Market(settings.rules)
+        self.market = Market(settings.rules, settings.draw)
         self.policy = Policy()
         self.drainages: dict[str, Drainage] = {}
         """Agents whose machines are to be maintained, by id."""

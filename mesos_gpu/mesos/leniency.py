@@ -79,6 +79,10 @@ def _message(field: FieldDescriptor, value: Any) -> Any:
 def _duration(field: FieldDescriptor, value: Any) -> str:
     if not isinstance(value, Mapping):
         raise _unexpected(field, value)
+    if value and not {"seconds", "nanos"} & value.keys():
+        # Mesos takes this for no time at all, and kills at once; the nanoseconds of a DurationInfo are a likely slip.
+        found = ", ".join(f"'{name}'" for name in value)
+        raise ProtocolError(f"Expecting 'seconds' or 'nanos' in field '{field.name}', and found {found}")
     parts = lenient(_type_of(field), value)
     nanos = int(parts.get("seconds", 0)) * 10**9 + int(parts.get("nanos", 0))
     sign = "-" if nanos < 0 else ""

@@ -223,7 +223,8 @@ class ZkGroup:
 class ZkValue:
     """One durable value beside a group, that only the newest owner may change: who wrote since we read is noticed.
 
-    Its calls wait for ZooKeeper: they belong into a thread, one at a time. It lies below `log_replicas`, the one child of a group that every detector passes over (Mesos keeps its log there).
+    It lies below `log_replicas`, the one child of a group that every detector passes over (Mesos keeps its log there).
+    Its calls wait for ZooKeeper: they belong into a thread, one at a time.
     """
 
     def __init__(self, session: ZkSession, name: str, *, patience_s: float) -> None:

@@ -53,7 +53,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
      "/run/placement/constraints(0)"),
     (job(restart={"policy": "ALWAYS"}), "/run/restart/policy"),
     (job(volumes=[{"containerPath": "a", "secret": "s"}]), "/run/volumes(0)"),
-    ({**job(), "dependencies": [{"id": "k"}]}, "/dependencies"),
     ({**job(), "schedules": [schedule(cron="x")]}, "/schedules(0)/cron"),
     ({**job(), "schedules": [schedule(timezone="X")]}, "/schedules(0)/timezone"),
     ({**job(), "schedules": [schedule(), schedule()]}, "/schedules"),

@@ -34,6 +34,11 @@ def test_flags_come_from_the_environment_too() -> None:
         ("--allocation_interval=0secs", "allocation_interval"),
         ("--agent_ping_timeout=0ms", "agent_ping_timeout"),
         ("--max_agent_ping_timeouts=0", "max_agent_ping_timeouts"),
+        ("--registry_gc_interval=0secs", "registry_gc_interval"),
+        ("--registry_max_agent_count=-1", "registry_max_agent_count"),
+        ("--recovery_agent_removal_limit=50", "recovery_agent_removal_limit"),
+        ("--recovery_agent_removal_limit=101%", "recovery_agent_removal_limit"),
+        ("--recovery_agent_removal_limit=few%", "recovery_agent_removal_limit"),
         ("--min_allocatable_resources=cpus", "min_allocatable_resources"),
         ("--min_allocatable_resources=ports:[1-2]", "min_allocatable_resources"),
     ],
@@ -58,3 +63,23 @@ def test_a_work_dir_is_needed() -> None:
 def test_minimums_may_be_none_or_several_together() -> None:
     assert min_allocatable("") == ()
     assert min_allocatable("cpus:1;gpus:1|mem:32") == ({"cpus": 1000, "gpus": 1000}, {"mem": 32000})
+
+
+def test_both_sorters_are_drf_or_both_are_random(tmp_path: Path) -> None:
+    assert settings(master_flags(tmp_path)).draw is None
+    chance = settings(master_flags(tmp_path, "--role_sorter=random", "--framework_sorter=random")).draw
+    assert chance is not None
+    assert 0 <= chance() < 1
+    older = master_flags(tmp_path, "--user_sorter=random", "--framework_sorter=random")
+    assert settings(older).draw is not None
+    assert flags_as_text(older)["role_sorter"] == "random"
+    assert "user_sorter" not in flags_as_text(older)
+    for words, flag in [
+        (("--role_sorter=random",), "framework_sorter"),
+        (("--framework_sorter=random",), "framework_sorter"),
+        (("--role_sorter=fair", "--framework_sorter=fair"), "role_sorter"),
+        (("--user_sorter=fair",), "user_sorter"),
+    ]:
+        with pytest.raises(BadFlag) as refused:
+            check_flags(master_flags(tmp_path, *words))
+        assert refused.value.flag == flag

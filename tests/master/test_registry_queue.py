@@ -41,7 +41,9 @@ schedules = st.sampled_from(
 machines = st.frozensets(st.sampled_from([("h", ""), ("", "1.2.3.4")]))
 operations: st.SearchStrategy[Operation] = st.one_of(
     st.just(Nothing()),
-    st.builds(lambda id, port, others: Admit(id, known(id, port), tuple(others - {id})), ids, st.integers(1, 2), st.sets(ids)),
+    st.builds(
+        lambda id, port, others: Admit(id, known(id, port), tuple(others - {id})), ids, st.integers(1, 2), st.sets(ids)
+    ),
     st.builds(MarkUnreachable, ids, st.just(7.0)),
     st.builds(lambda gone: Remove(tuple(gone)), st.sets(ids)),
     st.builds(MarkGone, ids, st.just(8.0)),

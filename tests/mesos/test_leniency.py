@@ -56,6 +56,14 @@ def test_a_duration_is_an_object_or_the_librarys_text(grace: Any, seconds: int, 
     assert (found.get("seconds", 0), found.get("nanos", 0)) == (seconds, nanos)
 
 
+@pytest.mark.parametrize("grace", [{"nanoseconds": 5_000_000_000}, {"nanoseconds": "5", "secs": 1}, {"value": 5}])
+def test_a_duration_that_says_nothing_known_is_refused_rather_than_taken_for_none(grace: Any) -> None:
+    document = {"type": "DRAIN_AGENT", "drain_agent": {"agent_id": {"value": "S0"}, "max_grace_period": grace}}
+    names = ", ".join(f"'{name}'" for name in grace)
+    words = f"Expecting 'seconds' or 'nanos' in field 'max_grace_period', and found {names}"
+    assert messages.check(OPERATOR, document) == f"{OPERATOR}: {words}"
+
+
 @pytest.mark.parametrize(
     ("document", "words"),
     [
