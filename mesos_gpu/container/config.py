@@ -97,6 +97,11 @@ class ContainerConfig:
     terminal: bool = False
     window: tuple[int, int] | None = None
 
+    @property
+    def sandbox_volumes(self) -> tuple[Volume, ...]:
+        """Return its persistent volumes in its sandbox: those are parts of it for containers nested in it, too."""
+        return tuple(v for v in self.volumes if v.owned and not v.destination.startswith("/"))
+
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:

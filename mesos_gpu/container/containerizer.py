@@ -164,6 +164,7 @@ class Containerizer:
                 user=config.user,
                 shares_cgroup=shares,
                 standalone=config.standalone,
+                volumes=config.sandbox_volumes,
             )
         )
         return await self._run(container, self._launcher.start(container, config, progress))
