@@ -215,6 +215,8 @@ def _adopt_tasks(
         if elsewhere is not None:
             state.drop_task(framework, elsewhere, completed=False)  # the agent that runs it is right
         task = Task({**document, "agent_id": {"value": agent.id}}, Resources.from_json(document.get("resources", [])))
+        if lost is not None:
+            task.told = lost.told
         state.add_task(framework, agent, task)
         if returned or lost is not None:
             message = "Unreachable agent re-reregistered"
