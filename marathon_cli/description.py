@@ -83,7 +83,9 @@ def _task(
         "state": task.get("state", "TASK_STAGING"),
         "resources": amounts,
         "share": {name: round(amounts[name] / total, 4) for name, total in allocatable.items() if total},
-        "gpu_devices": [{"index": line.index, "uuid": line.uuid} for line in held],
+        "gpu_devices": [
+            {"index": line.index, "uuid": line.uuid} for line in held if line.uuid or line.index is not None
+        ],
         "devices": indices(held),
     }
 
