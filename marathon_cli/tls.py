@@ -26,7 +26,7 @@ _REASONS = (
     # A server that refuses our certificate, or wants one, may hang up before its reason has been read.
     (
         "eof occurred in violation",
-        "it broke off; it may speak http, or want a client certificate (--client-cert), or another one",
+        "it broke off; it may want a client certificate (--client-cert), or another one, or speak http",
     ),
     ("wrong version number", "it does not speak TLS on this port; perhaps its URL begins with http://"),
     ("record layer failure", "it does not speak TLS on this port; perhaps its URL begins with http://"),
