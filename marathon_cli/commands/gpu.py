@@ -33,7 +33,7 @@ _LIST = (
 _TYPES = (
     Column("NAME"),
     Column("ZONE"),
-    Column("DESCRIPTION", cut=True),
+    Column("DESCRIPTION", cut=True, rank=1),
     Column("MEMORY", number=True),
     Column("GPUS", number=True),
     Column("FREE", number=True),
