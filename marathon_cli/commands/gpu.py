@@ -172,7 +172,11 @@ def _draw(lines: list[GpuLine], silent: list[str]) -> None:
     average = f", {sum(busy) // len(busy)} % busy on average" if busy else ""
     head = [f"{len(lines)} GPUs, {len(held)} held{average}   {time.strftime('%H:%M:%S')}"]
     head += [printable(f"no answer: {name}") for name in silent]
-    body = [*(line[: terminal_width()] for line in head), "", *table_lines(Table(_TOP, [_doing(line) for line in lines]), width=terminal_width())]
+    body = [
+        *(line[: terminal_width()] for line in head),
+        "",
+        *table_lines(Table(_TOP, [_doing(line) for line in lines]), width=terminal_width()),
+    ]
     height = shutil.get_terminal_size().lines
     if len(body) > height:
         body = [*body[: height - 1], f"... and {len(body) - height + 1} more"]
