@@ -14,6 +14,7 @@ from typing import Any
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.settings import read_settings
+from mesos_gpu.agent.shared_volumes import sources
 from mesos_gpu.agent.terminal import read_terminal
 from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination, Volume
 from mesos_gpu.container.nesting import is_nested, leaf
@@ -86,7 +87,8 @@ def container_config(
     if problem is not None:
         raise BadInput(problem)
     resources = _resources(task["resources"])
-    spec = launch.launch_spec(identity, {"id": {"value": ""}}, task, name)
+    # What its executor shares with others was given to somebody when that was launched.
+    spec = launch.launch_spec(identity, {"id": {"value": ""}}, task, name, sources(identity.work_dir, task))
     own = {str(v["name"]) for v in (command.get("environment") or {}).get("variables", ())}
     environment = {key: value for key, value in spec.environment.items() if key in own or key == "PATH"}
     environment["MESOS_SANDBOX"] = sandbox if spec.image is None else spec.image.sandbox
