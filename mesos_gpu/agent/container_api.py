@@ -69,6 +69,7 @@ class ContainerApi:
                 call,
                 parent_sandbox=None if parent is None else parent.sandbox,
                 parent_user=None if parent is None else parent.user,
+                parent_volumes=None if parent is None else parent.volumes,
             )
             uris = read_uris(call.get("command") or {})
             made = _make_sandbox(config, None if parent is None else parent.sandbox)

@@ -14,7 +14,6 @@ from typing import Any
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.settings import read_settings
-from mesos_gpu.agent.shared_volumes import sources
 from mesos_gpu.agent.terminal import read_terminal
 from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination, Volume
 from mesos_gpu.container.nesting import is_nested, leaf
@@ -63,9 +62,16 @@ def id_problem(container_id: Mapping[str, Any]) -> str | None:
 
 
 def container_config(
-    identity: Identity, call: Mapping[str, Any], *, parent_sandbox: str | None, parent_user: str | None
+    identity: Identity,
+    call: Mapping[str, Any],
+    *,
+    parent_sandbox: str | None,
+    parent_user: str | None,
+    parent_volumes: Mapping[str, tuple[str, bool]] | None = None,
 ) -> ContainerConfig:
     """Return the container that LAUNCH_CONTAINER or LAUNCH_NESTED_CONTAINER asks for; without a parent, a standalone.
+
+    `parent_volumes` are the host's folders that are shown in the parent's sandbox: where they are, and if read only.
 
     Raises BadInput with why it cannot be.
     """
@@ -73,22 +79,25 @@ def container_config(
     command, container = dict(call.get("command") or {}), dict(call.get("container") or {})
     sandbox = sandbox_of(identity.work_dir, name, parent_sandbox)
     if "volumes" in container:
-        container["volumes"] = [_in_parent(volume, parent_sandbox) for volume in container["volumes"]]
+        container["volumes"] = [
+            _in_parent(volume, parent_sandbox, parent_volumes or {}) for volume in container["volumes"]
+        ]
     if "user" not in command and parent_user is not None:
         command["user"] = parent_user
     task: Document = {
         "task_id": {"value": leaf(name)},
         "command": command,
         "container": container,
-        "resources": list(call.get("resources", ())),
+        "resources": [
+            resource for resource in call.get("resources", ()) if not is_nested(name) or "disk" not in resource
+        ],
         "limits": call.get("limits") or {},
     }
     problem = launch.refusal(task)
     if problem is not None:
         raise BadInput(problem)
     resources = _resources(task["resources"])
-    # What its executor shares with others was given to somebody when that was launched.
-    spec = launch.launch_spec(identity, {"id": {"value": ""}}, task, name, sources(identity.work_dir, task))
+    spec = launch.launch_spec(identity, {"id": {"value": ""}}, task, name)
     own = {str(v["name"]) for v in (command.get("environment") or {}).get("variables", ())}
     environment = {key: value for key, value in spec.environment.items() if key in own or key == "PATH"}
     environment["MESOS_SANDBOX"] = sandbox if spec.image is None else spec.image.sandbox
@@ -187,8 +196,10 @@ def _resources(documents: list[Document]) -> Resources:
     return resources
 
 
-def _in_parent(volume: Mapping[str, Any], parent_sandbox: str | None) -> Mapping[str, Any]:
-    """Return a volume of the parent's sandbox as one of the host."""
+def _in_parent(
+    volume: Mapping[str, Any], parent_sandbox: str | None, shown: Mapping[str, tuple[str, bool]]
+) -> Mapping[str, Any]:
+    """Return a volume of the parent's sandbox as one of the host; what is shown there is elsewhere."""
     path = (volume.get("source") or {}).get("sandbox_path") or {}
     if path.get("type") != "PARENT":
         return volume
@@ -198,4 +209,9 @@ def _in_parent(volume: Mapping[str, Any], parent_sandbox: str | None) -> Mapping
     if source.is_absolute() or ".." in source.parts or not source.parts:
         raise BadInput(f"the path {str(source)!r} does not lead into the parent's sandbox")
     kept = {name: value for name, value in volume.items() if name != "source"}
+    if str(source) in shown:
+        folder, read_only = shown[str(source)]
+        return {**kept, "host_path": folder, **({"mode": "RO"} if read_only else {})}
+    if any(source.is_relative_to(place) for place in shown):
+        raise BadInput(f"{source} lies in a volume of the parent, which can be had as a whole only")
     return {**kept, "host_path": str(PurePosixPath(parent_sandbox) / source)}

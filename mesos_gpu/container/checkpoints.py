@@ -42,6 +42,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     conmon_start_time: int | None = None
     holder_pid: int | None = None
     holder_start_time: int | None = None
+    volumes: dict[str, tuple[str, bool]] = {}
+    """The host's folders in its sandbox, which no one outside sees there: by path, where they are, and if read only."""
     termination: Termination | None = None
 
 

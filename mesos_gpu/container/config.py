@@ -37,6 +37,11 @@ class Volume:
     read_only: bool = False
     owned: bool = False
 
+    @property
+    def in_sandbox_from_host(self) -> bool:
+        """Tell whether it is a folder of the host that is shown in the sandbox."""
+        return self.source.startswith("/") and not self.destination.startswith("/")
+
 
 @dataclass(frozen=True, slots=True)
 class Secret:
