@@ -88,7 +88,7 @@ class Output:
     async def until(self, text: bytes) -> None:
         while text not in self.said["STDOUT"]:
             try:
-                more = await asyncio.wait_for(self.next(), 15)
+                more = await asyncio.wait_for(self.next(), 60)
             except (asyncio.TimeoutError, TimeoutError):
                 more = False
             assert more, self.said
@@ -103,7 +103,7 @@ class Output:
                 continue
 
     async def end(self) -> dict[str, bytes]:
-        while await asyncio.wait_for(self.next(), 15):
+        while await asyncio.wait_for(self.next(), 60):
             pass
         return self.said
 
@@ -142,7 +142,7 @@ class Input:
 
     async def answer(self) -> tuple[int, str]:
         """Return what the agent says of it, which it may do before all was sent."""
-        return await asyncio.wait_for(asyncio.shield(self._posting), 30)
+        return await asyncio.wait_for(asyncio.shield(self._posting), 60)
 
     async def end(self) -> tuple[int, str]:
         self._records.put_nowait(None)

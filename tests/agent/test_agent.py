@@ -224,7 +224,7 @@ async def test_another_agent_id_stops_the_agent(start: Start, master: ScriptedMa
     running = await start()
     master.agent_id = "another-S7"
     master.ping(connected=False)
-    await asyncio.wait_for(running.agent.stopped.wait(), 20)
+    await asyncio.wait_for(running.agent.stopped.wait(), 60)
     assert "another-S7" in str(running.agent.stop_reason)
 
 
@@ -235,7 +235,7 @@ async def test_told_to_go_it_kills_everything_and_forgets_who_it_was(
     master.run(FRAMEWORK, internal())
     await master.reaches("t1", "TASK_RUNNING")
     running.agent.leave()
-    await asyncio.wait_for(running.agent.stopped.wait(), 20)
+    await asyncio.wait_for(running.agent.stopped.wait(), 60)
     await master.got("UnregisterSlaveMessage")
     assert running.containers.running == {}
     assert not (tmp_path / "meta" / "slaves" / "latest").is_symlink()
@@ -361,7 +361,7 @@ async def test_a_checkpoint_that_cannot_be_written_stops_the_agent_before_it_act
     blocked = tmp_path / "meta" / "slaves" / AGENT_ID / "frameworks"
     blocked.write_text("a file where a folder must be")
     master.run(FRAMEWORK, internal())
-    await asyncio.wait_for(running.agent.stopped.wait(), 20)
+    await asyncio.wait_for(running.agent.stopped.wait(), 60)
     assert "checkpoint" in str(running.agent.stop_reason)
     assert running.containers.launched == []
 

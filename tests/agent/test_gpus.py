@@ -18,7 +18,7 @@ from mesos_gpu.gpu.device import HealthEvent
 from mesos_gpu.gpu.health import Condition
 from tests.fakes.gpus import GPUS, ScriptedDriver, ScriptedPool
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Care:

@@ -147,7 +147,7 @@ async def test_an_agent_whose_folder_cannot_be_written_to_stops(
     running = await start()
     (tmp_path / "meta" / "resources").write_text("in the way")
     apply(master, 1, "RESERVE")
-    await asyncio.wait_for(running.agent.stopped.wait(), 20)
+    await asyncio.wait_for(running.agent.stopped.wait(), 60)
     assert "cannot keep what the master reserved" in str(running.agent.stop_reason)
     assert master.messages("UpdateOperationStatusMessage") == []
 

@@ -18,7 +18,7 @@ def volumes(tmp_path: Path) -> Volumes:
 
 def until(true: Callable[[], bool]) -> None:
     """Deleting is done by a thread that tells nobody."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end
         time.sleep(0.005)

@@ -36,7 +36,7 @@ class Events:
         self._attached = threading.Event()
         self._thread = threading.Thread(target=self._read, args=(client,), daemon=True)
         self._thread.start()
-        assert self._attached.wait(20), "the stream never opened"
+        assert self._attached.wait(60), "the stream never opened"
 
     def _read(self, client: Any) -> None:
         with contextlib.suppress(Exception):  # the box goes down while it reads

@@ -62,7 +62,7 @@ class Held:
         if self.says >= 0:
             os.close(self.says)
         self.says = -1
-        self.thread.join(20)
+        self.thread.join(60)
         assert not self.thread.is_alive()
 
 

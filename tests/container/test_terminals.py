@@ -42,7 +42,7 @@ async def until(attachment: Attachment, text: bytes) -> bytes:
     said = b""
     while text not in said:
         try:
-            stream, data = await asyncio.wait_for(attachment.__anext__(), 20)
+            stream, data = await asyncio.wait_for(attachment.__anext__(), 60)
         except (asyncio.TimeoutError, StopAsyncIteration):
             raise AssertionError(f"{text!r} was not said, but {said!r}") from None
         assert stream == "STDOUT"
@@ -207,4 +207,4 @@ async def test_a_container_whose_holder_is_killed_is_hung_up(box: Box) -> None:
     assert holder is not None
     os.kill(holder, signal.SIGKILL)
     await rest(heard)
-    assert (await asyncio.wait_for(containerizer.wait("shell"), 30)).signal == signal.SIGHUP
+    assert (await asyncio.wait_for(containerizer.wait("shell"), 60)).signal == signal.SIGHUP

@@ -14,7 +14,7 @@ import mesos_gpu.executor
 from tests.fakes.container_agent import ContainerAgent
 
 PROGRAM = Path(mesos_gpu.executor.__file__).with_name("__main__.py")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def task(task_id: str, **more: Any) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class FakeMesosLink:
                 if isinstance(call, kind):
                     return call
             self._arrived.clear()
-            await asyncio.wait_for(self._arrived.wait(), 10)
+            await asyncio.wait_for(self._arrived.wait(), 60)
 
     def _connect(self) -> None:
         if not self._master_up or self.stopped:

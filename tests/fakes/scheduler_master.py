@@ -66,12 +66,12 @@ class SchedulerMaster:
     async def next_call(self, kind: str) -> dict[str, Any]:
         """Wait for the next call of a type; those before it are passed over."""
         while True:
-            call = await asyncio.wait_for(self.calls.get(), 10)
+            call = await asyncio.wait_for(self.calls.get(), 60)
             if call["type"] == kind:
                 return call
 
     async def next_subscription(self) -> dict[str, Any]:
-        return await asyncio.wait_for(self.subscribed.get(), 10)
+        return await asyncio.wait_for(self.subscribed.get(), 60)
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         call = await read_json(request)

@@ -13,7 +13,7 @@ from mesos_gpu.gpu.device import HealthEvent
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.gpu.simulated import SimulatedDriver
 
-WAIT_S = 20
+WAIT_S = 60.0
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ events = queue.Queue()
 end = driver.watch_health(events.put)
 
 def next_event():
-    event = events.get(timeout=20)
+    event = events.get(timeout=60)
     show([event.uuid, event.xid, event.what])
 """
 
@@ -343,7 +343,7 @@ show(len(driver.gpus()))
 change(gpu__1__error=15)
 events = queue.Queue()
 end = driver.watch_health(events.put)
-show(events.get(timeout=20).uuid)
+show(events.get(timeout=60).uuid)
 end()
 """
     assert shown(program(text, {"count": 2, **EVERY_GPU_REPORTS})) == [2, "GPU-stub-1"]

@@ -52,12 +52,12 @@ class Program:
     async def end(self, number: signal.Signals) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        await asyncio.wait_for(self.process.communicate(), 20)
+        await asyncio.wait_for(self.process.communicate(), 60)
         return int(self.process.returncode or 0)
 
     async def words(self) -> str:
         assert self.process is not None
-        _, errors = await asyncio.wait_for(self.process.communicate(), 20)
+        _, errors = await asyncio.wait_for(self.process.communicate(), 60)
         return errors.decode()
 
     async def call(self, method: str, path: str, document: Any = None) -> Any:

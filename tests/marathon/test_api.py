@@ -222,7 +222,7 @@ async def test_60_events(marathon: Marathon) -> None:
 
 async def _lines(stream: aiohttp.ClientResponse) -> Any:
     while True:
-        line = (await asyncio.wait_for(stream.content.readline(), 10)).decode().strip()
+        line = (await asyncio.wait_for(stream.content.readline(), 60)).decode().strip()
         if line:
             yield line
 

@@ -101,7 +101,7 @@ async def test_who_stands_by_passes_everything_on_and_takes_over_when_asked_to(p
     said = await raw("DELETE", f"{second.url}/v2/leader?backup={backup.as_uri()}", headers=basic)
     assert (said[0], said[2]) == (200, b'{"message":"Leadership abdicated"}')
     assert first.process is not None
-    await asyncio.wait_for(first.process.communicate(), 20)
+    await asyncio.wait_for(first.process.communicate(), 60)
     assert first.process.returncode == 103
     while (await raw("GET", f"{second.url}/v2/leader", headers=basic))[0] != 200:
         assert second.process is not None
@@ -218,7 +218,7 @@ async def test_a_leader_whose_session_is_over_ends_and_one_that_stands_by_goes_o
     client.stop()
     client.close()
     assert leader.process is not None
-    _, errors = await asyncio.wait_for(leader.process.communicate(), 20)
+    _, errors = await asyncio.wait_for(leader.process.communicate(), 60)
     assert leader.process.returncode == 103, errors.decode()
     assert b"lost the leadership to" in errors
     await pair.leads(standby)

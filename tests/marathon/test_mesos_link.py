@@ -47,7 +47,7 @@ class Bench:
 
     async def next(self, kind: type[Any]) -> Any:
         while True:
-            event = await asyncio.wait_for(self._news.get(), 10)
+            event = await asyncio.wait_for(self._news.get(), 60)
             if isinstance(event, kind):
                 return event
 
@@ -159,7 +159,7 @@ async def test_every_call_is_sent_as_mesos_wants_it(real: Any) -> None:
         Reconcile([]),
     ):
         bench.link.call(call)
-    sent = [await asyncio.wait_for(master.calls.get(), 10) for _ in range(8)]
+    sent = [await asyncio.wait_for(master.calls.get(), 60) for _ in range(8)]
     assert all(call.pop("framework_id") == framework_id for call in sent)
     launch = {"type": "LAUNCH", "launch": {"task_infos": [{"name": "x", "task_id": {"value": "t"}}]}}
     assert sent == [
@@ -195,7 +195,7 @@ async def test_tasks_and_groups_of_one_offer_go_in_one_call(real: Any) -> None:
     executor = {"executor_id": {"value": "e"}, "type": "DEFAULT"}
     bench.link.call(Launch("O1", [single], 5.0, [TaskGroup(executor, [grouped])]))
     bench.link.call(Launch("O2", [], 5.0, [TaskGroup(executor, [grouped])]))
-    first, second = [(await asyncio.wait_for(master.calls.get(), 10))["accept"] for _ in range(2)]
+    first, second = [(await asyncio.wait_for(master.calls.get(), 60))["accept"] for _ in range(2)]
     group = {"type": "LAUNCH_GROUP", "launch_group": {"executor": executor, "task_group": {"tasks": [grouped]}}}
     assert first == {
         "offer_ids": [{"value": "O1"}],
@@ -212,7 +212,7 @@ async def test_a_status_is_not_acknowledged_before_it_is_asked_for(real: Any) ->
     master.status(dict(status("t").status))
     await bench.next(Status)
     bench.link.call(Revive())
-    assert (await asyncio.wait_for(master.calls.get(), 10))["type"] == "REVIVE"
+    assert (await asyncio.wait_for(master.calls.get(), 60))["type"] == "REVIVE"
 
 
 async def test_the_framework_is_described_as_given(real: Any) -> None:
@@ -242,7 +242,7 @@ async def test_a_stop_does_not_tear_the_framework_down(real: Any) -> None:
     await bench.next(Subscribed)
     bench.link.call(Revive())
     await asyncio.to_thread(bench.link.stop)
-    assert (await asyncio.wait_for(master.calls.get(), 10))["type"] == "REVIVE"
+    assert (await asyncio.wait_for(master.calls.get(), 60))["type"] == "REVIVE"
     assert master.calls.empty()
 
 
@@ -278,7 +278,7 @@ async def test_a_launch_is_never_sent_twice(real: Any) -> None:
     bench.link.call(launch)
     assert (await bench.next(CallFailed)).call == launch
     bench.link.call(Revive())
-    assert (await asyncio.wait_for(master.calls.get(), 10))["type"] == "REVIVE"
+    assert (await asyncio.wait_for(master.calls.get(), 60))["type"] == "REVIVE"
 
 
 async def test_a_master_that_falls_silent_is_left(real: Any, monkeypatch: pytest.MonkeyPatch) -> None:

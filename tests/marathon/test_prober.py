@@ -49,7 +49,7 @@ async def first_result(made: Probe) -> HealthChecked | ReadinessChecked:
     prober = Prober(results.put_nowait)
     prober.follow(frozenset({made}))
     try:
-        return await asyncio.wait_for(results.get(), 10)
+        return await asyncio.wait_for(results.get(), 60)
     finally:
         await prober.stop()
 
@@ -128,7 +128,7 @@ async def test_so_many_checks_run_at_a_time_and_the_others_wait() -> None:
     prober = Prober(results.put_nowait, at_a_time=2)
     prober.follow(frozenset(probe(endpoint.port, f"/{number}", task_id=f"t{number}") for number in range(8)))
     try:
-        found = [await asyncio.wait_for(results.get(), 10) for _ in range(8)]
+        found = [await asyncio.wait_for(results.get(), 60) for _ in range(8)]
         assert len({result.task_id for result in found}) == 8
         assert most == 2
     finally:
@@ -162,8 +162,8 @@ async def test_what_is_no_longer_wanted_is_not_asked(server: Endpoint) -> None:
     prober = Prober(results.put_nowait)
     often = probe(server.port, interval_s=0.001)
     prober.follow(frozenset({often}))
-    await asyncio.wait_for(results.get(), 10)
-    await asyncio.wait_for(results.get(), 10)
+    await asyncio.wait_for(results.get(), 60)
+    await asyncio.wait_for(results.get(), 60)
     prober.follow(frozenset())
     await prober.stop()
     while not results.empty():

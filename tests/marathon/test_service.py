@@ -117,7 +117,7 @@ async def test_an_abort_of_pymesos_is_no_interrupt(program: Program, master: Sch
     master.refuse_with = 403
     await program.start()
     for _ in range(2):
-        await asyncio.wait_for(master.tried.get(), 10)
+        await asyncio.wait_for(master.tried.get(), 60)
     master.refuse_with = None
     await master.next_subscription()
     assert (await program.call("GET", "/v2/apps")) == {"apps": []}

@@ -66,7 +66,7 @@ async def connected_session(server: RealZooKeeper, path: str) -> tuple[ZkSession
     session = ZkSession(parse_zk_url("zk", server.url(path)), 5.0)
     connected = asyncio.Event()
     session.start(lambda: session.call_in_loop(connected.set), lambda: None)
-    await asyncio.wait_for(connected.wait(), 20)
+    await asyncio.wait_for(connected.wait(), 60)
     return session, session
 
 

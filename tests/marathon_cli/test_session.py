@@ -88,9 +88,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.agent.hangs:
-            self.agent.over.wait(10)
+            self.agent.over.wait(60)
         else:
-            self.agent.fed.wait(10)  # a quick command ends before its input is connected; not in these tests
+            self.agent.fed.wait(60)  # a quick command ends before its input is connected; not in these tests
         self.wfile.write(self.agent.body or recorded)
 
     def _be_fed(self) -> None:
@@ -98,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(self.agent.input_status, b"Multiple input connections are not allowed")
             self.wfile.flush()
             self.agent.fed.set()
-            self.agent.over.wait(10)
+            self.agent.over.wait(60)
             return
         decoder = RecordDecoder()
         while size := int(self.rfile.readline(), 16):

@@ -23,7 +23,7 @@ from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
 from tests.master.build import GPU_AGENT, UUID, framework_info
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 PREFIX = "mesos.internal."
 JSON = {"Content-Type": "application/json"}
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from mesos_gpu.process.http import make_app
 from mesos_gpu.process.zookeeper import ZkGroup, ZkSession, ZkValue
 from tests.zookeeper import RealZooKeeper
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Heard:

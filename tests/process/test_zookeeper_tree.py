@@ -24,7 +24,7 @@ async def session(zookeeper: RealZooKeeper) -> AsyncIterator[ZkSession]:
     made = ZkSession(parse_zk_url("zk", zookeeper.url(uuid.uuid4().hex)), 5.0)
     connected = asyncio.Event()
     made.start(lambda: made.call_in_loop(connected.set), lambda: None)
-    await asyncio.wait_for(connected.wait(), 20)
+    await asyncio.wait_for(connected.wait(), 60)
     yield made
     await made.close()
 
@@ -163,7 +163,7 @@ def test_a_server_that_is_away_is_waited_for_and_given_up(tmp_path_factory: pyte
         session = ZkSession(parse_zk_url("zk", server.url("m")), 40.0)
         connected = asyncio.Event()
         session.start(lambda: session.call_in_loop(connected.set), lambda: None)
-        await asyncio.wait_for(connected.wait(), 20)
+        await asyncio.wait_for(connected.wait(), 60)
         mine = tree(session, patience_s=60)
         await asyncio.to_thread(mine.claim)
         server.stop()

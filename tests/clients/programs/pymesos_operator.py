@@ -36,7 +36,7 @@ class Driver(MesosOperatorMasterDriver):
 
 driver = Driver(master_address, Watcher())
 driver.start()
-told = {"subscribed": subscribed.wait(30)}
+told = {"subscribed": subscribed.wait(60)}
 READ = ("Health", "Flags", "Version", "LoggingLevel", "State", "Frameworks", "Executors", "Tasks")
 OF_MASTER = ("Agents", "Roles", "Weights", "Master", "MaintenanceStatus", "MaintenanceSchedule", "Quota")
 told["master"] = {name: sorted(getattr(driver, "get" + name)()) for name in READ + OF_MASTER}
