@@ -117,8 +117,8 @@ def persistent_volumes(
         how = resource.disk.get("volume")
         if resource.persistence_id is not None and how is not None:
             source = volume_path(work_dir, resource.role, resource.persistence_id)
-            owned = source not in in_use
-            yield Volume(source, str(how["container_path"]), how.get("mode", "RW") == "RO", owned=owned)
+            read_only = how.get("mode", "RW") == "RO"
+            yield Volume(source, str(how["container_path"]), read_only, owned=True, in_use=source in in_use)
 
 
 def image_of(task: Mapping[str, Any]) -> str | None:

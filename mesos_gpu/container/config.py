@@ -29,18 +29,15 @@ OURS = ("/", "/dev", "/proc", "/sys")
 class Volume:
     """A folder or file shown in the container. Relative paths, of either side, are in the sandbox.
 
-    `owned`: it is to belong to whom the container runs as; not what is in it.
+    `owned`: it is to belong to whom the container runs as; not what is in it. `in_use`: but others have it, too, and
+    so its owner stays.
     """
 
     source: str
     destination: str
     read_only: bool = False
     owned: bool = False
-
-    @property
-    def in_sandbox_from_host(self) -> bool:
-        """Tell whether it is a folder of the host that is shown in the sandbox."""
-        return self.source.startswith("/") and not self.destination.startswith("/")
+    in_use: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +98,11 @@ class ContainerConfig:
     secrets: tuple[Secret, ...] = ()
     terminal: bool = False
     window: tuple[int, int] | None = None
+
+    @property
+    def sandbox_volumes(self) -> tuple[Volume, ...]:
+        """Return its persistent volumes in its sandbox: those are parts of it for containers nested in it, too."""
+        return tuple(v for v in self.volumes if v.owned and not v.destination.startswith("/"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ class Containerizer:
                 user=config.user,
                 shares_cgroup=shares,
                 standalone=config.standalone,
-                volumes={v.destination: (v.source, v.read_only) for v in config.volumes if v.in_sandbox_from_host},
+                volumes=config.sandbox_volumes,
             )
         )
         return await self._run(container, self._launcher.start(container, config, progress))

@@ -10,11 +10,9 @@ import pytest
 from mesos_gpu.agent import actions as act
 from mesos_gpu.agent.executor_launch import executor_spec, late_volume
 from mesos_gpu.agent.executors import Executor, ExecutorKey, ExecutorPatience
-from mesos_gpu.agent.nested import container_config
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Phase, Task
 from mesos_gpu.container.config import Volume
-from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.documents import FRAMEWORK_ID, IDENTITY, at, framework, key, new_state, run, scalar, task
 from tests.agent.live import FRAMEWORK, live_agent
@@ -40,16 +38,16 @@ def test_only_the_first_of_its_users_is_given_the_folder() -> None:
     state = new_state()
     (first,) = launched(state, using("a", volume()))
     (second,) = launched(state, using("b", volume(mode="RO")))
-    assert (first.source, first.owned, first.read_only) == ("/var/lib/mesos/volumes/roles/ml/v", True, False)
-    assert (second.source, second.owned, second.read_only) == (first.source, False, True)
+    assert (first.source, first.in_use, first.read_only) == ("/var/lib/mesos/volumes/roles/ml/v", False, False)
+    assert (second.source, second.in_use, second.read_only) == (first.source, True, True)
     (other,) = launched(state, using("c", volume("w")))
-    assert other.owned
+    assert not other.in_use
 
 
 def test_of_a_volume_that_is_not_shared_every_user_is_the_first() -> None:
     state = new_state()
     alone = {name: value for name, value in volume().items() if name != "shared"}
-    assert [launched(state, using(name, alone))[0].owned for name in ("a", "b")] == [True, True]
+    assert [launched(state, using(name, alone))[0].in_use for name in ("a", "b")] == [False, False]
 
 
 INFO = {"executor_id": {"value": "e"}, "command": {"value": "run"}, "resources": [scalar("cpus", 0.1)]}
@@ -81,27 +79,6 @@ def test_a_task_joins_an_executor_whose_live_tasks_have_its_volume(
     live: list[Task], wanted: dict[str, Any], joins: bool
 ) -> None:
     assert (late_volume(IDENTITY, EXECUTOR, [using("b", wanted)], live) is None) == joins
-
-
-def nested_volumes(path: str, mode: str = "RW", shown: dict[str, tuple[str, bool]] | None = None) -> list[Volume]:
-    source = {"type": "SANDBOX_PATH", "sandbox_path": {"type": "PARENT", "path": path}}
-    container = {"type": "MESOS", "volumes": [{"container_path": "data", "mode": mode, "source": source}]}
-    call = {
-        "container_id": {"value": "n", "parent": {"value": "c1"}},
-        "command": {"value": "x"},
-        "container": container,
-    }
-    config = container_config(IDENTITY, call, parent_sandbox="/sandbox", parent_user=None, parent_volumes=shown)
-    return list(config.volumes)
-
-
-def test_a_nested_container_sees_what_is_shown_in_its_parents_sandbox() -> None:
-    shown = {"data": ("/volumes/v", False), "models": ("/volumes/w", True)}
-    assert nested_volumes("data", shown=shown) == [Volume("/volumes/v", "data")]
-    assert nested_volumes("models", shown=shown) == [Volume("/volumes/w", "data", read_only=True)]
-    assert nested_volumes("own", shown=shown) == [Volume("/sandbox/own", "data")]
-    with pytest.raises(BadInput, match="as a whole only"):
-        nested_volumes("data/part", shown=shown)
 
 
 POD = {
