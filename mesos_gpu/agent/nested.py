@@ -118,6 +118,8 @@ def container_config(
         secrets=spec.secrets,
         terminal=spec.terminal,
         window=spec.window,
+        networks=spec.networks,
+        hostname=spec.hostname,
     )
 
 
