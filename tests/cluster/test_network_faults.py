@@ -106,8 +106,11 @@ class Books:
         }
 
     async def ask(self) -> None:
-        """Reconcile what was lost with its agent: if that came back without it, only who asks hears of it."""
-        lost = [task for task in self.alive if self.told.get(task, [])[-1:] == ["TASK_UNREACHABLE"]]
+        """Reconcile what was lost with its agent: if that came back without it, only who asks hears of it.
+
+        Of a KILL, which names no agent, the master then knows nothing to say but TASK_UNKNOWN.
+        """
+        lost = [task for task in self.alive if self.told.get(task, [""])[-1] in ("TASK_UNREACHABLE", "TASK_UNKNOWN")]
         if lost:
             named = [{"task_id": {"value": task}, "agent_id": {"value": self.agent_id}} for task in lost]
             await self.scheduler.call("RECONCILE", {"tasks": named})
