@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.checks import News
 from mesos_gpu.mesos.resource import Document
 
@@ -29,7 +30,8 @@ class Identity:
 
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
     that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
-    each task is given.
+    each task is given. `acls` say who may do what here. With an `executor_key`, executors are given a token that is
+    signed with it.
     """
 
     agent_id: str
@@ -42,6 +44,8 @@ class Identity:
     default_executor: tuple[str, ...] = ()
     switch_user: bool = True
     executor_environment: Mapping[str, str] = field(default_factory=dict)
+    acls: Acls = OPEN
+    executor_key: bytes | None = field(default=None, repr=False)
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from mesos_gpu.agent.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.tasks import Task
 from mesos_gpu.agent.variables import read_variables
 from mesos_gpu.container.config import Volume
+from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, make_token
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -56,6 +57,9 @@ def executor_spec(
         environment["MESOS_RECOVERY_TIMEOUT"] = format_duration(patience.recovery_s)
     environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] = format_duration(shutdown_grace_s(info, patience))
     environment.update(read_variables(info.get("command") or {}))
+    if identity.executor_key is not None:
+        claims = {"fid": executor.key.framework, "eid": executor.key.executor, "cid": executor.container_id}
+        environment[EXECUTOR_TOKEN] = make_token(claims, identity.executor_key)
     tasks = list(tasks)
     cpus_milli, mem_bytes, gpus = limits(executor, tasks)
     theirs = (volume for task in tasks for volume in _volumes(identity, task.info))
