@@ -65,6 +65,8 @@ class LaunchSpec:
     secrets: tuple[Secret, ...] = ()
     terminal: bool = False
     window: tuple[int, int] | None = None
+    networks: tuple[Document, ...] = ()
+    hostname: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,13 @@ class Close:
 
     key: Owner
     container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Nobody needs these folders any more, given relative to the work_dir: have them collected in time."""
+
+    paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +245,7 @@ Action: TypeAlias = (
     | EndChecks
     | Forget
     | Close
+    | Discard
     | SaveDrain
     | ExecutorGone
     | SaveExecutor

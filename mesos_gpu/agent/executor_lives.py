@@ -36,6 +36,7 @@ class ExecutorLives(Steps):
         framework = self.frameworks[key.framework]
         match event:
             case ev.Launched():
+                executor.networks = event.networks
                 return self._executor_runs(framework, executor, event.pid, at)
             case ev.LaunchFailed():
                 self._count("container_launch_errors")
@@ -164,4 +165,5 @@ class ExecutorLives(Steps):
 
     def _retire(self, framework: Framework, executor: Executor) -> list[Action]:
         self.retire(framework, executor)
-        return [act.Close(executor.key, executor.container_id)] if framework.checkpoint else []
+        close: list[Action] = [act.Close(executor.key, executor.container_id)] if framework.checkpoint else []
+        return close + self._discard(framework, executor)

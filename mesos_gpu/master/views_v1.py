@@ -12,8 +12,8 @@ from typing import Any
 
 from mesos_gpu.master.eligibility import quantities
 from mesos_gpu.master.items import sees_task, usage
-from mesos_gpu.master.model import Agent, Executor, Framework, Task, add
-from mesos_gpu.master.offering import holdings
+from mesos_gpu.master.model import NOTHING, Agent, Executor, Framework, Task
+from mesos_gpu.master.offering import held_by_role
 from mesos_gpu.master.operation_validation import resource_lists
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import framework_ids, known_roles, seen
@@ -190,7 +190,7 @@ def agent_view(agent: Agent, viewer: Viewer = EVERYBODY) -> Document:
 
 
 def _role(state: MasterState, role: str) -> Document:
-    held = add(resources for (r, _), resources in holdings(state).items() if r == role)
+    held = held_by_role(state).get(role, NOTHING)
     view: Document = {"name": role, "weight": state.policy.weight(role)}
     frameworks = [{"value": framework_id} for framework_id in framework_ids(state, role)]
     resources = [
