@@ -18,6 +18,7 @@ from mesos_gpu.agent.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.tasks import Phase, Task
 from mesos_gpu.agent.variables import read_variables
 from mesos_gpu.container.config import Volume
+from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, make_token
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -63,6 +64,9 @@ def executor_spec(
     if spec.networks and spec.image is None and identity.domain_socket:
         environment["MESOS_DOMAIN_SOCKET"] = identity.domain_socket
     environment.update(read_variables(info.get("command") or {}))
+    if identity.executor_key is not None:
+        claims = {"fid": executor.key.framework, "eid": executor.key.executor, "cid": executor.container_id}
+        environment[EXECUTOR_TOKEN] = make_token(claims, identity.executor_key)
     tasks = list(tasks)
     cpus_milli, mem_bytes, gpus = limits(executor, tasks)
     theirs = (volume for task in tasks for volume in _volumes(identity, task.info, in_use))
