@@ -11,6 +11,8 @@ from mesos_gpu.marathon.configuration import FLAGS as MARATHON
 from mesos_gpu.marathon.marathon_flags import FOREIGN as MARATHON_FOREIGN
 from mesos_gpu.master.flags import FLAGS as MASTER
 from mesos_gpu.mesos.flags import Flag, default_text
+from mesos_gpu.mesos.tls_settings import FLAGS as TLS
+from mesos_gpu.mesos.tls_settings import OLD_PREFIX, PREFIX
 
 HEAD = """# Flags of the services
 
@@ -34,13 +36,23 @@ The same rule. Those with any value are named on standard error at start.
 | flag | accepted values | why |
 |---|---|---|
 """
+TLS_HEAD = f"""
+## TLS of mesos-gpu-master and mesos-gpu-agent
+
+Variables of the environment alone, as for every libprocess program: [tls.md](tls.md). Where one is not set, its name
+from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`).
+
+| variable | default | what it does |
+|---|---|---|
+"""
 PROGRAMS = (("mesos-gpu-master", "MESOS_", MASTER), ("mesos-gpu-agent", "MESOS_", AGENT))
 PROGRAMS += (("mesos-gpu-marathon", "MARATHON_", MARATHON),)
 
 
 def flags_page() -> str:
     """Return the whole page."""
-    return HEAD + "".join(_section(name, prefix, flags) for name, prefix, flags in PROGRAMS) + _foreign() + _marathon()
+    programs = "".join(_section(name, prefix, flags) for name, prefix, flags in PROGRAMS)
+    return HEAD + programs + _tls() + _foreign() + _marathon()
 
 
 def _foreign() -> str:
@@ -52,6 +64,12 @@ def _foreign() -> str:
         lines.append(f"| `--{row.name}` | {'any' if row.without is None else accepted} | {row.why} |\n")
     lines.append("\nIsolators, of those in `--isolation`, that do nothing here: ")
     return "".join(lines) + ", ".join(f"`{name}` ({why})" for name, why in sorted(ISOLATORS_IGNORED.items())) + ".\n"
+
+
+def _tls() -> str:
+    defaults = {flag.name: "" if flag.default is None else f"`{default_text(flag)}`" for flag in TLS}
+    lines = (f"| `{PREFIX}{flag.name.upper()}` | {defaults[flag.name]} | {flag.help} |\n" for flag in TLS)
+    return TLS_HEAD + "".join(lines)
 
 
 def _marathon() -> str:

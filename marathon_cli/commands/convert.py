@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,14 +67,19 @@ def convert(console: Console, source: tuple[str, ...], form: Any, kind: Any, int
     if not source and sys.stdin.isatty():
         raise click.UsageError("give a FILE or a docker command, or pipe one in")
     if source and _COMMAND.fullmatch(source[0]) and not Path(source[0]).is_file():
-        done = convert_words(source, environ=os.environ, form=form)
+        done = convert_words(source, environ=os.environ, form=form, read_file=_beside(Path()))
     elif len(source) == 1 and " " in source[0] and not Path(source[0]).is_file() and is_command(source[0]):
-        done = convert_text(source[0], "command line", environ=os.environ, form=form, kind="docker")  # quoted whole
+        # The whole command in quotes.
+        done = convert_text(
+            source[0], "command line", environ=os.environ, form=form, kind="docker", read_file=_beside(Path())
+        )
     elif len(source) > 1:
         raise click.UsageError(f"one FILE at a time, not also {' '.join(source[1:])}")
     else:
         text = read_source(source[0] if source else "-")
-        done = convert_text(text.text, text.name, environ=os.environ, form=form, kind=kind)
+        is_file = bool(source) and source[0] != "-" and Path(source[0]).is_file()
+        beside = _beside(Path(source[0]).parent) if is_file else None
+        done = convert_text(text.text, text.name, environ=os.environ, form=form, kind=kind, read_file=beside)
     for line in done.notes.lines():
         say(line)
     if strict and (lost := sum(note.lost for note in done.notes.all)):
@@ -88,6 +94,13 @@ def convert(console: Console, source: tuple[str, ...], form: Any, kind: Any, int
         table=lambda: Table(_COLUMNS, [_row(item) for item in done.documents]),
         names=[str(document["id"]) for document in documents],
     )
+
+
+def _beside(folder: Path) -> Callable[[str], str]:
+    """Return what reads the files that a source names, relative to its folder."""
+    from marathon_cli.check import read_source
+
+    return lambda path: read_source(str(folder / Path(path).expanduser())).text
 
 
 def _write(done: Conversion, folder: Path) -> None:

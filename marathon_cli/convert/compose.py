@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from marathon_cli.convert import accelerators, docker_words, quantities
+from marathon_cli.convert.compose_variables import EnvFile, dot_env, file_variables, interpolate
 from marathon_cli.convert.drivers import is_driver_path, is_driver_volume
+from marathon_cli.convert.env_files import ReadFile
 from marathon_cli.convert.model import Container, Mount, Notes, Place, Port, Probe, Timing, Workload
 from marathon_cli.convert.source import Section
 
-_VARIABLE = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-?+])([^}]*))?\})")
 _PLACEMENT = re.compile(r"\s*([\w.\-]+)\s*(==|!=)\s*(.+?)\s*")
 _CLUSTER = "tasks find each other through Marathon, Mesos-DNS or a load balancer"
 _Value = TypeVar("_Value")
@@ -23,8 +24,14 @@ def is_compose(document: Section) -> bool:
     return document.is_object("services")
 
 
-def read(document: Section, environ: Mapping[str, str], notes: Notes) -> list[Workload]:
-    """Return a workload for each service; their names are `project/service` where the file names the project."""
+def read(
+    document: Section, environ: Mapping[str, str], notes: Notes, read_file: ReadFile | None = None
+) -> list[Workload]:
+    """Return a workload for each service; their names are `project/service` where the file names the project.
+
+    `read_file` returns the files that it names (`env_file`), and `.env`, whose variables stand behind `environ`.
+    """
+    environ = {**dot_env(environ, read_file), **environ}
     project = document.text("name")
     document.ignore("version", *(key for key in document if key.startswith("x-")))
     document.lose(_CLUSTER, "networks")
@@ -33,45 +40,29 @@ def read(document: Section, environ: Mapping[str, str], notes: Notes) -> list[Wo
     services = document.section("services")
     found = []
     for name in services:
-        reader = _Service(services.section(name), environ, notes)
+        reader = _Service(services.section(name), environ, notes, read_file)
         found.append(reader.read(f"{project}/{name}" if project else name, project))
     document.finish()
     return found
 
 
-def interpolate(text: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return a text with its `$VARIABLES` replaced, as Compose does, and those that have no value."""
-    unknown: list[str] = []
-
-    def value(found: re.Match[str]) -> str:
-        if found[1]:
-            return "$"
-        name, operator, other = found[2] or found[3], found[4] or "", found[5] or ""
-        there = name in environ and (not operator.startswith(":") or environ[name] != "")
-        if operator.endswith("+"):
-            return other if there else ""
-        if there:
-            return environ[name]
-        if not operator.endswith("-"):
-            unknown.append(name)
-            return found[0]
-        return other
-
-    return _VARIABLE.sub(value, text), unknown
-
-
 class _Service:
     """Reads one service."""
 
-    def __init__(self, section: Section, environ: Mapping[str, str], notes: Notes) -> None:
-        self._section, self._environ, self._notes = section, environ, notes
+    def __init__(self, section: Section, environ: Mapping[str, str], notes: Notes, read_file: ReadFile | None) -> None:
+        self._section, self._environ, self._notes, self._read_file = section, environ, notes, read_file
 
     def read(self, name: str, project: str | None) -> Workload:
         section, notes = self._section, self._notes
         container = Container(name.rpartition("/")[2], section.place, self._text("image") or "")
         workload = Workload(name, section.place, [container])
-        if not container.image:
+        if not container.image and "build" not in section:
             raise notes.bad(section.place, "image: is missing; build the image, push it, and name it")
+        if not container.image:
+            # The name that Compose gives what it builds.
+            container.image = name.replace("/", "-").lower()
+            what = f"an image {container.image} is not there: build it, push it to a registry, and name it"
+            notes.check(section.at("build"), what)
         section.lose("build the image and push it to a registry", "build")
         if (named := section.text("container_name")) is not None:
             notes.check(section.at("container_name"), f"its id is /{name}, not {named}")
@@ -98,10 +89,11 @@ class _Service:
             needed = list(others)
             others.ignore(*needed)
         workload.after = [f"{project}/{item}" if project else item for item in needed]
+        if "profiles" in section:
+            notes.check(section.at("profiles"), "Compose starts it only when one of its profiles is asked for")
         section.ignore("stdin_open", "init", "platform", "logging", "profiles", "attach", "restart_policy")
         section.lose("a container gets its GPUs without it, and there is no such mode", "privileged")
         section.lose(_CLUSTER, "networks", "links", "external_links", "hostname", "network_mode", "extra_hosts")
-        section.lose("write its variables into `environment`", "env_file")
         section.lose("containers have a /dev/shm of their own; shm_size sets its size", "ipc")
         section.lose("files are brought into the sandbox with `fetch`; secrets need a store", "configs", "secrets")
         return workload
@@ -142,11 +134,26 @@ class _Service:
         }
 
     def _read_variables(self, container: Container) -> None:
+        for named in self._env_files():
+            container.env.update(file_variables(named, self._environ, self._read_file, self._notes))
         for name, (value, place) in self._map("environment").items():
             if value is None and name not in self._environ:
                 self._notes.lost(place, f"{name} comes from the environment, where it is not set")
             else:
                 container.env[name] = self._environ[name] if value is None else value
+
+    def _env_files(self) -> Iterator[EnvFile]:
+        section = self._section
+        if not section.is_list("env_file"):
+            if (text := self._text("env_file")) is not None:
+                yield EnvFile(section.at("env_file"), text)
+            return
+        for item in section.items("env_file"):
+            if isinstance(item, Section):
+                path, required = item.text("path") or "", (item.text("required") or "true").lower() != "false"
+                yield EnvFile(item.place, self._filled(path, item.place), required, item.text("format") == "raw")
+            else:
+                yield EnvFile(item[1], self._filled(*item))
 
     def _read_resources(self, container: Container, workload: Workload) -> None:
         section = self._section

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from marathon_cli.convert import docker_words, quantities
+from marathon_cli.convert.compose_variables import EnvFile, file_variables
 from marathon_cli.convert.drivers import is_gpu_node, is_nvidia_node
+from marathon_cli.convert.env_files import ReadFile
 from marathon_cli.convert.model import Container, Notes, Place, Probe, Timing, Workload
 from marathon_cli.convert.shell import Word, commands
 
@@ -34,7 +36,6 @@ _WHY = {
     "privileged": "a container gets its GPUs without it, and there is no such mode",
     "cap-add": "containers have the capabilities that the agents allow (--bounding_capabilities)",
     "cap-drop": "containers have the capabilities that the agents allow (--bounding_capabilities)",
-    "env-file": "write its variables into `env`",
     "link": "tasks find each other through Marathon, Mesos-DNS or a load balancer",
     "ulimit": "limits are those of the agent",
     "ipc": "containers have a /dev/shm of their own; linuxInfo.ipcInfo.shmSize sets its size",
@@ -65,16 +66,21 @@ def is_command(text: str) -> bool:
         return False
 
 
-def read(text: str, environ: Mapping[str, str], notes: Notes) -> list[Workload]:
-    """Return a workload for each `docker run` of a script. `environ` may have NV_GPU. Raises BadInput."""
+def read(text: str, environ: Mapping[str, str], notes: Notes, read_file: ReadFile | None = None) -> list[Workload]:
+    """Return a workload for each `docker run` of a script. `environ` may have NV_GPU. Raises BadInput.
+
+    `read_file` returns what `--env-file` names.
+    """
     try:
         found = commands(text)
     except ValueError as error:
         raise notes.bad(Place(1, "command line"), str(error)) from None
-    return read_words(found, environ, notes)
+    return read_words(found, environ, notes, read_file)
 
 
-def read_words(script: Sequence[Sequence[Word]], environ: Mapping[str, str], notes: Notes) -> list[Workload]:
+def read_words(
+    script: Sequence[Sequence[Word]], environ: Mapping[str, str], notes: Notes, read_file: ReadFile | None = None
+) -> list[Workload]:
     """Return a workload for each command of a script that is a `docker run`; others are noted."""
     workloads: list[Workload] = []
     for words in script:
@@ -86,7 +92,7 @@ def read_words(script: Sequence[Sequence[Word]], environ: Mapping[str, str], not
             continue
         variables = {**environ, **_assignments(words[:begun])}
         nvidia = words[begun].text.endswith("nvidia-docker")
-        workloads.append(_workload(words[verb:], variables, nvidia, notes))
+        workloads.append(_workload(words[verb:], variables, nvidia, notes, read_file))
     return workloads
 
 
@@ -113,7 +119,9 @@ def _assignments(words: Sequence[Word]) -> dict[str, str]:
     return {match[1]: match[2] for match in found if match}
 
 
-def _workload(words: Sequence[Word], environ: Mapping[str, str], nvidia: bool, notes: Notes) -> Workload:
+def _workload(
+    words: Sequence[Word], environ: Mapping[str, str], nvidia: bool, notes: Notes, read_file: ReadFile | None
+) -> Workload:
     options, image, behind = _parse(words, notes)
     place = Place(image.line, image.text)
     for word in words:
@@ -123,6 +131,8 @@ def _workload(words: Sequence[Word], environ: Mapping[str, str], nvidia: bool, n
     container = Container(_name_of(image.text), place, image.text)
     workload = Workload(name[0] if name else container.name, name[1] if name else place, [container])
     _take_command(container, options, behind)
+    for text, at in options.of("env-file"):
+        container.env.update(file_variables(EnvFile(at, text, raw=True), environ, read_file, notes))
     _take_variables(container, options, environ)
     _take_gpus(container, options, nvidia, environ, place, notes)
     if container.gpus:
@@ -145,7 +155,19 @@ def _workload(words: Sequence[Word], environ: Mapping[str, str], nvidia: bool, n
 
 
 _TAKEN = {
-    *("name", "entrypoint", "env", "gpus", "runtime", "device", "cpus", "memory", "memory-reservation", "shm-size"),
+    *(
+        "name",
+        "entrypoint",
+        "env",
+        "env-file",
+        "gpus",
+        "runtime",
+        "device",
+        "cpus",
+        "memory",
+        "memory-reservation",
+        "shm-size",
+    ),
     *("cpu-quota", "cpu-period", "cpu-shares", "publish", "expose", "volume", "mount", "restart", "detach"),
     *("stop-timeout", "workdir", "user", "tty", "label", "network", "net", "pull", "health-cmd", "health-interval"),
     *("health-retries", "health-timeout", "health-start-period"),

@@ -1,4 +1,4 @@
-"""Reads Kubernetes' Pod, Deployment, ReplicaSet, ReplicationController, Job and CronJob.
+"""Reads Kubernetes' Pod, Deployment, ReplicaSet, ReplicationController, StatefulSet, Job and CronJob.
 
 Source: the Kubernetes API reference, v1, apps/v1 and batch/v1 (and the older groups of the same kinds).
 """
@@ -6,14 +6,17 @@ Source: the Kubernetes API reference, v1, apps/v1 and batch/v1 (and the older gr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from marathon_cli.convert import accelerators, quantities
-from marathon_cli.convert.kubernetes_container import USERS_HAVE_NAMES, Volumes, read_container
+from marathon_cli.convert import accelerators, kubernetes_sets, quantities
+from marathon_cli.convert.kubernetes_container import USERS_HAVE_NAMES, read_container
+from marathon_cli.convert.kubernetes_first import read_first
+from marathon_cli.convert.kubernetes_maps import ConfigMaps
+from marathon_cli.convert.kubernetes_volumes import Volumes
 from marathon_cli.convert.model import Notes, Schedule, Workload
 from marathon_cli.convert.source import Section
 
-_TEMPLATED = ("Deployment", "ReplicaSet", "ReplicationController")
+_TEMPLATED = ("Deployment", "ReplicaSet", "ReplicationController", kubernetes_sets.KIND)
 KINDS = ("Pod", *_TEMPLATED, "Job", "CronJob")
 _OF_THE_SERVER = ("status",)
 _INSTEAD = {
@@ -21,11 +24,20 @@ _INSTEAD = {
     "Ingress": "a load balancer such as Marathon-LB does this",
     "Secret": "secrets lie in the store of the cluster; apps name them in `secrets`",
     "PersistentVolumeClaim": "use a folder of the machine, or a persistent volume of Marathon",
-    "StatefulSet": "persistent volumes of Marathon keep data with an instance",
     "DaemonSet": 'an app with the constraint ["hostname", "UNIQUE"] and as many instances as machines is the nearest',
     "Namespace": "groups are made with their apps",
 }
-ConfigMaps = Mapping[str, Mapping[str, str]]
+
+
+_CRON = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 
 
 def is_kubernetes(document: Section) -> bool:
@@ -35,25 +47,47 @@ def is_kubernetes(document: Section) -> bool:
 
 def read(documents: Iterable[Section], notes: Notes) -> list[Workload]:
     """Return the workloads of a file; objects of other kinds are noted. Raises BadInput."""
-    objects: list[Section] = []
-    for document in documents:
-        if document.text("kind") == "List":
-            objects += document.sections("items")
-            document.ignore("apiVersion", "metadata")
-        else:
-            objects.append(document)
-    maps = _config_maps(objects)
+    objects = list(_objects(documents))
+    maps = ConfigMaps(item for kind, item in objects if kind == "ConfigMap")
     found: list[Workload] = []
-    for item in objects:
-        kind = item.text("kind") or ""
+    for kind, item in objects:
         item.ignore("apiVersion", *_OF_THE_SERVER)
         if kind in KINDS:
             found.append(_workload(item, kind, maps, notes))
             item.finish()
-        elif kind != "ConfigMap":
+    for kind, item in objects:
+        if kind == "Service":
+            notes.lost(item.at("kind"), f"a Service has no counterpart: {_INSTEAD[kind]}{_leads_to(item, found)}")
+        elif kind != "ConfigMap" and kind not in KINDS:
             instead = _INSTEAD.get(kind)
             notes.lost(item.at("kind"), f"a {kind} has no counterpart{f': {instead}' if instead else ''}")
+    maps.finish(notes)
     return found
+
+
+def _objects(documents: Iterable[Section]) -> Iterator[tuple[str, Section]]:
+    """Yield kind and object of all that is in a file; in a DeploymentList, objects need not say what they are."""
+    for document in documents:
+        kind = document.text("kind") or ""
+        if kind.endswith("List") and document.is_list("items"):
+            document.ignore("apiVersion", "metadata")
+            for item in document.sections("items"):
+                yield item.text("kind") or kind.removesuffix("List"), item
+            document.finish(below=False)
+        else:
+            yield kind, document
+
+
+def _leads_to(service: Section, workloads: Sequence[Workload]) -> str:
+    """Tell which ports of which workloads of the file a Service leads to."""
+    spec = service.section("spec")
+    selector = {key: value or "" for key, (value, _) in spec.texts_by_key("selector").items()}
+    names = [w.name for w in workloads if selector and selector.items() <= w.labels.items()]
+    ports = [(port.text("port") or "", port.text("targetPort")) for port in spec.sections("ports")]
+    if not names or not ports:
+        return ""
+    led = ", ".join(f"{port} to {target or port}" for port, target in ports)
+    return f". This one leads port {led} of {' and '.join(names)}"
 
 
 def _workload(item: Section, kind: str, maps: ConfigMaps, notes: Notes) -> Workload:
@@ -77,8 +111,11 @@ def _workload(item: Section, kind: str, maps: ConfigMaps, notes: Notes) -> Workl
             _read_replicas(spec, workload)
         else:
             _read_job(job, workload, notes)
-        restart = _read_pod(template.section("spec"), workload, maps, notes)
-        if kind in _TEMPLATED:
+        claims_mib = kubernetes_sets.read_claims(spec, notes) if kind == kubernetes_sets.KIND else {}
+        restart = _read_pod(template.section("spec"), workload, maps, notes, claims_mib)
+        if kind == kubernetes_sets.KIND:
+            kubernetes_sets.read_set(spec, workload, notes)
+        elif kind in _TEMPLATED:
             _read_strategy(spec, workload, notes)
     workload.restart_on_failure |= restart == "OnFailure"
     return workload
@@ -135,9 +172,10 @@ def _read_strategy(spec: Section, workload: Workload, notes: Notes) -> None:
 
 
 def _schedule(spec: Section) -> Schedule:
+    cron, zone = _cron(spec.text("schedule") or "")
     schedule = Schedule(
-        spec.text("schedule") or "",
-        spec.text("timeZone"),
+        cron,
+        spec.text("timeZone") or zone,
         (spec.text("concurrencyPolicy") or "Allow") == "Allow",
         spec.integer("startingDeadlineSeconds"),
         not spec.flag("suspend"),
@@ -146,6 +184,16 @@ def _schedule(spec: Section) -> Schedule:
         spec.notes.check(spec.at("concurrencyPolicy"), "a run that is under way is not replaced: none begins meanwhile")
     spec.ignore("successfulJobsHistoryLimit", "failedJobsHistoryLimit")
     return schedule
+
+
+def _cron(text: str) -> tuple[str, str | None]:
+    """Return an expression of five fields, and the time zone in front of it, of the forms that robfig/cron has."""
+    zone = None
+    words = text.split()
+    if words and words[0].startswith(("TZ=", "CRON_TZ=")):
+        zone, words = words[0].partition("=")[2], words[1:]
+    plain = " ".join(words)
+    return _CRON.get(plain, plain), zone
 
 
 def _read_job(spec: Section, workload: Workload, notes: Notes) -> None:
@@ -164,13 +212,15 @@ def _read_job(spec: Section, workload: Workload, notes: Notes) -> None:
     spec.lose("runs stay in the history of their job", "ttlSecondsAfterFinished")
 
 
-def _read_pod(spec: Section, workload: Workload, maps: ConfigMaps, notes: Notes) -> str:
+def _read_pod(
+    spec: Section, workload: Workload, maps: ConfigMaps, notes: Notes, claims_mib: Mapping[str, int] | None = None
+) -> str:
     """Read a pod's spec; return its restart policy."""
-    volumes = Volumes.of(spec.sections("volumes"))
-    workload.containers = [read_container(item, volumes, maps, notes) for item in spec.sections("containers")]
+    volumes = Volumes.of(spec.sections("volumes"), maps, claims_mib or {})
+    workload.containers = [read_container(item, volumes, notes) for item in spec.sections("containers")]
     if not workload.containers:
         raise notes.bad(spec.place, "containers: there is none")
-    spec.lose("containers that run before the others: do it in the command", "initContainers")
+    read_first(spec.sections("initContainers"), workload.containers, volumes, notes)
     workload.kill_grace_s = spec.integer("terminationGracePeriodSeconds")
     _read_placement(spec, workload, notes)
     security = spec.section("securityContext")
@@ -216,14 +266,3 @@ def _read_placement(spec: Section, workload: Workload, notes: Notes) -> None:
         if rule.text("topologyKey") == "kubernetes.io/hostname":
             workload.constraints.append(["hostname", "UNIQUE"])
             rule.lose("instances of this one are kept apart, from each other and no others", "labelSelector")
-
-
-def _config_maps(objects: Iterable[Section]) -> dict[str, dict[str, str]]:
-    """Return the ConfigMaps of a file, by name."""
-    return {
-        item.section("metadata").text("name") or "": {
-            key: value or "" for key, (value, _) in item.texts_by_key("data").items()
-        }
-        for item in objects
-        if item.text("kind") == "ConfigMap"
-    }

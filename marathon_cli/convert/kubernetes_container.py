@@ -1,79 +1,32 @@
-"""Reads one container of a Kubernetes pod: command, variables, resources, ports, volumes and probes."""
+"""Reads one container of a Kubernetes pod: command, variables, resources, ports and probes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TypeVar
 
 from marathon_cli.convert import accelerators, quantities
-from marathon_cli.convert.drivers import is_driver_path
-from marathon_cli.convert.model import Container, Limit, Mount, Notes, Place, Port, Probe, Timing
+from marathon_cli.convert.kubernetes_maps import ConfigMaps
+from marathon_cli.convert.kubernetes_volumes import Volumes
+from marathon_cli.convert.model import Container, Limit, Notes, Place, Port, Probe, Timing
 from marathon_cli.convert.shell import join
 from marathon_cli.convert.source import Section
 
 USERS_HAVE_NAMES = "Mesos wants the name of a user that the machine knows, not a number"
 
 _REFERENCE = re.compile(r"\$(\$)?\(([^()\s]+)\)")
-_DRIVER = "the driver comes with the GPU, at /usr/local/nvidia"
 _FIELDS = {"metadata.name": "MESOS_TASK_ID", "status.hostIP": "HOST", "spec.nodeName": "HOST"}
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Volumes:
-    """The volumes of a pod by name; what a volume is becomes a note only where it is mounted, or at its own place."""
-
-    by_name: Mapping[str, Section]
-
-    @classmethod
-    def of(cls, sections: Iterable[Section]) -> Volumes:
-        """Return the volumes of a pod's list."""
-        return cls({section.text("name") or "": section for section in sections})
-
-    def mount(self, item: Section, container: Container, notes: Notes) -> None:
-        """Mount a volume into a container, as an entry of its `volumeMounts` says; what cannot be, is noted."""
-        path, name, read_only = item.text("mountPath") or "", item.text("name") or "", item.flag("readOnly")
-        below = item.text("subPath")
-        item.ignore("mountPropagation")
-        volume = self.by_name.get(name)
-        if volume is None:
-            raise notes.bad(item.at("name"), f"the pod has no volume {name!r}")
-        if "hostPath" in volume:
-            source = volume.section("hostPath")
-            source.ignore("type")
-            host = source.text("path") or ""
-            if is_driver_path(host):
-                notes.lost(item.place, _DRIVER)
-                return
-            container.mounts.append(Mount(item.place, path, f"{host}/{below}" if below else host, None, read_only))
-        elif "emptyDir" in volume:
-            source = volume.section("emptyDir")
-            size = source.read("sizeLimit", quantities.mib)
-            if path == "/dev/shm":
-                source.ignore("medium")
-                container.shm_mib = size
-                if size is None:
-                    notes.check(item.place, "/dev/shm has its usual size; give sizeLimit, or linuxInfo.ipcInfo.shmSize")
-            else:
-                container.mounts.append(Mount(item.place, path, None, name, read_only))
-        else:
-            kinds = [key for key in volume if key != "name"]
-            volume.ignore(*kinds)
-            why = "use a folder of the machine that all agents have, or a persistent volume of Marathon"
-            if kinds in (["configMap"], ["secret"], ["downwardAPI"], ["projected"]):
-                why = "files are brought into the sandbox with `fetch`; secrets need a store of the cluster"
-            notes.lost(volume.at(kinds[0] if kinds else "name"), f"volume {name}, mounted at {path}: {why}")
-
-
-def read_container(item: Section, volumes: Volumes, maps: Mapping[str, Mapping[str, str]], notes: Notes) -> Container:
+def read_container(item: Section, volumes: Volumes, notes: Notes) -> Container:
     """Return a container of a pod's spec. Raises BadInput."""
     container = Container(item.text("name") or "", item.at("name"), item.text("image") or "")
     if not container.image:
         raise notes.bad(item.place, "image: is missing")
     container.force_pull = item.text("imagePullPolicy") == "Always"
-    _read_variables(item, container, maps, notes)
+    _read_variables(item, container, volumes.maps, notes)
     command, args = item.words("command"), item.words("args")
     container.entrypoint = [expand(word, container.env) for word in command] if command else None
     container.args = [expand(word, container.env) for word in args or []]
@@ -108,7 +61,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
-def _read_variables(item: Section, container: Container, maps: Mapping[str, Mapping[str, str]], notes: Notes) -> None:
+def _read_variables(item: Section, container: Container, maps: ConfigMaps, notes: Notes) -> None:
     for source in item.sections("envFrom"):
         prefix = source.text("prefix") or ""
         named = source.section("configMapRef")
@@ -134,7 +87,7 @@ def _read_variables(item: Section, container: Container, maps: Mapping[str, Mapp
         container.env[name] = value
 
 
-def _value_from(source: Section, name: str, maps: Mapping[str, Mapping[str, str]], notes: Notes) -> str | None:
+def _value_from(source: Section, name: str, maps: ConfigMaps, notes: Notes) -> str | None:
     place = source.place
     if "configMapKeyRef" in source:
         key = source.section("configMapKeyRef")

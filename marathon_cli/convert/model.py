@@ -73,13 +73,17 @@ class Port(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A folder in a container: of the machine (`host`), or an empty one with a name that containers may share."""
+    """A folder in a container: of the machine (`host`), or an empty one with a name that containers may share.
+
+    With `keeps_mib` it is one of that size which the next task of the instance finds again.
+    """
 
     at: Place
     path: str
     host: str | None = None
     empty: str | None = None
     read_only: bool = False
+    keeps_mib: int | None = None
 
 
 class Timing(NamedTuple):
@@ -105,7 +109,10 @@ class Probe(NamedTuple):
 
 @dataclass(slots=True)
 class Container:
-    """One container. `entrypoint` replaces the image's; `shell` is a line for /bin/sh and replaces all of it."""
+    """One container. `entrypoint` replaces the image's; `shell` is a line for /bin/sh and replaces all of it.
+
+    `before` are lines for a shell that must succeed before its program starts; only one with an `entrypoint` has any.
+    """
 
     name: str
     at: Place
@@ -114,6 +121,7 @@ class Container:
     entrypoint: list[str] | None = None
     args: list[str] = field(default_factory=list)
     shell: str | None = None
+    before: list[str] = field(default_factory=list)
     workdir: str | None = None
     workdir_at: Place = NOWHERE
     env: dict[str, str] = field(default_factory=dict)

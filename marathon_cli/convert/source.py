@@ -128,12 +128,12 @@ class Section:
         child = self.section(key)
         return {name: (child.text(name), child.at(name)) for name in child}
 
-    def finish(self) -> None:
-        """Note what nobody took, here and below."""
+    def finish(self, *, below: bool = True) -> None:
+        """Note what nobody took, here and `below`."""
         for key, why in self._open.items():
             self.notes.lost(self.at(key), why)
         self._open.clear()
-        for child in self._children:
+        for child in self._children if below else ():
             child.finish()
 
     def _take(self, key: str) -> yaml.Node | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from marathon_cli.convert import compose, docker_run, kubernetes
+from marathon_cli.convert.env_files import ReadFile
 from marathon_cli.convert.model import Notes, Workload
 from marathon_cli.convert.shell import Word
 from marathon_cli.convert.source import read_documents
@@ -24,20 +25,27 @@ class Conversion(NamedTuple):
 
 
 def convert(
-    text: str, name: str, *, environ: Mapping[str, str], form: Form | None = None, kind: Kind | None = None
+    text: str,
+    name: str,
+    *,
+    environ: Mapping[str, str],
+    form: Form | None = None,
+    kind: Kind | None = None,
+    read_file: ReadFile | None = None,
 ) -> Conversion:
     """Convert a Kubernetes or Compose file, or a script of docker commands; `kind` is told by its contents.
 
-    `environ` are the variables that Compose and NV_GPU may use. Raises BadInput, with the line.
+    `environ` are the variables that Compose and NV_GPU may use, `read_file` returns the files of variables that the
+    text names; without it, that they are lost is noted. Raises BadInput, with the line.
     """
     notes = Notes(name)
     if not text.strip():
         raise BadInput(f"{name}: is empty; a Kubernetes or Compose file, or a docker command line, was expected")
     if kind == "docker" or (kind is None and docker_run.is_command(text)):
-        return _written(docker_run.read(text, environ, notes), form, notes)
+        return _written(docker_run.read(text, environ, notes, read_file), form, notes)
     documents = list(read_documents(text, notes))
     if kind == "compose" or (kind is None and any(compose.is_compose(document) for document in documents)):
-        found = [workload for document in documents for workload in compose.read(document, environ, notes)]
+        found = [workload for document in documents for workload in compose.read(document, environ, notes, read_file)]
     elif kind == "kubernetes" or all(kubernetes.is_kubernetes(document) for document in documents):
         found = kubernetes.read(documents, notes)
     else:
@@ -49,11 +57,13 @@ def convert(
     return _written(found, form, notes)
 
 
-def convert_words(words: Sequence[str], *, environ: Mapping[str, str], form: Form | None = None) -> Conversion:
+def convert_words(
+    words: Sequence[str], *, environ: Mapping[str, str], form: Form | None = None, read_file: ReadFile | None = None
+) -> Conversion:
     """Convert one docker command, given as the words that a shell has made of it. Raises BadInput."""
     notes = Notes("command line")
     script = [[Word(text, 1) for text in words]]
-    return _written(docker_run.read_words(script, environ, notes), form, notes)
+    return _written(docker_run.read_words(script, environ, notes, read_file), form, notes)
 
 
 def _written(workloads: Sequence[Workload], form: Form | None, notes: Notes) -> Conversion:

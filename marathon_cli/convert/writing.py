@@ -15,6 +15,7 @@ FORMS: Sequence[Form] = ("app", "pod", "job")
 DEFAULT_CPUS, DEFAULT_MEM_MIB = 1.0, 1024
 """What is written where the source does not limit memory: Marathon's own 128 MiB is too little for any CUDA program."""
 
+_ONLY_APPS = "persistent volumes are for apps of one container; an empty folder is there, which ends with the task"
 _SHELLS = (["sh", "-c"], ["/bin/sh", "-c"])
 _LEAST_JOB_MEM_MIB, _LEAST_JOB_CPUS = 32, 0.01
 Document = dict[str, Any]
@@ -58,7 +59,7 @@ def _app(workload: Workload, notes: Notes) -> Document:
     app |= {"cpus": container.cpus or DEFAULT_CPUS, "mem": container.mem_mib or DEFAULT_MEM_MIB}
     app |= _given(disk=container.disk_mib, gpus=container.gpus or None, instances=workload.instances)
     docker: Document = {"image": container.image, **_given(forcePullImage=container.force_pull or None)}
-    app["container"] = {"type": "MESOS", "docker": docker, **_given(volumes=_host_volumes(container, notes))}
+    app["container"] = {"type": "MESOS", "docker": docker, **_given(volumes=_volumes(container, notes, kept=True))}
     if container.shm_mib is not None:
         app["container"]["linuxInfo"] = _shared_memory(container.shm_mib)
     app |= _given(env=container.env, labels=workload.labels, constraints=workload.constraints, user=container.user)
@@ -73,7 +74,8 @@ def _app(workload: Workload, notes: Notes) -> Document:
 
 
 def _pod(workload: Workload, notes: Notes) -> Document:
-    empty = {mount.empty for container in workload.containers for mount in container.mounts if mount.empty}
+    mounts = [mount for container in workload.containers for mount in container.mounts]
+    empty = {mount.empty.partition("/")[0] for mount in mounts if mount.empty}
     volumes: list[Document] = [{"name": _segment(name)} for name in sorted(empty)]
     containers = [_pod_container(container, workload, volumes, notes) for container in workload.containers]
     pod: Document = {"id": f"/{_path(workload, notes)}", "containers": containers}
@@ -96,7 +98,7 @@ def _pod_container(container: Container, workload: Workload, volumes: list[Docum
     resources = {"cpus": container.cpus or DEFAULT_CPUS, "mem": container.mem_mib or DEFAULT_MEM_MIB}
     resources |= _given(disk=container.disk_mib, gpus=container.gpus or None)
     written: Document = {"name": _segment(container.name), "image": image, "resources": resources}
-    if container.shell is not None or container.workdir is not None:
+    if container.shell is not None or container.workdir is not None or container.before:
         command = _command(container, notes)
         if "cmd" in command:
             written["exec"] = {"command": {"shell": command["cmd"]}}
@@ -108,7 +110,12 @@ def _pod_container(container: Container, workload: Workload, volumes: list[Docum
     written |= _given(endpoints=[_endpoint(port, i) for i, port in enumerate(container.ports)])
     mounts = []
     for mount in container.mounts:
-        name = _segment(mount.empty or mount.host or "")
+        empty, slash, below = (mount.empty or "").partition("/")
+        name = _segment(empty or mount.host or "")
+        if slash:
+            notes.check(mount.at, f"all of the volume {empty} is at {mount.path}, not its folder {below}")
+        if mount.keeps_mib is not None:
+            notes.lost(mount.at, f"a volume of {mount.keeps_mib} MiB: {_ONLY_APPS}")
         if mount.host is not None and {"name": name, "host": mount.host} not in volumes:
             volumes.append({"name": name, "host": mount.host})
         mounts.append({"name": name, "mountPath": mount.path, **_given(readOnly=mount.read_only or None)})
@@ -130,7 +137,7 @@ def _job(workload: Workload, notes: Notes) -> Document:
     run["disk"] = container.disk_mib or 0
     run |= _given(gpus=container.gpus or None)
     run["ucr"] = {"image": {"id": container.image, "kind": "docker", **_given(forcePull=container.force_pull or None)}}
-    run |= _given(env=container.env, user=container.user, volumes=_host_volumes(container, notes))
+    run |= _given(env=container.env, user=container.user, volumes=_volumes(container, notes))
     rules = [
         {"attribute": rule[0], "operator": rule[1], "value": rule[2]}
         for rule in workload.constraints
@@ -174,23 +181,32 @@ def _command(container: Container, notes: Notes) -> Document:
         words = [*container.entrypoint, *container.args]
         line = words[2] if words[:2] in _SHELLS and len(words) == 3 else f"exec {join(words)}"
     if line is not None:
-        return {"cmd": f"cd {join([container.workdir])} && {line}" if container.workdir else line}
+        moved = f"cd {join([container.workdir])} && {line}" if container.workdir else line
+        return {"cmd": "\n".join([*(f"{step} || exit" for step in container.before), moved])}
     if container.workdir is not None:
         why = "the image's own folder is used; to go elsewhere, name the program (command, entrypoint) as well"
         notes.lost(container.workdir_at, why)
     return {"args": container.args} if container.args else {}
 
 
-def _host_volumes(container: Container, notes: Notes) -> list[Document]:
-    found = []
+def _volumes(container: Container, notes: Notes, *, kept: bool = False) -> list[Document]:
+    """Return the volumes of an app or a job: folders of the machine, and of the sandbox, shown where they are wanted.
+
+    A host path that is not absolute lies in the sandbox (Mesos' isolator volume/sandbox_path); a persistent volume has
+    its place there, too, and with `kept` those are made.
+    """
+    found: list[Document] = []
     for mount in container.mounts:
+        mode = "RO" if mount.read_only else "RW"
+        host, *below = (mount.host or mount.empty or "").split("/") if mount.host is None else (mount.host,)
         if mount.host is None:
-            notes.lost(
-                mount.at, f"an empty folder at {mount.path}: the container's own files are there, and end with it"
-            )
-        else:
-            mode = "RO" if mount.read_only else "RW"
-            found.append({"containerPath": mount.path, "hostPath": mount.host, "mode": mode})
+            host = "/".join([_segment(host), *below])
+        if mount.keeps_mib is not None and not kept:
+            notes.lost(mount.at, f"a volume of {mount.keeps_mib} MiB: {_ONLY_APPS}")
+        elif mount.keeps_mib is not None:
+            disk = {"containerPath": host, "mode": "RW", "persistent": {"size": mount.keeps_mib}}
+            found += [disk] if disk not in found else []
+        found.append({"containerPath": mount.path, "hostPath": host, "mode": mode})
     return found
 
 

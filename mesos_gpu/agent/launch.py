@@ -6,8 +6,10 @@ Source: Mesos src/slave/slave.cpp (getExecutorInfo, executorEnvironment), src/la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import filterfalse
 from typing import Any
 
+from mesos_gpu.agent import volumes_again
 from mesos_gpu.agent.actions import LaunchSpec
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.fetching import read_uris
@@ -57,7 +59,7 @@ def refusal(task: Mapping[str, Any]) -> str | None:
         return str(error)
     if not command.get("value") and (command.get("shell", True) or image_of(task) is None):
         return "The command has no value, so there is nothing to run"
-    return _container_refusal(task.get("container") or {})
+    return _container_refusal(task.get("container") or {}) or _volumes_refusal(task)
 
 
 def launch_spec(
@@ -70,6 +72,7 @@ def launch_spec(
     sandbox = sandbox_path(
         identity.work_dir, identity.agent_id, framework["id"]["value"], task["task_id"]["value"], container_id
     )
+    persistent = tuple(persistent_volumes(identity.work_dir, task.get("resources", ())))
     image = _image(identity, task)
     inside = sandbox if image is None else image.sandbox
     environment = _environment(identity, framework, task, sandbox, inside)
@@ -85,10 +88,7 @@ def launch_spec(
         mem_bytes=resources.milli("mem") * MIB // 1000 + OVERHEAD_MEM_MIB * MIB,
         gpus=resources.gpus,
         image=image,
-        volumes=(
-            *(_volume(volume) for volume in volumes if not _is_secret(volume)),
-            *persistent_volumes(identity.work_dir, task.get("resources", ())),
-        ),
+        volumes=(*volumes_again.shown(map(_volume, filterfalse(_is_secret, volumes)), persistent), *persistent),
         fetch=read_uris(command),
         disk_bytes=disk_bytes(task),
         secrets=tuple(_secret(volume) for volume in volumes if _is_secret(volume)),
@@ -228,6 +228,12 @@ def _container_refusal(container: Mapping[str, Any]) -> str | None:
     if image is not None and (image["docker"].get("credential") or image["docker"].get("config")):
         return "Credentials of a task for its image are not supported yet: the agent's --docker_config has them"
     return next(filter(None, map(_volume_refusal, container.get("volumes", ()))), None)
+
+
+def _volumes_refusal(task: Mapping[str, Any]) -> str | None:
+    volumes = (task.get("container") or {}).get("volumes", ())
+    persistent = persistent_volumes("/", task.get("resources", ()))
+    return volumes_again.problem(map(_volume, filterfalse(_is_secret, volumes)), persistent)
 
 
 def _volume_refusal(volume: Mapping[str, Any]) -> str | None:

@@ -231,14 +231,9 @@ _ADDRESSES = frozenset({"IP", "PORT", "ADVERTISE_IP", "ADVERTISE_PORT"})
 
 
 def strangers(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
-    """Return what is said at start about the environment: MESOS_* that is no flag, LIBPROCESS_* that is not read.
-
-    Raises BadFlag where TLS is asked for: the link to the master would be readable without anyone knowing.
-    """
+    """Return what is said at start about the environment: MESOS_* that is no flag, LIBPROCESS_* that is not read."""
     said: list[str] = []
     for name in sorted(environ):
-        if name == "LIBPROCESS_SSL_ENABLED" and environ[name].lower() in ("1", "true"):
-            raise BadFlag(name, "TLS between agent and master is not supported")
         if name.startswith("LIBPROCESS_") and not name.startswith("LIBPROCESS_SSL_"):
             instead = f": say --{name[11:].lower()}" if name[11:] in _ADDRESSES else ""
             said.append(f"{name} is not read{instead}")

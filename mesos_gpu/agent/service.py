@@ -54,6 +54,7 @@ from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, read_secret, run_program, write_ready_file
+from mesos_gpu.process.tls import open_tls
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     credential = None
     if flags["credential"] is not None:
         credential = read_credential("credential", read_secret("credential", flags["credential"]))
-    detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"])
+    tls = open_tls(os.environ)
+    detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"], tls=tls)
     work_dir = Path(flags["work_dir"]).absolute()
     runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
     enter_private_mounts()
@@ -115,7 +117,11 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
         endpoint = Endpoint(
-            flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"]
+            flags["ip"],
+            flags["port"],
+            advertise_ip=flags["advertise_ip"],
+            advertise_port=flags["advertise_port"],
+            tls=tls,
         )
         agent = Agent(
             info,
@@ -167,7 +173,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             await detector.start(agent.follow)
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, agent.leave)
             ready = {
-                "url": f"http://{endpoint.pid('').ip}:{endpoint.port}",
+                "url": endpoint.url,
                 "gpus": len(gpus),
                 "gpu_driver": driver.kind,
             }

@@ -28,6 +28,7 @@ from mesos_gpu.mesos.leader import Leader, parse_zk_url, write_node
 from mesos_gpu.mesos.libprocess import Message
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, read_flags, read_secret, run_program, write_ready_file
+from mesos_gpu.process.tls import Tls, open_tls
 from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     """Run a master with these flags until `stop` is set. Raises MesosGpuError when it cannot work."""
-    master = await open_master(flags)
+    master = await open_master(flags, open_tls(os.environ))
     try:
         write_ready_file(flags["ready_file"], {"url": master.url, "id": master.engine.state.id})
         await _until(stop, master.engine.failed)
@@ -65,8 +66,7 @@ class RunningMaster:
     @property
     def url(self) -> str:
         """Return where the HTTP API is."""
-        pid = self.endpoint.pid(PROCESS_ID)
-        return f"http://{pid.ip}:{pid.port}"
+        return self.endpoint.url
 
     async def close(self) -> None:
         """Stop serving; agents and schedulers see their connections end, and another master may lead."""
@@ -77,14 +77,14 @@ class RunningMaster:
             await self.group.close()
 
 
-async def open_master(flags: Mapping[str, Any]) -> RunningMaster:
+async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> RunningMaster:
     """Start a master with these flags. Raises MesosGpuError when it cannot work."""
     check_flags(flags)
     known_secrets = None
     if flags["credentials"] is not None:
         known_secrets = read_credentials("credentials", read_secret("credentials", flags["credentials"]))
     endpoint = Endpoint(
-        flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"]
+        flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"], tls=tls
     )
     state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock())
     leadership = Leadership(state.id)

@@ -7,7 +7,7 @@ A message is an HTTP POST to `/<process id>/<message name>` that says who sent i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from mesos_gpu.errors import ProtocolError
@@ -34,6 +34,8 @@ class Pid:
     id: str
     ip: str
     port: int
+    host: str | None = field(default=None, compare=False, repr=False)
+    """How it was called by whoever said where it is: the name that its certificate must have."""
 
     @classmethod
     def parse(cls, text: str) -> Pid:

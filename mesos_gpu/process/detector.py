@@ -6,6 +6,8 @@ Source: Mesos src/master/detector. A list with commas is ours: Mesos knows one a
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import itertools
 import logging
 import socket
 from collections.abc import Callable, Sequence
@@ -17,6 +19,7 @@ import aiohttp
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.leader import MASTER_ID, HostPort, Leader, ZkUrl, parse_master
 from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.process.tls import Tls
 from mesos_gpu.process.zookeeper import SESSION_TIMEOUT_S, ZkGroup
 
 log = logging.getLogger(__name__)
@@ -54,8 +57,12 @@ class FixedDetector:
 class ListDetector:
     """Several masters: any of them says who leads, and is asked every few seconds (GET /master/redirect)."""
 
-    def __init__(self, where: Sequence[HostPort], *, interval_s: float = ASK_INTERVAL_S) -> None:
+    def __init__(
+        self, where: Sequence[HostPort], *, interval_s: float = ASK_INTERVAL_S, tls: Tls | None = None
+    ) -> None:
         self._where, self._interval_s = tuple(where), interval_s
+        self._schemes = ("http",) if tls is None else ("https", "http") if tls.settings.downgrade else ("https",)
+        self._context = None if tls is None else tls.for_urls()
         self._asking: asyncio.Task[None] | None = None
         self._leader: Pid | None = None
 
@@ -71,7 +78,8 @@ class ListDetector:
 
     async def _ask(self, on_leader: OnLeader) -> None:
         timeout = aiohttp.ClientTimeout(total=_ASK_TIMEOUT_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
+        connector = None if self._context is None else aiohttp.TCPConnector(ssl=self._context)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
             said = False
             while True:
                 leader = await self._leading(session)
@@ -85,9 +93,9 @@ class ListDetector:
 
     async def _leading(self, session: aiohttp.ClientSession) -> Pid | None:
         """Return whom the first that answers calls the leader."""
-        for where in self._where:
+        for where, scheme in itertools.product(self._where, self._schemes):
             try:
-                async with session.get(f"http://{where}/{MASTER_ID}/redirect", allow_redirects=False) as answer:
+                async with session.get(f"{scheme}://{where}/{MASTER_ID}/redirect", allow_redirects=False) as answer:
                     to = urlsplit(answer.headers.get("Location", ""))
                 if answer.status == 307 and to.hostname is not None and to.port is not None:
                     return await resolve(HostPort(to.hostname, to.port))
@@ -119,12 +127,14 @@ class ZkDetector:
             await self._group.close()
 
 
-def open_detector(flag: str, text: str | None, *, session_timeout_s: float = SESSION_TIMEOUT_S) -> Detector:
+def open_detector(
+    flag: str, text: str | None, *, session_timeout_s: float = SESSION_TIMEOUT_S, tls: Tls | None = None
+) -> Detector:
     """Return what finds the master that the value of `flag` means. Raises BadFlag."""
     where = parse_master(flag, text)
     if isinstance(where, ZkUrl):
         return ZkDetector(where, session_timeout_s)
-    return FixedDetector(where[0]) if len(where) == 1 else ListDetector(where)
+    return FixedDetector(where[0]) if len(where) == 1 else ListDetector(where, tls=tls)
 
 
 async def resolve(where: HostPort) -> Pid:
@@ -136,4 +146,12 @@ async def resolve(where: HostPort) -> Pid:
     except OSError as error:
         raise Unavailable(f"--master: cannot resolve {where.host}: {error.strerror}") from None
     ip, port = found[0][4][:2]
-    return Pid(MASTER_ID, str(ip), int(port))
+    return Pid(MASTER_ID, str(ip), int(port), None if _is_ip(where.host) else where.host)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -17,6 +17,7 @@ from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.process.front import Front
 from mesos_gpu.process.links import Links
 from mesos_gpu.process.streams import close_streams
+from mesos_gpu.process.tls import Tls, TlsListener
 
 log = logging.getLogger(__name__)
 
@@ -36,20 +37,34 @@ class Endpoint:
     """The port of one program. Everything happens in the event loop's thread; callbacks must not block it."""
 
     def __init__(
-        self, ip: str, port: int, *, advertise_ip: str | None = None, advertise_port: int | None = None
+        self,
+        ip: str,
+        port: int,
+        *,
+        advertise_ip: str | None = None,
+        advertise_port: int | None = None,
+        tls: Tls | None = None,
     ) -> None:
         """Describe the port; 0 takes a free one at start. `advertise_*` is what others are told to answer to."""
         self.ip, self.port = ip, port
         self._advertise_ip, self._advertise_port = advertise_ip or ip, advertise_port
         self._locals: dict[str, _Local] = {}
-        self._links = Links(self._link_broken)
+        self._tls = tls
+        self._links = Links(self._link_broken, tls)
         self._fronts: weakref.WeakSet[Front] = weakref.WeakSet()
         self._server: asyncio.Server | None = None
+        self._listener: TlsListener | None = None
         self._runner: web.AppRunner | None = None
 
     def pid(self, process_id: str) -> Pid:
         """Return the pid of a process of this endpoint, as others see it; valid after start."""
         return Pid(process_id, self._advertise_ip, self._advertise_port or self.port)
+
+    @property
+    def url(self) -> str:
+        """Return where others find the HTTP API; valid after start."""
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{self._advertise_ip}:{self._advertise_port or self.port}"
 
     async def start(self, app: web.Application) -> None:
         """Listen, and serve `app` to whoever speaks HTTP. Raises Unavailable when the port cannot be had."""
@@ -66,12 +81,19 @@ class Endpoint:
         if http is None:
             raise RuntimeError("an application runner that was set up has a server")
         try:
-            self._server = await asyncio.get_running_loop().create_server(lambda: self._front(http), self.ip, self.port)
+            await self._listen(lambda: self._front(http))
         except OSError as error:
             await runner.cleanup()
             raise Unavailable(_why_no_port(self.ip, self.port, error)) from None
         self._runner = runner
-        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _listen(self, front: Callable[[], Front]) -> None:
+        if self._tls is not None:
+            self._listener = TlsListener(self._tls, self.ip, self.port, front)
+            self.port = self._listener.port
+        else:
+            self._server = await asyncio.get_running_loop().create_server(front, self.ip, self.port)
+            self.port = self._server.sockets[0].getsockname()[1]
 
     def spawn(
         self,
@@ -106,6 +128,8 @@ class Endpoint:
         """Stop listening, close streams and links, and let answers under way finish (up to 2 s)."""
         if self._server is not None:
             self._server.close()
+        if self._listener is not None:
+            await self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
         fronts = list(self._fronts)
@@ -114,6 +138,8 @@ class Endpoint:
         self._links.stop()
         if fronts:
             await asyncio.wait([front.lost for front in fronts], timeout=_SHUTDOWN_S)
+        for front in fronts:
+            front.abort()
 
     def _front(self, http: Callable[[], asyncio.Protocol]) -> Front:
         front = Front(http, self._deliver)

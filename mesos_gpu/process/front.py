@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import cast
 
 from mesos_gpu.mesos.libprocess import ACCEPTED, MAX_HEAD, NOT_FOUND, Message, MessageDecoder, is_message_head
+from mesos_gpu.mesos.tls_settings import CLIENT_HELLO
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,12 @@ class Front(asyncio.Protocol):
         if self._head is None:
             self._messages(data)
             return
+        if not self._head and data[0] == CLIENT_HELLO and self._transport is not None:
+            # Said at once: the peer would wait for an answer to its handshake, and this end for a request.
+            peer = self._transport.get_extra_info("peername")[:2]
+            log.warning("no connection with %s:%s: it speaks TLS, which is off here", *peer)
+            self._transport.abort()
+            return
         self._head += data
         end = self._head.find(b"\r\n\r\n")
         if end < 0 and len(self._head) <= MAX_HEAD:
@@ -67,6 +74,11 @@ class Front(asyncio.Protocol):
         """Close the connection if it is still open; HTTP answers that were written still leave."""
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """Drop the connection if it is still open, with whatever was not written yet."""
+        if self._transport is not None and not self.lost.done():
+            self._transport.abort()
 
     def pause_writing(self) -> None:
         """Pass flow control on to the HTTP server."""

@@ -11,7 +11,9 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
+from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.process.tls import Tls
 
 log = logging.getLogger(__name__)
 Address = tuple[str, int]
@@ -63,9 +65,9 @@ class _Link(asyncio.Protocol):
 class Links:
     """All outgoing connections of one OS process."""
 
-    def __init__(self, exited: Callable[[str, Pid], None]) -> None:
+    def __init__(self, exited: Callable[[str, Pid], None], tls: Tls | None = None) -> None:
         """Call `exited(owner, pid)` once per linked pair when a link breaks."""
-        self._exited = exited
+        self._exited, self._tls = exited, tls
         self._links: dict[Address, _Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -74,7 +76,7 @@ class Links:
         link = self._links.get(to.address)
         if link is None:
             link = self._links[to.address] = _Link(lambda: self._broken(to.address))
-            self._connect(to.address, link)
+            self._connect(to, link)
         link.linkers[(owner, to)] = None
 
     def unlink(self, to: Pid) -> None:
@@ -89,7 +91,7 @@ class Links:
         if link is not None:
             link.write(data)
         else:
-            self._connect(to.address, _Link(lambda: None, close_after=data))
+            self._connect(to, _Link(lambda: None, close_after=data))
 
     def stop(self) -> None:
         """Close every link; nobody is told."""
@@ -99,12 +101,16 @@ class Links:
         for task in self._tasks:
             task.cancel()
 
-    def _connect(self, address: Address, link: _Link) -> None:
+    def _connect(self, to: Pid, link: _Link) -> None:
         async def connect() -> None:
             try:
-                await asyncio.get_running_loop().create_connection(lambda: link, *address)
-            except OSError as error:
-                log.warning("cannot connect to %s:%d: %s", *address, error.strerror or error)
+                if self._tls is None:
+                    await asyncio.get_running_loop().create_connection(lambda: link, *to.address)
+                else:
+                    await self._tls.connect(lambda: link, to.address, to.host)
+            except (OSError, Unavailable) as error:
+                why = error.strerror if isinstance(error, OSError) else None
+                log.warning("cannot connect to %s:%d: %s", *to.address, why or error)
                 link.fail()
 
         task = asyncio.get_running_loop().create_task(connect())

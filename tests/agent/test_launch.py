@@ -191,3 +191,22 @@ def test_a_task_sees_the_persistent_volumes_among_its_resources() -> None:
         Volume("/var/lib/mesos/volumes/roles/ml train/v1", "data", owned=True),
         Volume("/var/lib/mesos/volumes/roles/ml train/v2", "/models", read_only=True, owned=True),
     )
+
+
+def test_a_host_path_that_names_a_persistent_volume_shows_that_volume_and_not_the_folder_below_it() -> None:
+    disk = {"persistence": {"id": "v1"}, "volume": {"container_path": "data", "mode": "RW"}}
+    kept = {**scalar("disk", 10.0), "reservations": [{"type": "DYNAMIC", "role": "ml"}], "disk": disk}
+
+    def info(source: str) -> dict[str, Any]:
+        again = {"mode": "RW", "container_path": "/var/lib/data", "host_path": source}
+        return task(resources=[scalar("cpus", 1.0), kept], container=in_image(volumes=[again]))
+
+    folder = "/var/lib/mesos/volumes/roles/ml/v1"
+    assert launch_spec(IDENTITY, framework(), info("data"), "c1").volumes == (
+        Volume(folder, "/var/lib/data"),
+        Volume(folder, "data", owned=True),
+    )
+    assert launch_spec(IDENTITY, framework(), info("other"), "c1").volumes[0] == Volume("other", "/var/lib/data")
+    assert launch_spec(IDENTITY, framework(), info("x/.././data/"), "c1").volumes[0].source == folder
+    assert refusal(info("/data/sub")) is None
+    assert "lies within the persistent volume data" in str(refusal(info("data/sub")))

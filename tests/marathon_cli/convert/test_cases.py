@@ -15,6 +15,7 @@ from mesos_gpu.marathon.document_schema import DocumentSchema
 from mesos_gpu.marathon.job import read_job
 from mesos_gpu.marathon.pod import read_pod
 
+RULES = AppRules(mesos_role="lab")  # volumes that stay want a role
 HERE = Path(__file__).parent
 CASES = sorted([*(HERE / "cases").glob("*.yaml"), *(HERE / "cases").glob("*.sh")])
 
@@ -42,11 +43,11 @@ def problems(form: str, document: dict[str, Any]) -> list[str]:
     """Return what our own checks say of a document."""
     try:
         if form == "app":
-            read_app(document, AppRules())
+            read_app(document, RULES)
         elif form == "pod":
-            read_pod(document, AppRules())
+            read_pod(document, RULES)
         else:
-            read_job(document, AppRules())
+            read_job(document, RULES)
     except InvalidApp as error:
         return [str(error)]
     schema = DocumentSchema(f"{form}.json")

@@ -121,7 +121,7 @@ def test_other_volumes_are_told_of(option: str) -> None:
     assert any(note.lost and note.place.path == option.split()[0] for note in conversion.notes.all)
 
 
-@given(st.sampled_from(["ulimit", "cap-add", "dns", "sysctl", "security-opt", "tmpfs", "userns", "link", "env-file"]))
+@given(st.sampled_from(["ulimit", "cap-add", "dns", "sysctl", "security-opt", "tmpfs", "userns", "link"]))
 def test_options_without_a_counterpart_are_told_of_with_their_line(option: str) -> None:
     conversion = done(f"docker run \\\n  --{option}=x i")
     assert [(note.place.line, note.place.path) for note in conversion.notes.all if note.lost] == [(2, f"--{option}")]

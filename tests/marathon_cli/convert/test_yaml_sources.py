@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon_cli.convert import accelerators
-from marathon_cli.convert.compose import interpolate
+from marathon_cli.convert.compose_variables import interpolate
 from marathon_cli.convert.kubernetes_container import expand
 from marathon_cli.convert.whole import convert
 from mesos_gpu.errors import BadInput
@@ -28,7 +28,7 @@ DOCUMENTS = [
 # Names that stand for themselves: labels, variables, services; and what has been noted as a whole.
 FREE = {
     *("labels", "nodeSelector", "environment", "data", "annotations", "sysctls", "services", "matchLabels", "selector"),
-    *("volumes", "networks", "initContainers", "status", "x-train", "imagePullSecrets", "depends_on", "tolerations"),
+    *("volumes", "networks", "status", "x-train", "imagePullSecrets", "depends_on", "tolerations"),
 }
 
 
@@ -107,6 +107,123 @@ def test_json_is_yaml_too_and_a_list_holds_objects() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"image": "i"}]}}
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod, pod]}, indent=1)
     assert [item.document["id"] for item in convert(text, "f", environ={}).documents] == ["/a", "/a"]
+
+
+def test_a_list_of_one_kind_says_it_once() -> None:
+    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"image": "i"}]}}
+    text = json.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": [pod]})
+    done = convert(text, "f", environ={})
+    assert [item.document["id"] for item in done.documents] == ["/a"]
+    assert not any(note.lost for note in done.notes.all)
+    (lost,) = [n for n in convert(text[:-1] + ', "surprise": 1}', "f", environ={}).notes.all if n.lost]
+    assert lost.place.path == "surprise"
+
+
+CRON = """apiVersion: batch/v1
+kind: CronJob
+metadata: {name: a}
+spec:
+  schedule: "%s"
+  jobTemplate: {spec: {backoffLimit: 0, template: {spec: {containers: [{name: a, image: i}]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cron", "zone"),
+    [
+        ("@daily", "0 0 * * *", None),
+        ("@hourly", "0 * * * *", None),
+        ("TZ=Europe/Berlin 5 4 * * 1", "5 4 * * 1", "Europe/Berlin"),
+        ("CRON_TZ=UTC @weekly", "0 0 * * 0", "UTC"),
+    ],
+)
+def test_short_names_and_zones_of_cron_become_five_fields_and_a_time_zone(text: str, cron: str, zone: str) -> None:
+    (made,) = convert(CRON % text, "f", environ={}).documents
+    (schedule,) = made.document["schedules"]
+    assert (schedule["cron"], schedule.get("timezone")) == (cron, zone)
+
+
+FIRST = """apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  initContainers: [%s]
+  containers: [%s]
+"""
+MAIN = "{name: c, image: i, command: [serve, x], resources: {requests: {cpu: 1, memory: 64Mi}}}"
+
+
+@pytest.mark.parametrize(
+    ("first", "main", "why"),
+    [
+        ("{name: f, image: j, command: [x]}", MAIN, "its image j is not that of c"),
+        ("{name: f, image: i}", MAIN, "the program of its image is not known here"),
+        ("{name: f, image: i, command: [x]}", "{name: c, image: i}", "the program of c's image is not known here"),
+        ("{name: f, image: i, command: [x]}", f"{MAIN}, {{name: d, image: i}}", "a pod start together"),
+        ("{name: f, image: i, command: [x], securityContext: {runAsUser: 7}}", MAIN, "it runs as 7"),
+    ],
+)
+def test_a_first_container_that_cannot_be_a_first_step_is_lost_with_the_reason(first: str, main: str, why: str) -> None:
+    lost = [note.message for note in convert(FIRST % (first, main), "f", environ={}).notes.all if note.lost]
+    assert len(lost) == 1
+    assert why in lost[0]
+
+
+def test_a_first_container_of_the_same_image_is_the_first_step_of_the_command() -> None:
+    first = (
+        "{name: f, image: i, command: [get, 'a b'], env: [{name: A, value: '1'}], workingDir: /w, "
+        "resources: {requests: {cpu: 2, memory: 1Mi}}}"
+    )
+    done = convert(FIRST % (first, MAIN), "f", environ={})
+    app = done.documents[0].document
+    assert app["cmd"] == "(cd /w && env A=1 get 'a b') || exit\nexec serve x"
+    assert (app["cpus"], app["mem"]) == (2.0, 64)
+    assert not any(note.lost for note in done.notes.all)
+
+
+def test_a_sidecar_is_a_container_of_the_pod() -> None:
+    done = convert(FIRST % ("{name: f, image: j, restartPolicy: Always}", MAIN), "f", environ={})
+    assert [item["name"] for item in done.documents[0].document["containers"]] == ["c", "f"]
+
+
+def test_claims_of_a_set_with_several_containers_are_lost_because_pods_have_none() -> None:
+    text = (CASES / "statefulset.yaml").read_text().replace("      restartPolicy: Always\n", "", 1)
+    text = text.replace("        workingDir: /tmp\n", "        restartPolicy: Always\n")
+    done = convert(text, "f", environ={})
+    assert done.documents[0].form == "pod"
+    assert sum("persistent volumes are for apps of one container" in note.message for note in done.notes.all) == 2
+
+
+def test_a_service_that_is_built_is_named_as_compose_names_it() -> None:
+    done = convert("name: lab\nservices: {Web: {build: ., restart: always}}", "f", environ={})
+    assert done.documents[0].document["container"]["docker"]["image"] == "lab-web"
+    assert any("push it to a registry" in note.message for note in done.notes.all)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("0755", "755"), ("493", "755"), ("0o644", "644")],
+)
+def test_files_of_a_config_map_have_their_mode(text: str, kept: str) -> None:
+    source = (CASES / "statefulset.yaml").read_text().replace("defaultMode: 0755", f"defaultMode: {text}")
+    assert f"chmod {kept} /opt/shards/serve.sh" in convert(source, "f", environ={}).documents[0].document["cmd"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("name: shards-conf\n          default", "name: other\n          default", "is not in this file"),
+        ("command: [sh, /opt/shards/serve.sh]", "args: [x]", "can write the files"),
+        ("{key: serve.sh, path", "{key: nothing, path", "has no nothing"),
+        ("mountPath: /opt/shards}", "mountPath: /opt/shards, subPath: no}", "has no file no"),
+        ("    cat /data/begun\n", f"    cat {'x' * 70000}\n", "too large"),
+    ],
+)
+def test_files_of_a_config_map_that_cannot_be_written_are_lost_with_the_reason(old: str, new: str, why: str) -> None:
+    source = (CASES / "statefulset.yaml").read_text()
+    assert old in source
+    notes = convert(source.replace(old, new), "f", environ={}).notes.all
+    assert [note for note in notes if note.lost and why in note.message] != []
 
 
 @pytest.mark.parametrize(

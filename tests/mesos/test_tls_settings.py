@@ -1,0 +1,134 @@
+"""LIBPROCESS_SSL_* as libprocess reads them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.tls_settings import CIPHERS, FLAGS, MESOS_CIPHERS, TlsSettings, read_tls_settings, tls_variables
+
+LEAST = {"LIBPROCESS_SSL_ENABLED": "1", "LIBPROCESS_SSL_KEY_FILE": "/k.pem", "LIBPROCESS_SSL_CERT_FILE": "/c.pem"}
+
+
+def read(**more: str) -> TlsSettings:
+    settings, _ = read_tls_settings({**LEAST, **{f"LIBPROCESS_SSL_{name}": text for name, text in more.items()}})
+    assert settings is not None
+    return settings
+
+
+def said(**more: str) -> str:
+    return "\n".join(read_tls_settings({**LEAST, **{f"LIBPROCESS_SSL_{n}": text for n, text in more.items()}})[1])
+
+
+@pytest.mark.parametrize("environ", [{}, {**LEAST, "LIBPROCESS_SSL_ENABLED": "false"}, {"LIBPROCESS_SSL_CA_FILE": "x"}])
+def test_tls_is_off_unless_it_is_enabled(environ: dict[str, str]) -> None:
+    assert read_tls_settings(environ) == (None, [])
+
+
+def test_defaults_are_those_of_mesos_with_todays_ciphers_before_its_own() -> None:
+    assert read() == TlsSettings("/c.pem", "/k.pem")
+    assert read().ciphers == CIPHERS
+    assert CIPHERS.endswith(MESOS_CIPHERS)
+    assert (read().tls_1_2, read().tls_1_3, read().scheme) == (True, False, "legacy")
+
+
+def test_every_setting_is_read() -> None:
+    found = read(
+        CA_FILE="/ca.pem",
+        CA_DIR="/ca",
+        VERIFY_SERVER_CERT="true",
+        REQUIRE_CLIENT_CERT="TRUE",
+        VERIFY_IPADD="1",
+        SUPPORT_DOWNGRADE="1",
+        HOSTNAME_VALIDATION_SCHEME="openssl",
+        CIPHERS="AES128-SHA",
+        ECDH_CURVES="prime256v1",
+        ENABLE_TLS_V1_2="0",
+        ENABLE_TLS_V1_3="1",
+    )
+    wanted = TlsSettings("/c.pem", "/k.pem", "/ca.pem", "/ca", True, True, True, True, "openssl", "AES128-SHA")
+    assert (found.curve, found.tls_1_2, found.tls_1_3) == ("prime256v1", False, True)
+    assert found == TlsSettings(
+        *(getattr(wanted, name) for name in TlsSettings.__slots__[:10]), "prime256v1", False, True
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("VERIFY_CERT", "VERIFY_SERVER_CERT"), ("REQUIRE_CERT", "REQUIRE_CLIENT_CERT")]
+)
+def test_older_names_of_a_switch_do_the_same(old: str, new: str) -> None:
+    assert read(**{old: "1"}) == read(**{new: "1"}) != read()
+    assert read(**{old: "1", new: "0"}) == read(**{new: "1"})
+
+
+def test_clients_certificates_are_not_asked_for_without_verifying_servers() -> None:
+    assert read(REQUIRE_CLIENT_CERT="1").verify_server
+    assert "verifies certificates of servers, too" in said(REQUIRE_CLIENT_CERT="1")
+    assert "verifies certificates of servers, too" not in said(REQUIRE_CLIENT_CERT="1", VERIFY_SERVER_CERT="1")
+
+
+def test_the_log_says_what_is_weak() -> None:
+    assert "not verified" in said()
+    assert said(VERIFY_SERVER_CERT="1") == ""
+    assert "lets anyone in without TLS" in said(VERIFY_SERVER_CERT="1", SUPPORT_DOWNGRADE="1")
+    assert "spoken to without" in said(SUPPORT_DOWNGRADE="1")
+    assert "ENABLE_TLS_V1_0 is not acted on" in said(ENABLE_TLS_V1_0="1")
+    assert "VERIFICATION_DEPTH is not acted on" in said(VERIFY_DEPTH="2")
+    assert "VERIFICATION_DEPTH" not in said(VERIFICATION_DEPTH="4")
+
+
+def test_names_from_before_1_0_count_where_the_new_one_is_not_set() -> None:
+    old = {name.removeprefix("LIBPROCESS_"): text for name, text in LEAST.items()}
+    assert read_tls_settings(old)[0] == read()
+    settings, words = read_tls_settings({**LEAST, "SSL_CERT_FILE": "/etc/ssl/bundle.pem", "SSL_KEY_FILE": "/k.pem"})
+    assert settings == read()
+    assert words[0] == "LIBPROCESS_SSL_CERT_FILE and SSL_CERT_FILE differ; the first is taken"
+    assert "KEY_FILE" not in "\n".join(words)
+
+
+def test_variables_are_handed_on_under_their_new_names_and_nothing_else_is() -> None:
+    environ = {"SSL_ENABLED": "1", "SSL_KEY_FILE": "/old", "LIBPROCESS_SSL_KEY_FILE": "/k", "LIBPROCESS_IP": "::1"}
+    assert tls_variables({**environ, "HOME": "/", "SSL_SOMETHING": "1"}) == {
+        "LIBPROCESS_SSL_ENABLED": "1",
+        "LIBPROCESS_SSL_KEY_FILE": "/k",
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"LIBPROCESS_SSL_KEY_FILE": ""}, "needs LIBPROCESS_SSL_KEY_FILE"),
+        ({"LIBPROCESS_SSL_CERT_FILE": ""}, "needs LIBPROCESS_SSL_CERT_FILE"),
+        ({"LIBPROCESS_SSL_HOSTNAME_VALIDATION_SCHEME": "mine"}, "legacy or openssl"),
+        ({"LIBPROCESS_SSL_ENABLED": "maybe"}, "LIBPROCESS_SSL_ENABLED: 'maybe' is not true or false"),
+        ({"LIBPROCESS_SSL_ENABLE_TLS_V1_2": "0", "LIBPROCESS_SSL_ENABLE_TLS_V1_0": "1"}, "no protocol is left"),
+        ({"LIBPROCESS_SSL_ECDH_CURVE": "P-521:P-384"}, "one curve can be named"),
+        ({"LIBPROCESS_SSL_VERIFICATION_DEPTH": "deep"}, "VERIFICATION_DEPTH: 'deep' is not a whole number"),
+    ],
+)
+def test_what_cannot_be_done_as_asked_is_refused(more: dict[str, str], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read_tls_settings({**LEAST, **more})
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([p + f.name.upper() for f in FLAGS for p in ("SSL_", "LIBPROCESS_SSL_")]),
+        st.sampled_from(["", "0", "1", "true", "openssl", "legacy", "/file", "auto"]),
+    )
+)
+def test_any_environment_is_read_or_refused_in_words_and_verifying_clients_verifies_servers(
+    environ: dict[str, str],
+) -> None:
+    try:
+        settings, _ = read_tls_settings(environ)
+    except BadInput as error:
+        assert "SSL" in str(error)  # noqa: PT017
+        return
+    if settings is not None:
+        assert settings.verify_server or not settings.require_client
+        assert settings.cert_file
+        assert settings.key_file
+    assert read_tls_settings(tls_variables(environ))[0] == settings

@@ -1,0 +1,91 @@
+"""TLS contexts from settings: files that are not what they should be are told from each other."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.tls_settings import MESOS_CIPHERS, TlsSettings
+from mesos_gpu.process.tls_context import client_context, server_context, tls_problem
+from tests.tls import Authority
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    made = Authority(tmp_path_factory.mktemp("ca"))
+    for name in ("one", "two"):
+        made.issue(name)
+    return made
+
+
+@pytest.fixture
+def settings(authority: Authority) -> TlsSettings:
+    folder = authority.certificate.parent
+    return TlsSettings(str(folder / "one.pem"), str(folder / "one.key"), ca_file=str(authority.certificate))
+
+
+def test_nobody_is_verified_unless_it_is_asked_for(settings: TlsSettings) -> None:
+    assert server_context(settings).verify_mode == client_context(settings).verify_mode == ssl.CERT_NONE
+    strict = replace(settings, verify_server=True, require_client=True)
+    assert server_context(strict).verify_mode == client_context(strict).verify_mode == ssl.CERT_REQUIRED
+    assert not client_context(strict).check_hostname
+    assert client_context(replace(strict, scheme="openssl")).check_hostname
+
+
+def test_without_a_named_authority_those_of_the_machine_are_trusted(settings: TlsSettings) -> None:
+    mine = client_context(replace(settings, verify_server=True, ca_file=None))
+    system = ssl.create_default_context()
+    assert mine.cert_store_stats() == system.cert_store_stats()
+
+
+def test_protocols_are_those_switched_on(settings: TlsSettings) -> None:
+    both = server_context(replace(settings, tls_1_3=True))
+    assert (both.minimum_version, both.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+    assert server_context(settings).maximum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_what_mesos_offers_by_default_is_among_our_ciphers_as_far_as_openssl_has_it(settings: TlsSettings) -> None:
+    ours = [cipher["name"] for cipher in server_context(settings).get_ciphers()]
+    for name in ("AES128-SHA", "DHE-RSA-AES256-SHA"):
+        assert name in MESOS_CIPHERS
+        assert name in ours
+    assert ours.index("ECDHE-RSA-AES256-GCM-SHA384") < ours.index("AES128-SHA")
+
+
+def test_files_that_cannot_be_used_are_named(settings: TlsSettings, tmp_path: Path) -> None:
+    folder, empty, locked = Path(settings.key_file).parent, tmp_path / "empty.pem", tmp_path / "locked.key"
+    empty.write_text("nothing\n")
+    subprocess.run(
+        ["openssl", "pkey", "-in", settings.key_file, "-aes256", "-passout", "pass:secret", "-out", str(locked)],
+        check=True,
+        capture_output=True,
+    )
+    for changed, words in (
+        ({"cert_file": "/no/such.pem"}, "CERT_FILE: cannot read /no/such.pem: No such file"),
+        ({"key_file": str(tmp_path)}, "KEY_FILE: cannot read .*: Is a directory"),
+        ({"key_file": str(folder / "two.key")}, "the key is not that of the certificate"),
+        ({"cert_file": str(empty)}, "no PEM in it"),
+        ({"key_file": str(locked)}, "has a password"),
+        ({"ca_file": str(empty)}, "no certificate in it"),
+        ({"ca_file": "/no/ca.pem"}, "No such file"),
+        ({"ciphers": "NONSENSE"}, "OpenSSL knows none of 'NONSENSE'"),
+        ({"curve": "round"}, "OpenSSL knows no curve 'round'"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            client_context(replace(settings, verify_server=True, **changed))
+
+
+def test_who_shows_no_certificate_needs_no_key(settings: TlsSettings) -> None:
+    without = replace(settings, cert_file="/not/for/us", key_file="/not/for/us", verify_server=True)
+    assert client_context(without, show_certificate=False).verify_mode == ssl.CERT_REQUIRED
+
+
+def test_problems_nobody_has_words_for_keep_their_own() -> None:
+    assert tls_problem(ConnectionRefusedError(111, "Connection refused")) == "Connection refused"
+    assert tls_problem(ValueError("something else")) == "something else"
+    assert tls_problem(OSError()) == "OSError"
