@@ -29,7 +29,7 @@ class Identity:
 
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
     that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
-    each task is given.
+    each task is given. With `cfs_quota` containers are held to their CPUs.
     """
 
     agent_id: str
@@ -41,6 +41,7 @@ class Identity:
     sandbox_directory: str = "/mnt/mesos/sandbox"
     default_executor: tuple[str, ...] = ()
     switch_user: bool = True
+    cfs_quota: bool = False
     executor_environment: Mapping[str, str] = field(default_factory=dict)
 
 

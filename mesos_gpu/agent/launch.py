@@ -12,6 +12,7 @@ from typing import Any
 from mesos_gpu.agent import volumes_again
 from mesos_gpu.agent.actions import LaunchSpec
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.executor_size import disk_bytes
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.paths import sandbox_path, volume_path
 from mesos_gpu.agent.settings import read_settings
@@ -115,12 +116,6 @@ def image_of(task: Mapping[str, Any]) -> str | None:
     """Return the name of the image that a task runs in, None for the host's files."""
     image = ((task.get("container") or {}).get("mesos") or {}).get("image")
     return None if image is None else str((image.get("docker") or {}).get("name", ""))
-
-
-def disk_bytes(task: Mapping[str, Any]) -> int:
-    """Return the quota of a task's sandbox: its disk, less what is a volume; 0 for none."""
-    plain = [resource for resource in task.get("resources", ()) if "disk" not in resource]
-    return Resources.from_json(plain).milli("disk") * MIB // 1000
 
 
 def may_take_long(task: Mapping[str, Any]) -> bool:
