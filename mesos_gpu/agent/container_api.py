@@ -72,12 +72,13 @@ class ContainerApi:
                 call,
                 parent_sandbox=None if parent is None else parent.sandbox,
                 parent_user=None if parent is None else parent.user,
+                parent_volumes=() if parent is None else parent.volumes,
             )
             uris = read_uris(call.get("command") or {})
             path = self._path_of(str(config.sandbox))
             if self._sandboxes is not None:
                 self._sandboxes.spare(path)
-            made = _make_sandbox(config, None if parent is None else parent.sandbox)
+            made = _make_sandbox(config, parent)
             try:
                 if uris:
                     await self._fetches.fetch(config, uris)
@@ -300,18 +301,19 @@ def _unknown(name: str) -> HttpProblem:
     return refuse(404, f"Container {name} cannot be found")
 
 
-def _make_sandbox(config: ContainerConfig, parent_sandbox: str | None) -> bool:
+def _make_sandbox(config: ContainerConfig, parent: Record | None) -> bool:
     """Make the sandbox, and what the container sees of its parent's; tell whether the sandbox is new.
 
-    Nothing is followed out of the parent's sandbox, which is its task's to change. Raises BadInput, ContainerError.
+    Nothing is followed out of the parent's sandbox and volumes, which are its task's to change. Raises BadInput,
+    ContainerError.
     """
     owner = find_user(config.user)
     try:
-        if parent_sandbox is not None:
-            inside = Path(parent_sandbox).resolve()
-            wanted = [config.sandbox.parent, *(Path(v.source) for v in nested.parent_volumes(config, parent_sandbox))]
-            for path in wanted:
-                if not path.resolve().is_relative_to(inside):
+        if parent is not None:
+            seen = nested.seen_of_parent(config, parent.sandbox, parent.volumes)
+            for name, home in ((str(config.sandbox.parent), parent.sandbox), *seen):
+                path = Path(name)
+                if not path.resolve().is_relative_to(Path(home).resolve()):
                     raise BadInput(f"{path} leads out of the parent's sandbox")
                 if not path.exists():
                     path.mkdir(parents=True)

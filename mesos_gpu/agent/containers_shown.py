@@ -92,6 +92,9 @@ class ContainersShown:
             pid = None
         if pid is not None:
             status["executor_pid"] = pid
+        networks = self._agent.containers.network_infos(name)
+        if networks:
+            status["network_infos"] = [dict(info) for info in networks]
         return status
 
 

@@ -29,7 +29,8 @@ class Identity:
 
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
     that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
-    each task is given. With `cfs_quota` containers are held to their CPUs.
+    each task is given. With `cfs_quota` containers are held to their CPUs. `domain_socket` is the path of a socket at
+    which executors reach the agent from networks of their own, as from there they may not reach its address; "" for none.
     """
 
     agent_id: str
@@ -43,6 +44,7 @@ class Identity:
     switch_user: bool = True
     cfs_quota: bool = False
     executor_environment: Mapping[str, str] = field(default_factory=dict)
+    domain_socket: str = ""
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------
@@ -120,10 +122,14 @@ class Reconcile:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A container runs; `pid` is its init, None when a former process launched it and did not get to say."""
+    """A container runs; `pid` is its init, None when a former process launched it and did not get to say.
+
+    `networks` are the NetworkInfos of those that it joined.
+    """
 
     key: Owner
     pid: int | None
+    networks: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ DEFAULT_ISOLATION = (
     "gpu/nvidia",
 )
 IMAGE_PROVIDERS = ("docker",)
+NETWORKS = "network/cni"
 POLICIES = ("equal", "additive")
 GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
@@ -89,6 +91,19 @@ FLAGS: Sequence[Flag] = (
     Flag("docker_store_dir", "path", None, "Folder for images, this agent's alone; default: WORK_DIR/store/docker."),
     Flag("docker_pull_timeout", "duration", 3600.0, "How long the pull of an image may take."),
     Flag("sandbox_directory", "text", "/mnt/mesos/sandbox", "Where tasks in images see their sandbox."),
+    Flag(
+        "network_cni_config_dir",
+        "path",
+        None,
+        "Folder of CNI configurations: the networks that tasks may join by name. For network/cni in --isolation.",
+    ),
+    Flag("network_cni_plugins_dir", "text", None, "Folders of CNI plugins, with colons between them."),
+    Flag(
+        "network_cni_root_dir_persist",
+        "boolean",
+        False,
+        "Keep what is known of containers' networks in --work_dir, so that they are left even after a reboot.",
+    ),
     Flag("switch_user", "boolean", True, "Run tasks as the user that they or their framework name."),
     Flag(
         "executor_environment_variables",
@@ -170,6 +185,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")
     _check_gpu_care(flags)
     _check_images(flags)
+    _check_networks(flags)
     read_environment_flag(flags["executor_environment_variables"])
     for name in ("ip", "advertise_ip"):
         if flags[name] is not None:
@@ -196,6 +212,18 @@ def _check_gpu_care(flags: Mapping[str, Any]) -> None:
     interval_s = flags["gpu_retest_interval"]
     if interval_s is not None and interval_s <= 0:
         raise BadFlag("gpu_retest_interval", "must be longer than nothing; leave it out for never")
+
+
+def _check_networks(flags: Mapping[str, Any]) -> None:
+    """As Mesos' network/cni: both folders, or neither, and then no network can be joined. Raises BadFlag."""
+    if NETWORKS not in flags["isolation"]:
+        return
+    config, plugins = flags["network_cni_config_dir"], flags["network_cni_plugins_dir"]
+    for missing, name in ((config, "network_cni_config_dir"), (plugins, "network_cni_plugins_dir")):
+        if not missing and (config or plugins):
+            raise BadFlag(name, f"the isolator {NETWORKS} needs it, too")
+    if config and not Path(config).is_dir():
+        raise BadFlag("network_cni_config_dir", f"'{config}' is not a folder of CNI configurations")
 
 
 def _check_images(flags: Mapping[str, Any]) -> None:

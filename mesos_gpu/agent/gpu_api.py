@@ -45,7 +45,7 @@ class GpuApi:
         return web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS_TYPE})
 
     async def _clear(self, request: web.Request) -> web.Response:
-        if request.remote is None or not ipaddress.ip_address(request.remote).is_loopback:
+        if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
             return error_response(403, "Only this machine may say that a GPU is healthy.")
         uuid = request.match_info["uuid"]
         if self._agent.gpus is None:

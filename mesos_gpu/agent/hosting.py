@@ -15,7 +15,7 @@ from mesos_gpu.agent.actions import Action
 from mesos_gpu.agent.events import Moment
 from mesos_gpu.agent.executor_lives import ExecutorLives
 from mesos_gpu.agent.executors import Executor, ExecutorKey, Parcel, Stage, Turn
-from mesos_gpu.agent.status import Verdict, hosted_status
+from mesos_gpu.agent.status import Verdict, hosted_status, network_infos
 from mesos_gpu.agent.tasks import Cause, Fate, Framework, Phase, Task, next_phase
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
@@ -229,8 +229,9 @@ class Hosting(ExecutorLives):
                 self._count("invalid_status_updates")
             return [acknowledge]
         task.received.add(uuid)
+        networks = network_infos(executor.info, executor.networks, self.identity)
         full = hosted_status(
-            status, task, agent_id=self.identity.agent_id, ip=self.identity.ip, pid=executor.pid, wall_s=at.wall_s
+            status, task, agent_id=self.identity.agent_id, networks=networks, pid=executor.pid, wall_s=at.wall_s
         )
         full = verdicts.of_agents_doing(framework, task, full)
         if is_terminal(full["state"]):

@@ -123,7 +123,7 @@ async def _body(request: web.Request, kind: type[Body]) -> Body:
 
 def _from_here(handler: Handler) -> Handler:
     async def guarded(request: web.Request) -> web.StreamResponse:
-        if request.remote is None or not ipaddress.ip_address(request.remote).is_loopback:
+        if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
             return error_response(403, "Only this machine may pull and remove images.")
         return await handler(request)
 

@@ -76,7 +76,9 @@ def launch_spec(
     persistent = tuple(persistent_volumes(identity.work_dir, task.get("resources", ())))
     image = _image(identity, task)
     inside = sandbox if image is None else image.sandbox
-    environment = _environment(identity, framework, task, sandbox, inside)
+    environment, networks = _environment(identity, framework, task, sandbox, inside), networks_of(task)
+    if networks:
+        environment["LIBPROCESS_IP"] = "0.0.0.0"  # the agent's is not an address there
     if image is not None:
         del environment["PATH"]  # the host's, which is not the image's
     return LaunchSpec(
@@ -96,6 +98,8 @@ def launch_spec(
         linux=read_settings(task, more_cpus_milli=OVERHEAD_CPUS_MILLI, more_mem_bytes=OVERHEAD_MEM_MIB * MIB),
         terminal=terminal,
         window=window,
+        networks=networks,
+        hostname=container.get("hostname") or None,
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
     )
 
@@ -116,6 +120,15 @@ def image_of(task: Mapping[str, Any]) -> str | None:
     """Return the name of the image that a task runs in, None for the host's files."""
     image = ((task.get("container") or {}).get("mesos") or {}).get("image")
     return None if image is None else str((image.get("docker") or {}).get("name", ""))
+
+
+def networks_of(info: Mapping[str, Any]) -> tuple[Document, ...]:
+    """Return the networks that a task, or an executor, asks to join.
+
+    A NetworkInfo without a name asks for no network but the host's, whatever it says of ports (so does network/cni).
+    """
+    infos = (info.get("container") or {}).get("network_infos", ())
+    return tuple(dict(network) for network in infos if network.get("name"))
 
 
 def may_take_long(task: Mapping[str, Any]) -> bool:
@@ -210,11 +223,6 @@ def _environment(
 def _container_refusal(container: Mapping[str, Any]) -> str | None:
     if container.get("type", "MESOS") != "MESOS":
         return _NO_DOCKER
-    if container.get("hostname"):
-        return "Host names of a container are not supported yet"
-    # One without a name asks for no network but the host's, whatever it says of ports, as to Mesos' network/cni.
-    if any(network.get("name") for network in container.get("network_infos", ())):
-        return "Container networks are not supported yet: only the host's"
     image = (container.get("mesos") or {}).get("image")
     if image is not None and image.get("type") != "DOCKER":
         return f"Images of type {image.get('type')} are not supported: only DOCKER"

@@ -296,6 +296,7 @@ class AgentState(Hosting):
     def _launched(self, event: ev.Launched, at: Moment) -> list[Action]:
         framework, task = self.both(event.key)
         task.phase, task.pid = next_phase(task.phase, Cause.LAUNCHED), event.pid
+        task.networks = event.networks
         if task.phase is Phase.CANCELLED:
             assert task.container_id is not None
             return [act.Kill(task.key, task.container_id, 0.0)]

@@ -38,6 +38,7 @@ def first_record(config: ContainerConfig, boot_id: str) -> Record:
         user=config.user,
         shares_cgroup=shares,
         standalone=config.standalone,
+        volumes=config.sandbox_volumes,
     )
 
 

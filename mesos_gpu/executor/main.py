@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(USAGE % ", ".join(missing), file=sys.stderr)
         return 2
     threading.stack_size(256 * 1024)
-    agent = Agent(*(os.environ[name] for name in NEEDED))
+    endpoint, framework_id, executor_id = (os.environ[name] for name in NEEDED)
+    agent = Agent(endpoint, framework_id, executor_id, os.environ.get("MESOS_DOMAIN_SOCKET") or None)
     state = ExecutorState(setting_of(os.environ), new_uuid=new_uuid, new_id=new_id)
     return Program(agent, state).run()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mesos_gpu.master.model import NOTHING, Agent, add
+from mesos_gpu.master.record import Record
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resources import Resources
 
@@ -14,6 +15,16 @@ def broken(state: MasterState) -> str | None:
     return next((problem for agent in state.agents.values() for problem in _agent(state, agent)), None) or next(
         _frameworks(state), None
     )
+
+
+def differs(state: MasterState, record: Record) -> str | None:
+    """Return what these books say otherwise than the registry, None when both agree. Only while nothing is stored."""
+    ours = state.record()
+    for name in ("agents", "unreachable", "gone", "deactivated", "policy"):
+        here, there = getattr(ours, name), getattr(record, name)
+        if here != there:
+            return f"the registry has other {name} than the master: {there}, not {here}"
+    return None
 
 
 def _agent(state: MasterState, agent: Agent) -> Iterator[str]:

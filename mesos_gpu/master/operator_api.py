@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput, Conflict, Forbidden, NotFound
+from mesos_gpu.errors import BadInput, Conflict, Forbidden, NotFound, Unavailable
 from mesos_gpu.master import (
     cluster_api,
     draining,
@@ -143,6 +143,8 @@ class OperatorApi:
             return error_response(403, str(error))
         except BadInput as error:
             return error_response(400, str(error))
+        except Unavailable as error:
+            return error_response(503, str(error))
 
     def _find(self, path: str) -> tuple[str, Handler] | None:
         """Return what answers a path, with the name that it goes by."""
@@ -273,7 +275,7 @@ class OperatorApi:
             if not permissions.may(self._engine.state, principal_of(request), kind, call[field]):
                 raise Forbidden
             if kind in _CHANGES:
-                return self._change(_CHANGES[kind], call[field])
+                return await self._change(_CHANGES[kind], call[field])
             self._logging.set_from(call[field])
             return web.Response()
         accepted = accepted_type(request)
@@ -293,9 +295,11 @@ class OperatorApi:
             return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
         return json_response(document)
 
-    def _change(self, change: Callable[[MasterState, Document, Now], list[Action]], body: Document) -> web.Response:
+    async def _change(
+        self, change: Callable[[MasterState, Document, Now], list[Action]], body: Document
+    ) -> web.Response:
         try:
-            self._engine.do(lambda state, now: change(state, body, now))
+            await self._engine.store(lambda state, now: change(state, body, now))
         except BadInput as error:
             raise refuse(400, str(error)) from None
         except Conflict as error:

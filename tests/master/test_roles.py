@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 
 from mesos_gpu.errors import BadInput, Conflict
-from mesos_gpu.master import roles
 from mesos_gpu.master.quota import Quota
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.mesos.resources import Resources
+from tests.master.at_once import roles
 from tests.master.build import add_agent, add_framework, check_books, events, new_state, offers
 from tests.master.live import JSON, Scheduler, ScriptedAgent, framework_info, live_master
 from tests.master.shapes import differences
@@ -174,11 +174,11 @@ def test_a_restarted_master_knows_weights_and_quota(tmp_path: Path) -> None:
     roles.update_weights(state, [{"role": "ml", "weight": 2.5}])
     config = {"role": "ml", "guarantees": {"gpus": {"value": 1}}, "limits": {"gpus": {"value": 2}}}
     [save] = roles.update_quota(state, {"force": True, "quota_configs": [config]})
-    registry = Registry(tmp_path)
-    registry.save(save.document)  # type: ignore[union-attr]
+    record = state.record()
+    assert not save.operation.apply(record), "the books say what is stored"
+    Registry(tmp_path).save(record)
     again = new_state()
-    fresh = Registry(tmp_path)
-    again.recover(fresh.load(), fresh.rest)
+    again.recover(Registry(tmp_path).load())
     assert again.policy.weights == {"ml": 2.5}
     assert again.policy.quotas == {"ml": Quota({"gpus": 1000}, {"gpus": 2000})}
     add_agent(again)
