@@ -30,7 +30,7 @@ class Identity:
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
     that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
     each task is given. With `cfs_quota` containers are held to their CPUs. `domain_socket` is the path of a socket at
-    which executors reach the agent from networks of their own, as from there they may not reach its address; "" for none.
+    which executors reach the agent from networks of their own, as from there they may not reach its address; "": none.
     """
 
     agent_id: str
