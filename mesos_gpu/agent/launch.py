@@ -5,7 +5,7 @@ Source: Mesos src/slave/slave.cpp (getExecutorInfo, executorEnvironment), src/la
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Any
 
@@ -64,16 +64,23 @@ def refusal(task: Mapping[str, Any]) -> str | None:
 
 
 def launch_spec(
-    identity: Identity, framework: Mapping[str, Any], task: Mapping[str, Any], container_id: str
+    identity: Identity,
+    framework: Mapping[str, Any],
+    task: Mapping[str, Any],
+    container_id: str,
+    in_use: Collection[str] = (),
 ) -> LaunchSpec:
-    """Return what the container of a command task needs. The task has no `refusal`."""
+    """Return what the container of a command task needs. The task has no `refusal`.
+
+    `in_use` are folders of shared volumes that others use; their owner stays.
+    """
     command, container = task["command"], task.get("container") or {}
     volumes, (terminal, window) = container.get("volumes", ()), read_terminal(container)
     resources = Resources.from_json(task.get("resources", []))
     sandbox = sandbox_path(
         identity.work_dir, identity.agent_id, framework["id"]["value"], task["task_id"]["value"], container_id
     )
-    persistent = tuple(persistent_volumes(identity.work_dir, task.get("resources", ())))
+    persistent = tuple(persistent_volumes(identity.work_dir, task.get("resources", ()), in_use))
     image = _image(identity, task)
     inside = sandbox if image is None else image.sandbox
     environment, networks = _environment(identity, framework, task, sandbox, inside), networks_of(task)
@@ -104,7 +111,9 @@ def launch_spec(
     )
 
 
-def persistent_volumes(work_dir: str, resources: Sequence[Mapping[str, Any]]) -> Iterator[Volume]:
+def persistent_volumes(
+    work_dir: str, resources: Sequence[Mapping[str, Any]], in_use: Collection[str] = ()
+) -> Iterator[Volume]:
     """Yield what a task sees of the persistent volumes among its resources.
 
     Source: Mesos src/slave/containerizer/mesos/isolators/filesystem/linux.cpp.
@@ -113,7 +122,8 @@ def persistent_volumes(work_dir: str, resources: Sequence[Mapping[str, Any]]) ->
         how = resource.disk.get("volume")
         if resource.persistence_id is not None and how is not None:
             source = volume_path(work_dir, resource.role, resource.persistence_id)
-            yield Volume(source, str(how["container_path"]), how.get("mode", "RW") == "RO", owned=True)
+            read_only = how.get("mode", "RW") == "RO"
+            yield Volume(source, str(how["container_path"]), read_only, owned=True, in_use=source in in_use)
 
 
 def image_of(task: Mapping[str, Any]) -> str | None:

@@ -84,7 +84,9 @@ def container_config(
         "task_id": {"value": leaf(name)},
         "command": command,
         "container": container,
-        "resources": list(call.get("resources", ())),
+        "resources": [
+            resource for resource in call.get("resources", ()) if not is_nested(name) or "disk" not in resource
+        ],
         "limits": call.get("limits") or {},
     }
     problem = launch.refusal(task)

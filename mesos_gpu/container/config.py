@@ -32,13 +32,15 @@ OURS = ("/", "/dev", "/proc", "/sys")
 class Volume:
     """A folder or file shown in the container. Relative paths, of either side, are in the sandbox.
 
-    `owned`: it is to belong to whom the container runs as; not what is in it.
+    `owned`: it is to belong to whom the container runs as; not what is in it. `in_use`: but others have it, too, and
+    so its owner stays.
     """
 
     source: str
     destination: str
     read_only: bool = False
     owned: bool = False
+    in_use: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,13 @@ import aiohttp
 import pytest
 
 from mesos_gpu.errors import BadInput, Conflict
+from mesos_gpu.master import launching, operations, subscriptions
 from mesos_gpu.master.quota import Quota
 from mesos_gpu.master.registry import Registry
+from mesos_gpu.master.views import roles_view
 from mesos_gpu.mesos.resources import Resources
 from tests.master.at_once import roles
-from tests.master.build import add_agent, add_framework, check_books, events, new_state, offers
+from tests.master.build import NOW, add_agent, add_framework, check_books, events, new_state, offers
 from tests.master.live import JSON, Scheduler, ScriptedAgent, framework_info, live_master
 from tests.master.shapes import differences
 
@@ -150,6 +152,36 @@ def test_a_new_guarantee_takes_back_enough_offers_and_is_met() -> None:
     offers(state)
     assert [offer.resources.gpus for offer in second.offers.values()] == [3]
     assert sum(offer.resources.gpus for offer in first.offers.values()) == 5
+    check_books(state)
+
+
+def test_a_reservation_beyond_the_limit_is_made_and_counts() -> None:
+    """Mesos checks no RESERVE against quota (src/master/http.cpp, reserve): the next offers show it."""
+    state = new_state()
+    agent = add_agent(state, "cpus:8;gpus:4;mem:4096")
+    framework = add_framework(state, role="dev")
+    roles.update_quota(state, {"quota_configs": [{"role": "dev", "limits": {"gpus": {"value": 3}}}]})
+    assert [offer.resources.gpus for offer in offers(state)] == [3]
+    two = {
+        "name": "gpus",
+        "type": "SCALAR",
+        "scalar": {"value": 2},
+        "reservations": [{"type": "DYNAMIC", "role": "dev"}],
+    }
+    reserve = {"type": "RESERVE", "reserve": {"resources": [two]}}
+    for _ in range(2):
+        refusal, _ = operations.operate(state, agent, reserve)
+        assert refusal is None
+        check_books(state)
+    (shown,) = [role for role in roles_view(state)["roles"] if role["name"] == "dev"]
+    assert (shown["quota"]["limit"]["gpus"], shown["quota"]["consumed"]["gpus"]) == (3.0, 4.0)
+    assert sum(offer.resources.gpus for offer in offers(state)) == 4, "its reservations are always offered"
+    launching.decline(state, framework, {"offer_ids": [{"value": o.id} for o in list(agent.offers.values())]}, NOW)
+    half = {**reserve, "type": "UNRESERVE", "unreserve": reserve["reserve"]}
+    assert operations.operate(state, agent, half)[0] is None
+    subscriptions.revive(state, framework, [])
+    by_role = {r.role: r.amount for offer in offers(state) for r in offer.resources if r.name == "gpus"}
+    assert by_role == {"dev": 2000, "*": 1000}, "two are reserved, so one more makes three"
     check_books(state)
 
 
