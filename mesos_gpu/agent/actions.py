@@ -10,7 +10,7 @@ from mesos_gpu.agent.events import Drain, Owner
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.fetching import Item
 from mesos_gpu.agent.updates import Forward, TaskKey
-from mesos_gpu.container.config import ImageAsk, Secret, Volume
+from mesos_gpu.container.config import ImageAsk, Secret, Size, Volume
 from mesos_gpu.container.linux import USUAL, LinuxSettings
 from mesos_gpu.mesos.checks import Course
 from mesos_gpu.mesos.resource import Document
@@ -65,6 +65,8 @@ class LaunchSpec:
     secrets: tuple[Secret, ...] = ()
     terminal: bool = False
     window: tuple[int, int] | None = None
+    networks: tuple[Document, ...] = ()
+    hostname: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,13 @@ class Close:
 
     key: Owner
     container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Nobody needs these folders any more, given relative to the work_dir: have them collected in time."""
+
+    paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +204,7 @@ class Resize:
 
     key: ExecutorKey
     container_id: str
-    cpus_milli: int
-    mem_bytes: int
-    gpus: int
+    size: Size
     round: int
 
 
@@ -236,6 +243,7 @@ Action: TypeAlias = (
     | EndChecks
     | Forget
     | Close
+    | Discard
     | SaveDrain
     | ExecutorGone
     | SaveExecutor

@@ -22,13 +22,14 @@ from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.nested import container_name
 from mesos_gpu.agent.nested_fetch import NestedFetches
+from mesos_gpu.agent.nested_sandboxes import NestedSandboxes
 from mesos_gpu.agent.process_io import Resized, Typed, heartbeat_record, input_of, output_record, read_input
 from mesos_gpu.container.checkpoints import Record
 from mesos_gpu.container.config import ContainerConfig
 from mesos_gpu.container.nesting import parent_of
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.container.users import find_user
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound, ProtocolError
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, Forbidden, MesosGpuError, NotFound, ProtocolError
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.process.requests import HttpProblem, refuse
 from mesos_gpu.process.streams import lost
@@ -52,8 +53,10 @@ class ContainerApi:
         identity: Callable[[], Identity],
         fetcher: Fetcher | None = None,
         heartbeat_s: float = HEARTBEAT_S,
+        sandboxes: NestedSandboxes | None = None,
     ) -> None:
         self._containers, self._identity, self._heartbeat_s = containers, identity, heartbeat_s
+        self._sandboxes = sandboxes
         self._fetches = NestedFetches(fetcher, lambda: identity().work_dir)
 
     async def launch(self, call: Mapping[str, Any]) -> web.Response:
@@ -69,9 +72,13 @@ class ContainerApi:
                 call,
                 parent_sandbox=None if parent is None else parent.sandbox,
                 parent_user=None if parent is None else parent.user,
+                parent_volumes=() if parent is None else parent.volumes,
             )
             uris = read_uris(call.get("command") or {})
-            made = _make_sandbox(config, None if parent is None else parent.sandbox)
+            path = self._path_of(str(config.sandbox))
+            if self._sandboxes is not None:
+                self._sandboxes.spare(path)
+            made = _make_sandbox(config, parent)
             try:
                 if uris:
                     await self._fetches.fetch(config, uris)
@@ -87,7 +94,13 @@ class ContainerApi:
             raise refuse(400, str(error)) from None
         except MesosGpuError as error:
             raise refuse(400, str(error)) from None
+        if self._sandboxes is not None:
+            self._sandboxes.follow(name, path)
         return web.Response()
+
+    def _path_of(self, sandbox: str) -> str:
+        """Return the path of a sandbox in the work_dir."""
+        return sandbox.removeprefix(f"{self._identity().work_dir}/")
 
     async def wait(self, kind: str, call: Mapping[str, Any]) -> dict[str, Any]:
         """WAIT_CONTAINER: the answer's document, when the container has ended. Raises HttpProblem."""
@@ -123,7 +136,10 @@ class ContainerApi:
         except NotFound:
             return web.Response()  # the sandbox goes with its parent's
         work_dir = self._identity().work_dir
-        await asyncio.to_thread(_remove_sandbox, nested.sandbox_of(work_dir, name, parent), parent or work_dir)
+        sandbox = nested.sandbox_of(work_dir, name, parent)
+        if self._sandboxes is not None:
+            self._sandboxes.spare(self._path_of(sandbox))
+        await asyncio.to_thread(_remove_sandbox, sandbox, parent or work_dir)
         return web.Response()
 
     async def session(
@@ -160,8 +176,12 @@ class ContainerApi:
         board = self._board(container_name(call["container_id"]))
         return await self._stream(request, board.attach(), content_type, message_type)
 
-    async def attach_input(self, request: web.Request, message_type: str) -> web.StreamResponse:
+    async def attach_input(
+        self, request: web.Request, message_type: str, may: Callable[[Mapping[str, Any]], bool]
+    ) -> web.StreamResponse:
         """ATTACH_CONTAINER_INPUT: feeds the container with a request that is a stream of records.
+
+        `may` is told which container the first record names, and says whether its sender may feed it.
 
         Answers 200 when the request or the container ends. The first record names the container; only one request
         at a time may feed one.
@@ -175,7 +195,7 @@ class ContainerApi:
                 for record in decoder.feed(chunk):
                     attach = read_input(record, message_type)
                     if board is None:
-                        board = self._feed(attach, request)
+                        board = self._feed(attach, request, may)
                         continue
                     await _apply(board, input_of(attach))
             if decoder.pending:
@@ -206,9 +226,13 @@ class ContainerApi:
             raise refuse(500, NO_SWITCHBOARD)
         return board
 
-    def _feed(self, attach: Mapping[str, Any], request: web.Request) -> Switchboard:
+    def _feed(
+        self, attach: Mapping[str, Any], request: web.Request, may: Callable[[Mapping[str, Any]], bool]
+    ) -> Switchboard:
         if attach["type"] != "CONTAINER_ID":
             raise refuse(400, "Expecting 'attach_container_input.type' to be 'CONTAINER_ID' in the first record")
+        if not may(attach):
+            raise Forbidden
         board = self._board(container_name(attach["container_id"]))
         if board.feeder is not None:
             raise refuse(409, "Multiple input connections are not allowed")
@@ -285,18 +309,19 @@ def _unknown(name: str) -> HttpProblem:
     return refuse(404, f"Container {name} cannot be found")
 
 
-def _make_sandbox(config: ContainerConfig, parent_sandbox: str | None) -> bool:
+def _make_sandbox(config: ContainerConfig, parent: Record | None) -> bool:
     """Make the sandbox, and what the container sees of its parent's; tell whether the sandbox is new.
 
-    Nothing is followed out of the parent's sandbox, which is its task's to change. Raises BadInput, ContainerError.
+    Nothing is followed out of the parent's sandbox and volumes, which are its task's to change. Raises BadInput,
+    ContainerError.
     """
     owner = find_user(config.user)
     try:
-        if parent_sandbox is not None:
-            inside = Path(parent_sandbox).resolve()
-            wanted = [config.sandbox.parent, *(Path(v.source) for v in nested.parent_volumes(config, parent_sandbox))]
-            for path in wanted:
-                if not path.resolve().is_relative_to(inside):
+        if parent is not None:
+            seen = nested.seen_of_parent(config, parent.sandbox, parent.volumes)
+            for name, home in ((str(config.sandbox.parent), parent.sandbox), *seen):
+                path = Path(name)
+                if not path.resolve().is_relative_to(Path(home).resolve()):
                     raise BadInput(f"{path} leads out of the parent's sandbox")
                 if not path.exists():
                     path.mkdir(parents=True)

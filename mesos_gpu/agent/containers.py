@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,10 +14,11 @@ from mesos_gpu.agent.events import Owner
 from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.sandbox import make_sandbox
 from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination
+from mesos_gpu.container.config import ContainerConfig, SessionConfig, Size, Termination
 from mesos_gpu.container.execution import Execution
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
+from mesos_gpu.mesos.resource import Document
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +60,17 @@ class Containers(Protocol):
     async def wait(self, container_id: str) -> Termination:
         """Return how it ended, once what it held is free. Raises NotFound."""
 
-    async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+    async def resize(self, container_id: str, size: Size) -> None:
         """Make a running container as large as this. Raises MesosGpuError; it then holds what it held, or more."""
 
     def pid_of(self, container_id: str) -> int | None:
         """Return the init of a running container, None when it does not run."""
+
+    def network_infos(self, container_id: str) -> Sequence[Mapping[str, Any]]:
+        """Return the NetworkInfos of those it joined, with its addresses; nothing for the host's."""
+
+    def network_namespace(self, container_id: str) -> int | None:
+        """Return a descriptor of its network namespace, None when that is the host's; close it not."""
 
     async def kill(self, container_id: str, grace_s: float) -> None:
         """Ask every process in it to end, and end them after the grace."""
@@ -134,9 +141,9 @@ class Runner:
     def resize(self, action: act.Resize) -> None:
         """Make a container larger or smaller; of one container, in the order asked for."""
         # The master hears of the end of a task before its GPUs are given back; who comes for them waits from now on.
-        if action.gpus < self._gpus.get(action.container_id, 0):
+        if action.size.gpus < self._gpus.get(action.container_id, 0):
             self._shrinking.add(action.container_id)
-        self._gpus[action.container_id] = action.gpus
+        self._gpus[action.container_id] = action.size.gpus
         self._start(self._resize(action))
 
     def forget(self, action: act.Forget) -> None:
@@ -193,6 +200,8 @@ class Runner:
             secrets=spec.secrets,
             terminal=spec.terminal,
             window=spec.window,
+            networks=spec.networks,
+            hostname=spec.hostname,
         )
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.
@@ -209,8 +218,11 @@ class Runner:
             self._post(ev.LaunchFailed(key, f"{type(error).__name__}: {error}"))
             return False
         self._gpus.setdefault(spec.container_id, spec.gpus)
-        self._post(ev.Launched(key, pid))
+        self._post(ev.Launched(key, pid, self._networks(spec.container_id)))
         return True
+
+    def _networks(self, container_id: str) -> tuple[Document, ...]:
+        return tuple(dict(info) for info in self._containers.network_infos(container_id))
 
     async def _fetch(self, spec: act.LaunchSpec) -> None:
         """Fetch what the command asks for; `_kill` ends it."""
@@ -258,7 +270,7 @@ class Runner:
 
     async def _watch(self, action: act.Watch) -> None:
         if action.launching and action.container_id in self._containers.containers():
-            self._post(ev.Launched(action.key, None))
+            self._post(ev.Launched(action.key, None, self._networks(action.container_id)))
         await self._wait(action.key, action.container_id)
 
     async def _wait(self, key: Owner, container_id: str) -> None:
@@ -303,7 +315,7 @@ class Runner:
     async def _resize_when_free(self, action: act.Resize) -> None:
         while True:
             try:
-                await self._containers.resize(action.container_id, action.cpus_milli, action.mem_bytes, action.gpus)
+                await self._containers.resize(action.container_id, action.size)
                 return
             except NotEnoughGpus:
                 if not self._ending and not self._shrinking - {action.container_id}:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from mesos_gpu.agent.access import AGENT_ACCESS_FLAGS, WALLS
+from mesos_gpu.agent.collecting import WEEK_S
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag, format_duration
+from mesos_gpu.process.access import missing_walls
 
 DEFAULT_ISOLATION = (
     "cgroups/cpu",
@@ -19,8 +23,10 @@ DEFAULT_ISOLATION = (
     "namespaces/pid",
     "docker/runtime",
     "gpu/nvidia",
+    "network/cni",
 )
 IMAGE_PROVIDERS = ("docker",)
+NETWORKS = "network/cni"
 POLICIES = ("equal", "additive")
 GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
@@ -40,7 +46,7 @@ FLAGS: Sequence[Flag] = (
     Flag("port", "integer", 5051, "Port to listen on; 0 takes a free one."),
     Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("hostname", "text", None, "Name under which the agent is shown, and its URLs are made; default: its address."),
-    Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
+    Flag("insecure", "boolean", False, "Listen beyond this machine although not everybody has to show credentials."),
     Flag("work_dir", "path", None, "Folder for sandboxes and checkpoints; the agent is known by what lies here."),
     Flag("runtime_dir", "path", None, "Folder for what runs now, this agent's alone; default: WORK_DIR/run."),
     Flag("resources", "text", None, "What to offer, such as cpus:4;mem:8192;gpus:2; what is not named is detected."),
@@ -88,12 +94,39 @@ FLAGS: Sequence[Flag] = (
     Flag("docker_store_dir", "path", None, "Folder for images, this agent's alone; default: WORK_DIR/store/docker."),
     Flag("docker_pull_timeout", "duration", 3600.0, "How long the pull of an image may take."),
     Flag("sandbox_directory", "text", "/mnt/mesos/sandbox", "Where tasks in images see their sandbox."),
+    Flag(
+        "network_cni_config_dir",
+        "path",
+        None,
+        "Folder of CNI configurations: the networks that tasks may join by name. For network/cni in --isolation.",
+    ),
+    Flag("network_cni_plugins_dir", "text", None, "Folders of CNI plugins, with colons between them."),
+    Flag(
+        "network_cni_root_dir_persist",
+        "boolean",
+        False,
+        "Keep what is known of containers' networks in --work_dir, so that they are left even after a reboot.",
+    ),
     Flag("switch_user", "boolean", True, "Run tasks as the user that they or their framework name."),
     Flag(
         "executor_environment_variables",
         "text",
         None,
         'JSON object of variables for every task, such as {"LANG": "C.UTF-8"}; tasks and Mesos may set others.',
+    ),
+    Flag("gc_delay", "duration", WEEK_S, "How long what ended runs left (sandboxes, checkpoints) stays on the disk."),
+    Flag(
+        "gc_disk_headroom",
+        "number",
+        0.1,
+        "Share of the disk to keep free: gc_delay is shortened to gc_delay * max(0, 1 - gc_disk_headroom - usage).",
+    ),
+    Flag("disk_watch_interval", "duration", 60.0, "How often the usage of the disk is looked at, for gc_delay."),
+    Flag(
+        "gc_non_executor_container_sandboxes",
+        "boolean",
+        False,
+        "Collect sandboxes of containers launched by the API gc_delay after their end, not with their parent's.",
     ),
     Flag("container_disk_watch_interval", "duration", 15.0, "How often disk/du measures sandboxes."),
     Flag("enforce_container_disk_quota", "boolean", False, "End tasks whose sandbox disk/du finds too large."),
@@ -131,6 +164,7 @@ FLAGS: Sequence[Flag] = (
         None,
         'File with whom to be to the master: {"principal": ..., "secret": ...}; default: nobody in particular.',
     ),
+    *AGENT_ACCESS_FLAGS,
     Flag("authentication_backoff_factor", "duration", 1.0, "Scale of the waits between tries to authenticate."),
     Flag("authentication_timeout_min", "duration", 5.0, "How long the master may at least take to authenticate."),
     Flag("authentication_timeout_max", "duration", 60.0, "How long it may take at most, after many tries."),
@@ -143,6 +177,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     """Refuse what cannot work together, with Mesos' rules for the GPU isolator (mesos.md 1.1). Raises BadFlag."""
     if not flags["work_dir"]:
         raise BadFlag("work_dir", "is needed: a folder for sandboxes and checkpoints, for example /var/lib/mesos")
+    _check_collection(flags)
     if flags["reconfiguration_policy"] not in POLICIES:
         raise BadFlag("reconfiguration_policy", f"must be one of {', '.join(POLICIES)}")
     if not 0 <= flags["port"] <= 65535:
@@ -154,17 +189,27 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")
     _check_gpu_care(flags)
     _check_images(flags)
+    _check_networks(flags)
     read_environment_flag(flags["executor_environment_variables"])
     for name in ("ip", "advertise_ip"):
         if flags[name] is not None:
             _check_address(name, flags[name])
     if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
         raise BadFlag("advertise_ip", "is needed with --ip=0.0.0.0: the address that the master reaches this agent at")
-    if not ipaddress.ip_address(flags["ip"]).is_loopback and not flags["insecure"]:
-        words = (
-            f"{flags['ip']} is reachable from elsewhere and no credentials are asked for; --insecure says it is meant"
+    missing = missing_walls(flags, *WALLS)
+    if not ipaddress.ip_address(flags["ip"]).is_loopback and missing is not None and not flags["insecure"]:
+        raise BadFlag(
+            "ip",
+            f"{flags['ip']} is reachable from other machines, and not everybody there would have to show credentials: "
+            f"say {missing} with --http_credentials, or --insecure if you mean it",
         )
-        raise BadFlag("ip", words)
+
+
+def _check_collection(flags: Mapping[str, Any]) -> None:
+    if not 0 <= flags["gc_disk_headroom"] <= 1:
+        raise BadFlag("gc_disk_headroom", "must be between 0.0 and 1.0")
+    if flags["disk_watch_interval"] <= 0:
+        raise BadFlag("disk_watch_interval", "must be longer than nothing")
 
 
 def _check_gpu_care(flags: Mapping[str, Any]) -> None:
@@ -173,6 +218,18 @@ def _check_gpu_care(flags: Mapping[str, Any]) -> None:
     interval_s = flags["gpu_retest_interval"]
     if interval_s is not None and interval_s <= 0:
         raise BadFlag("gpu_retest_interval", "must be longer than nothing; leave it out for never")
+
+
+def _check_networks(flags: Mapping[str, Any]) -> None:
+    """As Mesos' network/cni: both folders, or neither, and then no network can be joined. Raises BadFlag."""
+    if NETWORKS not in flags["isolation"]:
+        return
+    config, plugins = flags["network_cni_config_dir"], flags["network_cni_plugins_dir"]
+    for missing, name in ((config, "network_cni_config_dir"), (plugins, "network_cni_plugins_dir")):
+        if not missing and (config or plugins):
+            raise BadFlag(name, f"the isolator {NETWORKS} needs it, too")
+    if config and not Path(config).is_dir():
+        raise BadFlag("network_cni_config_dir", f"'{config}' is not a folder of CNI configurations")
 
 
 def _check_images(flags: Mapping[str, Any]) -> None:

@@ -16,9 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.agent.access import open_access
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
+from mesos_gpu.agent.collecting import GcRules
+from mesos_gpu.agent.collector import Collector
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.fetch_cache import FetchCache
@@ -30,6 +33,7 @@ from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation, strangers
+from mesos_gpu.agent.networks import has_networks, open_networks
 from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
@@ -87,6 +91,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     if flags["credential"] is not None:
         credential = read_credential("credential", read_secret("credential", flags["credential"]))
     tls = open_tls(os.environ)
+    access = open_access(flags)
     detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"], tls=tls)
     work_dir = Path(flags["work_dir"]).absolute()
     runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
@@ -112,10 +117,12 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             images=images,
             driver=DriverFacts(driver.version, driver.cuda_version),
             disk=_disk_rules(flags),
+            networks=open_networks(flags, work_dir, runtime_dir),
         )
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
+        domain_socket = runtime_dir / "agent.sock" if has_networks(flags) else None
         endpoint = Endpoint(
             flags["ip"],
             flags["port"],
@@ -135,7 +142,11 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     sandbox_directory=flags["sandbox_directory"],
                     default_executor=DEFAULT_EXECUTOR,
                     switch_user=flags["switch_user"],
+                    cfs_quota=flags["cgroups_enable_cfs"],
                     executor_environment=read_environment_flag(flags["executor_environment_variables"]),
+                    acls=access.acls,
+                    executor_key=access.executor_key,
+                    domain_socket="" if domain_socket is None else str(domain_socket),
                 ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
@@ -154,6 +165,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_timeout_max"],
                 flags["authentication_backoff_factor"],
             ),
+            collector=Collector(work_dir, _gc_rules(flags)),
         )
         agent.state.patience = ExecutorPatience(
             registration_s=flags["executor_registration_timeout"],
@@ -162,7 +174,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             recovery_s=flags["recovery_timeout"],
         )
         shown = flags_as_text(flags)
-        await endpoint.start(OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"]).make_app())
+        api = OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"], access=access)
+        await endpoint.start(api.make_app(), domain_socket)
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)
@@ -242,6 +255,15 @@ def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
     if not {"disk/du", "posix/disk"} & set(flags["isolation"]):
         return None
     return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
+
+
+def _gc_rules(flags: Mapping[str, Any]) -> GcRules:
+    return GcRules(
+        delay_s=flags["gc_delay"],
+        headroom=flags["gc_disk_headroom"],
+        watch_interval_s=flags["disk_watch_interval"],
+        nested=flags["gc_non_executor_container_sandboxes"],
+    )
 
 
 def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:

@@ -13,10 +13,12 @@ from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import checking, launch, verdicts
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.actions import Action
+from mesos_gpu.agent.collecting import of_framework
 from mesos_gpu.agent.events import Event, Moment
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.hosting import Hosting
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
+from mesos_gpu.agent.shared_volumes import in_use
 from mesos_gpu.agent.status import Verdict
 from mesos_gpu.agent.tasks import Cause, Fate, Framework, Phase, Task, next_phase
 from mesos_gpu.agent.updates import TaskKey
@@ -43,6 +45,10 @@ class AgentState(Hosting):
     def handle(self, event: Event, at: Moment) -> list[Action]:
         """Take an event and return what is to be done about it, in order."""
         actions = self._decide(event, at)
+        if self.parted:
+            gone = [framework_id for framework_id in self.parted if framework_id not in self.frameworks]
+            actions += [act.Discard((of_framework(self.identity.agent_id, framework_id),)) for framework_id in gone]
+            self.parted.clear()
         if self.drain is not None and not self.frameworks:
             self.drain = None
             actions.append(act.SaveDrain(None))
@@ -99,6 +105,9 @@ class AgentState(Hosting):
                 return self._resized(event, at)
             case ev.Checked():
                 return self._checked(event, at)
+            case ev.Collected():
+                self.note_collected(f"{self.identity.work_dir}/{event.path}")
+                return []
             case ev.Registered():
                 return self._sending(self.streams.resume(at.mono_s))
             case ev.Disconnected():
@@ -129,6 +138,7 @@ class AgentState(Hosting):
         """Say that `adopt` was called for all there is: frameworks without a live task are of the past."""
         for framework in list(self.frameworks.values()):
             self.part_from(framework)
+        self.parted.clear()  # what they left is as old as it is: the time of its collection does not begin anew
 
     # --- from the master ----------------------------------------------------------------------------------------
 
@@ -145,7 +155,11 @@ class AgentState(Hosting):
             if framework.checkpoint:
                 actions.append(act.SaveFramework(framework_id, framework.info))
         refused = verdicts.refused_run(
-            event, framework, resource_version=self.resource_version, draining=self.drain is not None
+            event,
+            framework,
+            resource_version=self.resource_version,
+            draining=self.drain is not None,
+            acls=self.identity.acls,
         )
         if event.group or "executor" in event.tasks[0]:
             return actions + self._host(framework, event, refused, at)
@@ -169,7 +183,9 @@ class AgentState(Hosting):
         if framework.checkpoint:
             actions.append(act.SaveTask(key, container_id, info))
         # The launch is begun first: it takes a hundred times as long as telling the master.
-        actions.append(act.Launch(key, launch.launch_spec(self.identity, framework.info, info, container_id)))
+        others = in_use(self.identity.work_dir, [info], (other for other in self.tasks() if other is not task))
+        spec = launch.launch_spec(self.identity, framework.info, info, container_id, others)
+        actions.append(act.Launch(key, spec))
         return actions + self._say(framework, task, Verdict("TASK_STARTING"), at)
 
     def _kill(self, event: ev.KillTask, at: Moment) -> list[Action]:
@@ -287,6 +303,7 @@ class AgentState(Hosting):
     def _launched(self, event: ev.Launched, at: Moment) -> list[Action]:
         framework, task = self.both(event.key)
         task.phase, task.pid = next_phase(task.phase, Cause.LAUNCHED), event.pid
+        task.networks = event.networks
         if task.phase is Phase.CANCELLED:
             assert task.container_id is not None
             return [act.Kill(task.key, task.container_id, 0.0)]

@@ -102,12 +102,16 @@ class Task:
     forwarded_state: str | None = None
     forwarded_uuid: str | None = None
     pid: int | None = None
+    networks: tuple[Document, ...] = ()
+    """What it joined, with its addresses."""
     fate: Fate | None = None
     reason: str | None = None
     why: str | None = None
     """What is to be said of an end that the agent itself asked for."""
     gone: bool = False
     hosted: bool = False
+    collected: bool = False
+    """Its sandbox was removed, some time after its end."""
     handed_over: bool = False
     """It was put on the wire to its executor, or was there before this process."""
     received: set[str] = field(default_factory=set)

@@ -9,20 +9,21 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from mesos_gpu.container import terminals
-from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, cpu_limits
+from mesos_gpu.container.bundle import HostSetting
 from mesos_gpu.container.cgroups import Cgroups, OomWatch
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.checkpoints import Checkpoints, Record, read_boot_id
 from mesos_gpu.container.config import (
     ContainerConfig,
     SessionConfig,
+    Size,
     Termination,
     check_config,
     check_id,
@@ -40,12 +41,15 @@ from mesos_gpu.container.nesting import (
     descendants,
     is_nested,
     parent_of,
+    top_level,
 )
+from mesos_gpu.container.networks import Networks
 from mesos_gpu.container.processes import Process
 from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.recovering import recovered
 from mesos_gpu.container.release import Releaser
 from mesos_gpu.container.sessions import Child
+from mesos_gpu.container.sizing import enforce, first_record, limits_shown, resized
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
@@ -77,8 +81,10 @@ class Containerizer:
         mounts: MountNamespace,
         provisioner: Provisioner | None = None,
         disk: DiskRules | None = None,
+        networks: Networks,
     ) -> None:
         self._disk = disk
+        self._networks = networks
         self._executor = executor
         self._provisioner = provisioner
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
@@ -98,6 +104,7 @@ class Containerizer:
             bundles=bundles,
             mounts=mounts,
             provisioner=provisioner,
+            networks=networks,
         )
 
     async def recover(self, live: Collection[str]) -> None:
@@ -116,6 +123,7 @@ class Containerizer:
         gone = deepest_first(container_id for container_id in records if container_id not in kept)
         ended = [container_id for container_id, record in kept.items() if record.step == "ended"]
         await self._releaser.release_strays([*gone, *ended])
+        await self._networks.recover(running)
         for container_id in (*gone, *ended, *(held - set(records))):
             self._isolator.cleanup(container_id)
         for container_id in gone:
@@ -149,24 +157,9 @@ class Containerizer:
         is left.
         """
         check_config(config)
-        shares = is_nested(config.container_id) and config.shares_cgroup
-        limit = config.linux.mem_limit_bytes
-        container = self._admit(
-            Record(
-                container_id=config.container_id,
-                step="preparing",
-                boot_id=self._boot_id,
-                sandbox=str(config.sandbox),
-                cpus_milli=config.cpus_milli,
-                disk_bytes=0 if is_nested(config.container_id) else config.disk_bytes,
-                mem_bytes=config.mem_bytes if shares else max(config.mem_bytes, limit or 0, MIN_MEM_BYTES),
-                gpus=config.gpus,
-                user=config.user,
-                shares_cgroup=shares,
-                standalone=config.standalone,
-            )
-        )
-        return await self._run(container, self._launcher.start(container, config, progress))
+        container = self._admit(first_record(config, self._boot_id))
+        outermost = self._containers[top_level(config.container_id)] if is_nested(config.container_id) else None
+        return await self._run(container, self._launcher.start(container, config, progress, outermost))
 
     async def enter(self, config: SessionConfig) -> Attachment:
         """Run a command inside a running container, as a container of class DEBUG; return what it says.
@@ -250,6 +243,7 @@ class Containerizer:
         container_id = container.record.container_id
         try:
             await self._releaser.release_strays([container_id])
+            await self._networks.cleanup(container_id)
             self._give_back(container_id)
             self._checkpoints.forget(container_id)
         finally:
@@ -263,8 +257,17 @@ class Containerizer:
         container.watcher = asyncio.create_task(self._watch(container))
         container.started.set()
 
-        if self._disk is not None and container.record.disk_bytes:
+        self._measure(container)
+
+    def _measure(self, container: LiveContainer) -> None:
+        """Watch the sandbox of a container that has a quota, and no other's."""
+        if self._disk is None or container.ending:
+            return
+        if container.record.disk_bytes and container.disk_watch is None:
             container.disk_watch = asyncio.create_task(self._watch_disk(container, self._disk))
+        elif not container.record.disk_bytes and container.disk_watch is not None:
+            container.disk_watch.cancel()
+            container.disk_watch = container.disk_used = None
 
     async def _watch_disk(self, container: LiveContainer, rules: DiskRules) -> None:
         """End a container whose sandbox has become larger than its quota, where quotas are enforced."""
@@ -272,8 +275,8 @@ class Containerizer:
         def note(used: int) -> None:
             container.disk_used = used
 
-        await watch_disk(Path(container.record.sandbox), container.record.disk_bytes, rules, note)
-        container.over_disk = True
+        sandbox = Path(container.record.sandbox)
+        container.over_disk = await watch_disk(sandbox, lambda: container.record.disk_bytes, rules, note)
         self._killer.kill_now(container)
 
     def _on_memory_event(self, container: LiveContainer, watch: OomWatch) -> None:
@@ -310,6 +313,7 @@ class Containerizer:
         except OSError as error:  # still a container that ended; only a crash right now would forget how
             log.error("cannot record the end of container %s: %s", container_id, error)
         await self._releaser.release(container_id, container.conmon)
+        await self._networks.cleanup(container_id)
         try:
             self._give_back(container_id)
         except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
@@ -366,30 +370,41 @@ class Containerizer:
         self._checkpoints.save(container.record)
         return change
 
-    async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+    async def resize(self, container_id: str, size: Size) -> None:
         """Give a running container these limits and this many GPUs.
 
-        Its memory is not limited to less than it was once given: what it uses cannot be taken from it (so does Mesos,
-        isolators/cgroups/subsystems/memory.cpp). Raises what `update` raises; the limits are then those asked for.
+        Raises what `update` raises; the limits are then those asked for. Its memory is never limited to less than it
+        was once given.
         """
         container = self._find(container_id)
         await container.started.wait()
         if container.ended.is_set():
             raise NotFound(f"container {container_id} does not run")
-        mem_bytes = max(mem_bytes, container.record.mem_bytes)
+        record = resized(container.record, size)
         try:
-            self._cgroups.limit(container_id, cpu_limits(cpus_milli, cfs_quota=self._host.cfs_quota), mem_bytes)
+            enforce(self._cgroups, record, cfs_quota=self._host.cfs_quota)
         except OSError as error:
             raise ContainerError(f"the limits of container {container_id} cannot be changed: {error}") from error
-        container.record = msgspec.structs.replace(container.record, cpus_milli=cpus_milli, mem_bytes=mem_bytes)
-        self._checkpoints.save(container.record)
-        if gpus != container.record.gpus:
-            await self.update(container_id, gpus)
+        container.record = record
+        self._checkpoints.save(record)
+        self._measure(container)
+        if size.gpus != record.gpus:
+            await self.update(container_id, size.gpus)
 
     def pid_of(self, container_id: str) -> int | None:
         """Return the init of a running container, in this process' numbering; None when it does not run."""
         container = self._containers.get(container_id)
         return None if container is None or container.init is None else container.init.pid
+
+    def network_infos(self, container_id: str) -> Sequence[Mapping[str, Any]]:
+        """Return the NetworkInfos of a container with networks of its own, or its outermost parent's; else nothing."""
+        joined = self._networks.joined(top_level(container_id))
+        return () if joined is None else joined.infos
+
+    def network_namespace(self, container_id: str) -> int | None:
+        """Return a descriptor of a container's network namespace, None when that is the host's; close it not."""
+        joined = self._networks.joined(top_level(container_id))
+        return None if joined is None else joined.namespace
 
     def _pass_on(self, nested: LiveContainer, change: Change) -> None:
         """Have a nested container see what its outermost parent was given or lost; a session sees its parent's."""
@@ -467,7 +482,7 @@ class Containerizer:
         """Return Mesos' ResourceStatistics of a container, as far as its cgroup knows them. Raises NotFound."""
         container = self._find(container_id)
         record = container.record
-        limits: Statistics = {"cpus_limit": record.cpus_milli / 1000, "mem_limit_bytes": record.mem_bytes}
+        limits = limits_shown(record)
         if container.disk_used is not None:
             limits |= {"disk_limit_bytes": record.disk_bytes, "disk_used_bytes": container.disk_used}
         return {"timestamp": time.time(), **limits, **self._cgroups.usage(container_id)}
@@ -490,6 +505,7 @@ class Containerizer:
         self._containers.clear()
         self._cgroups.remove_root()
         self._mounts.close()
+        self._networks.close()
 
     def _find(self, container_id: str) -> LiveContainer:
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.marathon.actions import TaskGroup
+from mesos_gpu.marathon.app_settings import BRIDGE_NAME
 from mesos_gpu.marathon.environment import endpoint_variables, label_variables
 from mesos_gpu.marathon.instances import ContainerTask, Instance
 from mesos_gpu.marathon.matching import Match, accepted_roles
@@ -50,7 +51,15 @@ class _Part:
 
 
 def task_group(
-    spec: RunSpec, instance: Instance, offer: Offer, found: Match, *, framework_id: str, env_prefix: str, pick: int
+    spec: RunSpec,
+    instance: Instance,
+    offer: Offer,
+    found: Match,
+    *,
+    framework_id: str,
+    env_prefix: str,
+    pick: int,
+    bridge_name: str = BRIDGE_NAME,
 ) -> PodStart:
     """Return what starts one instance of the pod `spec` on what was found in `offer`.
 
@@ -76,7 +85,7 @@ def task_group(
     container: Document = {"type": "MESOS"}
     if pod["networks"][0]["mode"] != "host":
         effective = [port for part in parts for port in part.ports]
-        container["network_infos"] = network_infos(spec.document, found.ports, effective)
+        container["network_infos"] = network_infos(spec.document, found.ports, effective, bridge_name)
     if "linuxInfo" in pod:
         container["linux_info"] = linux_info(pod["linuxInfo"])
     if len(container) > 1:
@@ -86,8 +95,9 @@ def task_group(
 
 
 def _parts(spec: RunSpec, instance: Instance, found: Match, pick: int) -> list[_Part]:
-    # Of whatever roles the offer was taken.
-    roles, left = accepted_roles(spec), found.resources
+    # Of whatever roles the offer was taken; what is kept for this instance is of its own.
+    roles = accepted_roles(spec) if instance.reservation is None else (instance.role,)
+    left = found.resources
     asked, effective = wishes(spec.document), effective_ports(spec.document, found.ports, pick)
     parts, begin = [], 0
     for container in spec.document["pod"]["containers"]:
@@ -203,7 +213,9 @@ def _container(pod: Mapping[str, Any], container: Mapping[str, Any], *, apart: b
     if "image" in container:
         document["mesos"] = {"image": _image(pod, container["image"])}
     kinds = {volume["name"]: volume for volume in pod["volumes"]}
-    volumes = [_volume(kinds[mount["name"]], mount) for mount in container["volumeMounts"]]
+    mounts = [(kinds[mount["name"]], mount) for mount in container["volumeMounts"]]
+    # Files of secrets are left to plugins, as in Marathon.
+    volumes = [_volume(volume, mount) for volume, mount in mounts if "secret" not in volume]
     if volumes:
         document["volumes"] = volumes
     linux = linux_info(container.get("linuxInfo", {}))
@@ -228,5 +240,5 @@ def _volume(volume: Mapping[str, Any], mount: Mapping[str, Any]) -> Document:
     where = {"container_path": mount["mountPath"], "mode": "RO" if mount.get("readOnly") else "RW"}
     if "host" in volume:
         return {**where, "host_path": volume["host"]}
-    # A folder in the executor's sandbox, which all containers of the instance share.
+    # A folder in the executor's sandbox, which all containers of the instance share; a persistent one is put there.
     return {**where, "source": {"type": "SANDBOX_PATH", "sandbox_path": {"type": "PARENT", "path": volume["name"]}}}

@@ -36,8 +36,10 @@ from mesos_gpu.master.actions import (
 from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, Event
 from mesos_gpu.master.observers import Observer, Pace, RemovalLimit
+from mesos_gpu.master.permissions import registration_refusal
 from mesos_gpu.master.reports import Report
 from mesos_gpu.master.wire_forms import reconciliation, resource_version, resources_for, task_for
+from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, devolve, encode, evolve, with_defaults
 from mesos_gpu.mesos.resource import Document
@@ -64,15 +66,17 @@ class AgentLink:
         only_authenticated: bool = False,
         limit: RemovalLimit | None = None,
         patience_s: float = 600.0,
+        most_missing: float = 1.0,
     ) -> None:
         """`only_authenticated`: agents that have not shown who they are are not registered.
 
-        `patience_s`: how long an agent that is away may take to come back.
+        `patience_s`: how long an agent that is away may take to come back; `most_missing`: the share of those known
+        at the start that may be missing then.
         """
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
         self._authenticators, self._only_authenticated = authenticators, only_authenticated
         self._limit = limit or RemovalLimit()
-        self._absences = Absences(engine, self._limit, patience_s, self.forget)
+        self._absences = Absences(engine, self._limit, patience_s, most_missing=most_missing)
         self._observers: dict[str, Observer] = {}
         self._made = 0
 
@@ -111,12 +115,15 @@ class AgentLink:
         if observer is not None:
             observer.stop()
 
-    def part(self, agent_id: str) -> None:
-        """Have nothing to do with an agent any more; the connection to it may be half open."""
+    def part(self, agent_id: str, *, silent: bool = False) -> None:
+        """Have nothing to do with an agent any more; the connection to it may be half open.
+
+        With `silent`, what is on the way to it is taken back: a launch that arrived after all would run unknown to us.
+        """
         self._absences.back(agent_id)
         observer = self._observers.get(agent_id)
         if observer is not None:
-            self._endpoint.unlink(observer.to)
+            self._endpoint.unlink(observer.to, silent=silent)
         self.forget(agent_id)
 
     def perform(self, action: ToAgent) -> None:
@@ -242,14 +249,26 @@ class AgentLink:
             log.warning("refusing the registration of the agent at %s: it has not authenticated", message.sender)
             return
         try:
-            event = reader(decode(message.name, message.body), str(message.sender))
+            document = decode(message.name, message.body)
+            event = reader(document, str(message.sender))
         except ProtocolError as error:
             log.warning("ignoring a message from %s: %s", message.sender, error)
             return
+        if name in _INTRODUCTIONS:
+            refusal = self._registration_refusal(document, message.sender)
+            if refusal is not None:
+                log.warning("refusing the registration of the agent at %s: %s", message.sender, refusal)
+                self._send(message.sender, "ShutdownMessage", {"message": refusal})
+                return
         self._engine.do(event)
 
     def _may_register(self, pid: str) -> bool:
         return not self._only_authenticated or pid in self._authenticators.principals
+
+    def _registration_refusal(self, document: Document, sender: Pid) -> str | None:
+        name = self._authenticators.principals.get(str(sender))
+        principal = None if name is None else Principal(name)
+        return registration_refusal(self._engine.state, principal, document["slave"])
 
     def _authenticate(self, message: Message) -> None:
         try:

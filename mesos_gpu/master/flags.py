@@ -8,12 +8,15 @@ from random import Random
 from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadResources
+from mesos_gpu.master.access import MASTER_ACCESS_FLAGS, WALLS
 from mesos_gpu.master.eligibility import Rules, quantities
 from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.master.state import Settings
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.process.access import missing_walls
 
 SORTERS = ("drf", "random")
 FLAGS: Sequence[Flag] = (
@@ -22,10 +25,13 @@ FLAGS: Sequence[Flag] = (
     Flag("advertise_port", "integer", None, "Port that others reach this master at, when it is not --port."),
     Flag("port", "integer", 5050, "Port to listen on; 0 takes a free one."),
     Flag("hostname", "text", None, "Name under which the master is shown; default: its address."),
-    Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
+    Flag("insecure", "boolean", False, "Listen beyond this machine although not everybody has to show credentials."),
     Flag("zk", "text", None, "zk://HOST1:PORT1,HOST2:PORT2/PATH: one of several masters, elected there."),
     Flag("zk_session_timeout", "duration", 10.0, "How long a leader that vanished is waited for."),
     Flag("registry_store_timeout", "duration", 20.0, "How long ZooKeeper may take to keep the registry."),
+    Flag("registry_gc_interval", "duration", 900.0, "How often agents that left are looked through for the two below."),
+    Flag("registry_max_agent_age", "duration", 1_209_600.0, "How long agents that are unreachable or gone are known."),
+    Flag("registry_max_agent_count", "integer", 102_400, "How many agents that are unreachable, or gone, are known."),
     Flag("work_dir", "path", None, "Folder for the registry: the agents that this master knows."),
     Flag("cluster", "text", None, "Name of the cluster, for people."),
     Flag("filter_gpu_resources", "boolean", True, "Offer GPU machines to frameworks with GPU_RESOURCES only."),
@@ -50,6 +56,7 @@ FLAGS: Sequence[Flag] = (
         None,
         'File of who may be whom: {"credentials": [{"principal": ..., "secret": ...}]}, or a line for each.',
     ),
+    *MASTER_ACCESS_FLAGS,
     Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
     Flag("max_agent_ping_timeouts", "integer", 5, "Answers in a row that may be missing before it is unreachable."),
     Flag("publish_per_framework_metrics", "boolean", True, "Show metrics of each framework."),
@@ -73,6 +80,12 @@ FLAGS: Sequence[Flag] = (
         600.0,
         "How long an agent may stay away after its link broke, or after our start.",
     ),
+    Flag(
+        "recovery_agent_removal_limit",
+        "text",
+        "100%",
+        "If more of the known agents than that have not come back in this time after our start, stop.",
+    ),
 )
 
 
@@ -85,13 +98,22 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
         raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
     removal_interval_s(flags["agent_removal_rate_limit"])
+    removal_share(flags["recovery_agent_removal_limit"])
     if flags["authenticate_agents"] and flags["credentials"] is None:
         raise BadFlag("credentials", "is needed with --authenticate_agents: the file of principals and secrets")
     if flags["zk"] is not None:
         parse_zk_url("zk", flags["zk"])
-    for name in ("allocation_interval", "agent_ping_timeout", "zk_session_timeout", "registry_store_timeout"):
+    for name in (
+        "allocation_interval",
+        "agent_ping_timeout",
+        "zk_session_timeout",
+        "registry_store_timeout",
+        "registry_gc_interval",
+    ):
         if flags[name] <= 0:
             raise BadFlag(name, "must be more than nothing")
+    if flags["registry_max_agent_count"] < 0:
+        raise BadFlag("registry_max_agent_count", "must not be negative")
     for name in ("max_agent_ping_timeouts", "max_operator_event_stream_subscribers"):
         if flags[name] < 1:
             raise BadFlag(name, "must be at least 1")
@@ -100,17 +122,19 @@ def check_flags(flags: Mapping[str, Any]) -> None:
             _check_address(name, flags[name])
     if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
         raise BadFlag("advertise_ip", "is needed with --ip=0.0.0.0: the address that agents reach this master at")
-    if not ipaddress.ip_address(flags["ip"]).is_loopback and not flags["insecure"]:
-        words = (
-            "is reachable from other machines, and nobody has to show credentials here; say --insecure if you mean it"
+    missing = missing_walls(flags, *WALLS)
+    if not ipaddress.ip_address(flags["ip"]).is_loopback and missing is not None and not flags["insecure"]:
+        raise BadFlag(
+            "ip",
+            f"{flags['ip']} is reachable from other machines, and not everybody there would have to show credentials: "
+            f"say {missing} with --credentials, or --insecure if you mean it",
         )
-        raise BadFlag("ip", f"{flags['ip']} {words}")
     min_allocatable(flags["min_allocatable_resources"])
     sorter(flags)
 
 
-def settings(flags: Mapping[str, Any]) -> Settings:
-    """Return the rules that the flags ask for."""
+def settings(flags: Mapping[str, Any], acls: Acls = OPEN) -> Settings:
+    """Return the rules that the flags ask for; `acls`: those of --acls."""
     rules = Rules(
         filter_gpu_resources=flags["filter_gpu_resources"],
         excluded_names=frozenset(flags["fair_sharing_excluded_resource_names"]),
@@ -121,9 +145,12 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         allocation_interval_s=flags["allocation_interval"],
         roles=frozenset([*flags["roles"], "*"]) if flags["roles"] else None,
         offer_timeout_s=flags["offer_timeout"],
+        registry_max_agent_age_s=flags["registry_max_agent_age"],
+        registry_max_agent_count=flags["registry_max_agent_count"],
         check_invariants=flags["check_invariants"],
         framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
+        acls=acls,
         draw=Random().random if sorter(flags) == "random" else None,
     )
 
@@ -152,6 +179,20 @@ def removal_interval_s(text: str | None) -> float:
         return parse_duration(duration) / int(count)
     except ValueError as error:
         raise BadFlag("agent_removal_rate_limit", f"'{text}': {error}") from None
+
+
+def removal_share(text: str) -> float:
+    """Return 0.25 of `25%`. Raises BadFlag."""
+    number, sign, rest = text.partition("%")
+    try:
+        if not sign or rest:
+            raise ValueError("it goes NUMBER%, as in 25%")
+        share = float(number) / 100
+        if not 0 <= share <= 1:
+            raise ValueError("it is from 0% to 100%")
+    except ValueError as error:
+        raise BadFlag("recovery_agent_removal_limit", f"'{text}': {error}") from None
+    return share
 
 
 def min_allocatable(text: str) -> tuple[Quantities, ...]:

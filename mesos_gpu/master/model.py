@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from mesos_gpu.master.sharing import free_of
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -15,6 +16,7 @@ from mesos_gpu.mesos.tasks import is_terminal, seen_by
 MAX_COMPLETED_TASKS = 1000
 """Per framework, as in Mesos."""
 MAX_UNREACHABLE_TASKS = 1000
+MAX_TOLD = 16
 NOTHING = Resources()
 _Key = TypeVar("_Key", str, tuple[str, str])
 
@@ -39,6 +41,8 @@ class Task:
     resources: Resources
     held: bool = True
     """Whether its resources are booked on its agent."""
+    told: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_TOLD))
+    """Uuids of the agent's last status updates that were forwarded, in order."""
 
     @property
     def id(self) -> str:
@@ -305,11 +309,10 @@ class Agent:
 
     @property
     def free(self) -> Resources:
-        """Return what is neither held nor offered."""
+        """Return what is neither held nor offered, and what is shared."""
         parts = (self.total, self.used_total, self.offered)
         if self._free is None or any(now is not then for now, then in zip(parts, self._free[0], strict=True)):
-            left = self.total - self.used_total.unallocated() - self.offered.unallocated()
-            self._free = (parts, left)
+            self._free = (parts, free_of(self.total, self.used_total.unallocated(), self.offered.unallocated()))
         return self._free[1]
 
     def charge(self, framework_id: str, resources: Resources) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.errors import BadResources
+from mesos_gpu.master import permissions
 from mesos_gpu.master.actions import (
     AcknowledgeOperation,
     Action,
@@ -24,7 +25,9 @@ from mesos_gpu.master.actions import (
 from mesos_gpu.master.model import Agent, Framework, Operation
 from mesos_gpu.master.operation_metrics import count
 from mesos_gpu.master.operation_validation import Asked, operation_problem, resource_lists
+from mesos_gpu.master.sharing import uses
 from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.conversions import Conversion, applied, conversions, unallocated
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -34,10 +37,14 @@ LATEST = "Reconciliation: Latest operation state"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an operator's operation was not done; `conflict`: the resources are not to be had."""
+    """Why an operator's operation was not done.
+
+    `conflict`: the resources are not to be had; `forbidden`: not by this operator.
+    """
 
     message: str
     conflict: bool = False
+    forbidden: bool = False
 
 
 def perform(
@@ -46,33 +53,39 @@ def perform(
     """An operation of an ACCEPT, on what is left of its offers. Returns what to do and what is left then."""
     prepared = prepare(operation, role)
     problem = operation_problem(Asked(prepared, agent, framework))
+    problem = problem or permissions.operation_refusal(state, framework, prepared)
     if problem is None:
         try:
             changes = conversions(prepared)
             after = applied(remaining, changes)
-            return _apply(state, agent, prepared, changes, framework.id), after
+            actions = _withdraw(state, agent, changes)
+            return actions + _apply(state, agent, prepared, changes, framework.id), after
         except BadResources as error:
             problem = str(error)
     count(state, str(operation.get("type")), "OPERATION_ERROR")
     return failed(state, framework, operation, problem), remaining
 
 
-def operate(state: MasterState, agent: Agent, operation: Document) -> tuple[Refusal | None, list[Action]]:
+def operate(
+    state: MasterState, agent: Agent, operation: Document, principal: Principal | None = None
+) -> tuple[Refusal | None, list[Action]]:
     """An operator's operation: offers that stand in its way are taken back, tasks are not."""
     prepared = prepare(operation, None)
-    problem = operation_problem(Asked(prepared, agent))
+    problem = operation_problem(Asked(prepared, agent, principal=None if principal is None else principal.value))
     if problem is not None:
         return Refusal(f"Invalid {operation['type']} operation on agent {agent.id}: {problem}"), []
+    if not permissions.may_operate(state, principal, prepared):
+        return Refusal("", forbidden=True), []
     try:
         changes = conversions(prepared)
     except BadResources as error:
         return Refusal(f"Invalid {operation['type']} operation on agent {agent.id}: {error}"), []
-    reach = agent.free + agent.offered.unallocated()
+    reach = agent.free + agent.offered.unallocated().nonshared()
     try:
         applied(reach, changes)
     except BadResources as error:
         return Refusal(str(error), conflict=True), []
-    actions: list[Action] = []
+    actions = _withdraw(state, agent, changes)
     for offer in list(agent.offers.values()):
         if _possible(agent.free, changes):
             break
@@ -219,6 +232,15 @@ def _apply(
 def base64_of(name: uuid.UUID) -> str:
     """Return the 16 bytes of a UUID as documents have them."""
     return base64.b64encode(name.bytes).decode("ascii")
+
+
+def _withdraw(state: MasterState, agent: Agent, changes: Sequence[Conversion]) -> list[Action]:
+    """Take back the offers of shared volumes that are about to be no more; others may be offered them, too."""
+    shared = [volume for change in changes if change.last for volume in change.consumed if volume.shared]
+    if not shared:
+        return []
+    holding = [offer for offer in agent.offers.values() if uses(offer.resources, shared)]
+    return [action for offer in holding for action in state.rescind(offer)]
 
 
 def _possible(free: Resources, changes: Sequence[Conversion]) -> bool:

@@ -69,6 +69,10 @@ SCHEDULER_API = """
 6.14 what an ExecutorInfo needs | master/validation::an_executor_needs_its_command master/validation::executors_are_checked_too
 6.15 a running executor is not charged again | master/validation::a_running_executor_is_not_charged_again_and_must_be_the_same master/launching::an_executor_is_booked_once_and_named_in_later_offers
 6.16 limits: cpus and mem alone; in groups only with share_cgroups=false | master/validation::limits_need_an_agent_that_knows_them master/groups::one_fault_keeps_the_whole_group_from_running
+6.17 shared volumes are offered while in use, and one copy serves every task of an ACCEPT | master/sharing::a_volume_is_offered_while_tasks_of_two_frameworks_use_it master/sharing::one_copy_serves_every_task_of_an_accept_and_of_a_group agent/shared_volumes::two_tasks_and_a_group_share_a_folder_while_they_run
+6.18 only frameworks with SHARED_RESOURCES create them and are offered them | master/sharing::only_frameworks_that_can_share_are_offered_it master/operations::what_mesos_refuses_is_refused_in_its_words
+6.19 DESTROY of a volume in use is refused, and takes back offers of it | master/sharing::destroy_is_refused_while_anyone_uses_it master/sharing::destroy_takes_back_the_offers_that_others_have_of_it
+6.20 RESERVE is not checked against quota; reservations count as consumed | master/roles::a_reservation_beyond_the_limit_is_made_and_counts
 7.1 the order and form of events | conformance/mesos_master_sessions::a_frameworks_whole_life_is_told_as_a_real_master_told_it
 7.2 the fields of an offer | master/launching::offers_look_as_recorded
 7.3 a Resource in both reservation formats | mesos/resources::json_and_back_is_the_same_in_both_formats master/launching::a_framework_of_refined_reservations_is_offered_them_without_role
@@ -123,6 +127,8 @@ EXECUTORS = """
 4.4 after the shutdown grace its container is ended | agent/executors_live::an_executor_ends_when_told_and_when_it_does_not_listen agent/hosting::a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace
 4.5 the memory limit | agent/live::a_task_that_takes_too_much_memory agent/state::running_out_of_memory_names_the_limit
 4.6 a kill before the executor exists | agent/agent::a_kill_before_the_container_runs
+4.7 limits of tasks add up to those of their executor, without end when one is | agent/executor_size::limits_add_up_with_what_the_executor_and_the_others_have agent/executor_size::one_without_end_is_enough agent/executors_live::limits_of_tasks_raise_those_of_their_executor
+4.8 the disk of an executor and its tasks is the quota of its sandbox | agent/disk_live::an_executor_may_fill_what_it_and_its_tasks_have
 5.1 one container an executor, a nested one a task | agent/groups_live::a_group_shares_gpus_and_network_and_dies_together_over_a_restart_of_the_agent
 5.2 launchers that can nest | none: there is one launcher, and it can
 5.3 a task that fails takes its group along | executor/state::a_task_that_fails_takes_its_group_along_and_no_other agent/groups_live::one_executor_runs_several_groups_and_each_ends_for_itself
@@ -163,6 +169,7 @@ OPERATORS = """
 6.3 read: 64 KiB, -1, beyond the end | process/files::reading_from_an_offset process/files::one_read_returns_at_most_64_kib process/files::negative_numbers_are_refused
 6.4 download | conformance/mesos_agent_answers::an_agent_with_tasks_answers_as_the_recorded_one
 6.5 the logs | master/node_endpoints::the_log_is_read_from_where_one_likes_64_kib_at_a_time agent/live::its_log_is_a_file_that_its_state_names
+6.6 what ended is collected by age, sooner on a full disk | agent/collecting::the_fuller_the_disk_the_sooner_as_mesos_computes_it agent/collector::after_a_restart_what_ended_is_as_old_as_it_is_and_what_lives_stays agent/collection_live::what_ended_is_removed_and_no_longer_served_and_all_else_stays
 7.1 /monitor/statistics | agent/live::the_containers_statistics_are_shown agent/operator_api::containers_and_statistics_name_the_executor
 7.2 /containers, nested ones when asked for | agent/container_api::a_nested_container_is_launched_waited_for_killed_and_removed
 8.1 a master's metrics | master/operator_api::metrics_have_mesos_names

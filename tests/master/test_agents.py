@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mesos_gpu.master import agents, readmission, subscriptions, updates
+from mesos_gpu.master import subscriptions, updates
 from mesos_gpu.master.actions import (
     Action,
     AgentRegistered,
@@ -12,16 +13,18 @@ from mesos_gpu.master.actions import (
     ForgetAgent,
     KillTask,
     ObserveAgent,
-    SaveRegistry,
     ShutdownAgent,
     ShutdownFramework,
+    Store,
     UpdateFramework,
     Warn,
 )
 from mesos_gpu.master.model import Agent, Framework, KnownAgent
+from mesos_gpu.master.registry_operations import Admit, MarkUnreachable, Remove
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from tests.master.at_once import agents, readmission
 from tests.master.build import (
     GPU_AGENT,
     MASTER_ID,
@@ -44,6 +47,7 @@ from tests.master.build import (
 
 ID = f"{MASTER_ID}-S0"
 OF_BEFORE = framework_info(id={"value": "f"})
+EXECUTOR: Document = {"executor_id": {"value": "e"}, "framework_id": {"value": "f"}, "command": {"value": "true"}}
 
 
 @pytest.fixture
@@ -82,10 +86,10 @@ def back(state: MasterState, *tasks: Document, frameworks: list[Document] | None
 
 def test_an_agent_hears_its_id_after_it_is_on_disk(state: MasterState) -> None:
     actions = agents.register(state, report(), NOW)
-    assert kinds(actions) == ["SaveRegistry", "ObserveAgent", "AgentRegistered"]
+    assert kinds(actions) == ["Store", "ObserveAgent", "AgentRegistered"]
     assert actions[1:] == [ObserveAgent(ID), AgentRegistered(ID)]
-    assert isinstance(actions[0], SaveRegistry)
-    assert [agent["info"]["id"]["value"] for agent in actions[0].document["agents"]] == [ID]
+    assert isinstance(actions[0], Store)
+    assert actions[0].operation == Admit(ID, KnownAgent(state.agents[ID].info, state.agents[ID].pid))
     assert state.agents[ID].total == Resources.parse(GPU_AGENT)
 
 
@@ -137,7 +141,7 @@ def test_it_comes_back_with_its_tasks(state: MasterState) -> None:
     actions = back(state, task_document(framework.id))
     assert AgentReregistered(ID, []) in actions
     assert UpdateFramework(ID, framework.info) in actions
-    assert kinds(actions).index("SaveRegistry") < kinds(actions).index("AgentReregistered")
+    assert "Store" not in kinds(actions), "the registry says so already"
     assert not statuses(actions)
     assert agent.connected
     assert framework.tasks["t"].state == "TASK_RUNNING"
@@ -218,7 +222,7 @@ def test_two_agents_do_not_live_at_one_address(state: MasterState) -> None:
     add_agent(state)
     other = report(agent_id=f"{MASTER_ID}-S9")
     actions = readmission.reregister(state, other, NOW)
-    assert ForgetAgent(ID) in actions
+    assert ForgetAgent(ID, silent=True) in actions
     assert list(state.agents) == [f"{MASTER_ID}-S9"]
     assert ID in state.unreachable
 
@@ -231,6 +235,10 @@ def test_two_agents_do_not_live_at_one_address(state: MasterState) -> None:
             "frameworks": [OF_BEFORE],
         },
         {"tasks": [task_document("f")], "frameworks": []},
+        {"executors": [EXECUTOR], "frameworks": []},
+        {"executors": [EXECUTOR, EXECUTOR], "frameworks": [OF_BEFORE]},
+        {"executors": [EXECUTOR | {"resources": [{"name": "cpus"}]}], "frameworks": [OF_BEFORE]},
+        {"tasks": [task_document("f") | {"executor_id": {"value": "other"}}], "frameworks": [OF_BEFORE]},
         {"frameworks": [OF_BEFORE, OF_BEFORE]},
     ],
 )
@@ -249,7 +257,7 @@ def test_an_agent_that_does_not_answer_is_unreachable_and_may_return(
     offers(state)
     actions = agents.unreachable(state, agent.id, NOW)
     assert [event["type"] for event in events(actions)] == ["RESCIND", "UPDATE", "FAILURE"]
-    assert kinds(actions).index("SaveRegistry") < kinds(actions).index("ForgetAgent")
+    assert kinds(actions).index("Store") < kinds(actions).index("ForgetAgent")
     [told] = statuses(actions)
     assert (told["state"], told["reason"]) == (expected, "REASON_AGENT_REMOVED")
     assert "uuid" not in told
@@ -304,12 +312,31 @@ def test_after_a_restart_of_the_master_agents_bring_their_frameworks_and_tasks(s
     check_books(state)
 
 
+def test_what_an_older_agent_runs_is_allocated_to_the_role_of_its_framework(state: MasterState) -> None:
+    """Agents without MULTI_ROLE know of no allocation."""
+    info = framework_info(id={"value": "f"}, role="ml")
+    bare = Resources.parse("cpus:0.5;gpus:1").to_json()
+    task = task_document("f") | {"resources": bare, "executor_id": {"value": "e"}}
+    again = report(agent_id=ID, tasks=[task], executors=[EXECUTOR | {"resources": bare}], frameworks=[info])
+    readmission.reregister(state, replace(again, capabilities=()), NOW)
+    agent = state.agents[ID]
+    half = Resources.parse("cpus:0.5;gpus:1").allocated("ml")
+    assert agent.tasks[("f", "t")].resources == agent.executors[("f", "e")].resources == half
+    assert agent.used["f"] == half + half
+    check_books(state)
+    # One role is another framework's matter, and this agent's resources are not for frameworks of several.
+    add_framework(state, capabilities="GPU_RESOURCES MULTI_ROLE", roles=["a", "b"])
+    assert offers(state) == []
+    one = add_framework(state, "one", role="ml")
+    assert [offer.framework_id for offer in offers(state)] == [one.id]
+
+
 def test_agents_that_never_come_back_after_a_restart_are_unreachable(state: MasterState) -> None:
     state.recovered = {ID: KnownAgent(report(agent_id=ID).info, "slave(1)@127.0.0.1:5051")}
-    [save] = agents.not_back(state, list(state.recovered), NOW)
-    assert isinstance(save, SaveRegistry)
-    assert save.document["agents"][0]["unreachable_since_s"] == NOW.wall_s
-    assert ID in state.unreachable
+    [save, forget] = agents.not_back(state, list(state.recovered), NOW)
+    assert isinstance(save, Store)
+    assert (save.operation, forget) == (MarkUnreachable(ID, NOW.wall_s), ForgetAgent(ID))
+    assert state.unreachable[ID].since_s == NOW.wall_s
     assert agents.not_back(state, list(state.recovered), NOW) == []
 
 
@@ -328,8 +355,8 @@ def test_an_agent_may_leave_and_only_it_can_say_so(state: MasterState) -> None:
     assert (gone["state"], gone["reason"]) == ("TASK_GONE", "REASON_AGENT_REMOVED")
     assert not state.agents
     assert not framework.tasks
-    assert isinstance(actions[-1], SaveRegistry)
-    assert actions[-1].document["agents"] == []
+    assert isinstance(actions[0], Store)
+    assert actions[0].operation == Remove((agent.id,))
 
 
 def test_an_agents_newer_resource_version_is_the_one_that_tasks_name(state: MasterState) -> None:
