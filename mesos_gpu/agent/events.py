@@ -29,7 +29,7 @@ class Identity:
 
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
     that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
-    each task is given.
+    each task is given. `tls_environment` is how the agent speaks TLS, for the default executor to do the same.
     """
 
     agent_id: str
@@ -42,6 +42,7 @@ class Identity:
     default_executor: tuple[str, ...] = ()
     switch_user: bool = True
     executor_environment: Mapping[str, str] = field(default_factory=dict)
+    tls_environment: Mapping[str, str] = field(default_factory=dict)
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------

@@ -55,6 +55,9 @@ def executor_spec(
     else:
         environment["MESOS_RECOVERY_TIMEOUT"] = format_duration(patience.recovery_s)
     environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] = format_duration(shutdown_grace_s(info, patience))
+    if info.get("type") == DEFAULT:
+        # Ours, so it is told; others are told by --executor_environment_variables, as on Mesos.
+        environment = {**identity.tls_environment, **environment}
     environment.update(read_variables(info.get("command") or {}))
     tasks = list(tasks)
     cpus_milli, mem_bytes, gpus = limits(executor, tasks)

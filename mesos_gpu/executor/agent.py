@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mesos_gpu.errors import ProtocolError, Unavailable
 from mesos_gpu.executor.http1 import Answer, post
 
 CONNECT_S = 10.0
+Wrap = Callable[[socket.socket, str], socket.socket]
+"""Puts TLS on a connection to an address."""
 GONE = (502, 503, 504)
 """Answers of an agent that is not ready: as good as none."""
 
@@ -18,8 +20,8 @@ GONE = (502, 503, 504)
 class Agent:
     """The agent at `endpoint` (`ip:port`), spoken to by one executor. Every method may be called from any thread."""
 
-    def __init__(self, endpoint: str, framework_id: str, executor_id: str) -> None:
-        self._host = endpoint
+    def __init__(self, endpoint: str, framework_id: str, executor_id: str, *, wrap: Wrap | None = None) -> None:
+        self._host, self._wrap = endpoint, wrap
         address, _, port = endpoint.rpartition(":")
         self._address = (address.strip("[]"), int(port))
         self._who = {"framework_id": {"value": framework_id}, "executor_id": {"value": executor_id}}
@@ -86,5 +88,7 @@ class Agent:
             connection = socket.create_connection(self._address, timeout=CONNECT_S)
         except OSError as error:
             raise Unavailable(f"no agent at {self._host}: {error}") from None
+        if self._wrap is not None:
+            connection = self._wrap(connection, self._address[0])
         connection.settimeout(None)
         return connection

@@ -14,11 +14,12 @@ from typing import Any
 
 from mesos_gpu.errors import MesosGpuError, Unavailable
 from mesos_gpu.executor import events as ev
-from mesos_gpu.executor.agent import Agent
+from mesos_gpu.executor.agent import Agent, Wrap
 from mesos_gpu.executor.state import ExecutorState, Setting
 from mesos_gpu.mesos.flags import parse_duration
 
 NEEDED = ("MESOS_AGENT_ENDPOINT", "MESOS_FRAMEWORK_ID", "MESOS_EXECUTOR_ID")
+TLS = ("LIBPROCESS_SSL_ENABLED", "SSL_ENABLED")
 USAGE = "mesos-gpu-default-executor is started by an agent, which says in MESOS_* variables who it is; %s is not set"
 """What somebody reads who starts it by hand."""
 
@@ -30,9 +31,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(USAGE % ", ".join(missing), file=sys.stderr)
         return 2
     threading.stack_size(256 * 1024)
-    agent = Agent(*(os.environ[name] for name in NEEDED))
+    try:
+        agent = Agent(*(os.environ[name] for name in NEEDED), wrap=wrap_of(os.environ))
+    except MesosGpuError as error:
+        print(error, file=sys.stderr)
+        return 1
     state = ExecutorState(setting_of(os.environ), new_uuid=new_uuid, new_id=new_id)
     return Program(agent, state).run()
+
+
+def wrap_of(environment: Mapping[str, str]) -> Wrap | None:
+    """Return what puts TLS on connections to the agent, None where they have none. Raises BadInput."""
+    if not any(name in environment for name in TLS):
+        return None
+    from mesos_gpu.executor.secure import open_secure  # few agents speak TLS, and ssl takes much memory
+
+    secure = open_secure(environment)
+    return None if secure is None else secure.wrap
 
 
 def setting_of(environment: Mapping[str, str]) -> Setting:

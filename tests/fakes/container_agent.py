@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -33,13 +34,13 @@ class ContainerAgent:
         self._stream: EventStream | None = None
         self._runner: web.AppRunner | None = None
 
-    async def start(self, port: int = 0) -> ContainerAgent:
+    async def start(self, port: int = 0, *, tls: ssl.SSLContext | None = None) -> ContainerAgent:
         app = make_app()
         app.router.add_post("/api/v1/executor", self._executor)
         app.router.add_post("/api/v1", self._container)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port, reuse_address=True)
+        site = web.TCPSite(self._runner, "127.0.0.1", port, reuse_address=True, ssl_context=tls)
         await site.start()
         self.port = int(self._runner.addresses[0][1])
         return self
