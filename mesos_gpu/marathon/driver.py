@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import re
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -113,7 +114,9 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
         master: str,
         ended: Callable[[_Driver], None],
         secret: str | None = None,
+        through: Callable[[str], str] = str,
     ) -> None:
+        self._through = through
         super().__init__(
             _Scheduler(inbox),
             framework,
@@ -147,6 +150,10 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
     def stop(self, failover: bool = True) -> None:
         self._asked_to_stop.set()
         super().stop(failover=failover)
+
+    def change_master(self, master: str | None) -> None:
+        """Go to another master, by the way that leads there: named, found in ZooKeeper, or redirected to."""
+        super().change_master(None if master is None else self._through(master))
 
     def on_event(self, event: dict[str, Any]) -> None:
         self.heard_at = monotonic()
@@ -203,14 +210,22 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
 class PymesosLink:
     """A MesosLink (mesos_link.py) on pymesos."""
 
-    def __init__(self, master: str, framework: Callable[[], Mapping[str, Any]], *, secret: str | None = None) -> None:
+    def __init__(
+        self,
+        master: str,
+        framework: Callable[[], Mapping[str, Any]],
+        *,
+        secret: str | None = None,
+        through: Callable[[str], str] = str,
+    ) -> None:
         """`master` is host:port, host, or zk://host1:port1,host2:port2/path.
 
         `framework` gives the FrameworkInfo without its id; it is asked at each connection, from any thread.
         `secret` is that of its principal, shown with every call (HTTP basic authentication).
+        `through` returns the address at which a master is to be had: where it is, or the way to it over TLS.
         """
-        self._secret = secret
-        self._master, self._framework = master.removeprefix("http://").rstrip("/"), framework
+        self._secret, self._through = secret, through
+        self._master, self._framework = re.sub(r"^https?://", "", master).rstrip("/"), framework
         self._inbox: Inbox = _nowhere
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -265,7 +280,9 @@ class PymesosLink:
             framework["roles"] = list(self._roles)
         if framework_id is not None:
             framework["id"] = {"value": framework_id}
-        self._driver = driver = _Driver(self._inbox, framework, self._master, self._driver_ended, self._secret)
+        self._driver = driver = _Driver(
+            self._inbox, framework, self._master, self._driver_ended, self._secret, self._through
+        )
         self._made = [made for made in self._made if made.gave_up and not made.interrupt_seen]
         self._made.append(driver)
         try:
