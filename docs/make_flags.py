@@ -40,7 +40,7 @@ TLS_HEAD = f"""
 ## TLS of mesos-gpu-master, mesos-gpu-agent and mesos-gpu-marathon
 
 Variables of the environment alone, as for every libprocess program: [tls.md](tls.md). Where one is not set, its name
-from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`). For Marathon they are about its way to the master.
+from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`). Marathon's are for its way to the master.
 
 | variable | default | what it does |
 |---|---|---|

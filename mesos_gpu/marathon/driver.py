@@ -86,10 +86,12 @@ class _Scheduler(pymesos.Scheduler):  # type: ignore[misc]
         self._inbox = inbox
 
     def registered(self, driver: _Driver, framework_id: Mapping[str, Any], master_info: Mapping[str, Any]) -> None:
-        self._inbox(Subscribed(framework_id["value"], address(master_info), again=False, region=region(master_info)))
+        where = driver.named or address(master_info)
+        self._inbox(Subscribed(framework_id["value"], where, again=False, region=region(master_info)))
 
     def reregistered(self, driver: _Driver, master_info: Mapping[str, Any]) -> None:
-        self._inbox(Subscribed(str(driver.framework_id), address(master_info), again=True, region=region(master_info)))
+        where = driver.named or address(master_info)
+        self._inbox(Subscribed(str(driver.framework_id), where, again=True, region=region(master_info)))
 
     def disconnected(self, driver: _Driver) -> None:
         self._inbox(Disconnected())
@@ -117,6 +119,7 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
         through: Callable[[str], str] = str,
     ) -> None:
         self._through = through
+        self.named: str | None = None
         super().__init__(
             _Scheduler(inbox),
             framework,
@@ -153,6 +156,7 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
 
     def change_master(self, master: str | None) -> None:
         """Go to another master, by the way that leads there: named, found in ZooKeeper, or redirected to."""
+        self.named = master  # pymesos tells where it connects to, which may be the way and not the master
         super().change_master(None if master is None else self._through(master))
 
     def on_event(self, event: dict[str, Any]) -> None:

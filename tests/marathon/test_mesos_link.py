@@ -418,7 +418,7 @@ async def test_a_master_that_speaks_tls_alone_is_reached_through_a_tunnel_also_a
     bench = Bench(link, master)
     try:
         bench.start()
-        assert (await bench.next(Subscribed)).framework_id
+        assert (await bench.next(Subscribed)).master == master.address
         link.call(Revive())
         assert (await asyncio.wait_for(master.calls.get(), 60))["type"] == "REVIVE"
         master.offer(offer())

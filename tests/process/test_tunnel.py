@@ -19,9 +19,10 @@ from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
 from mesos_gpu.process.tls import Tls
 from mesos_gpu.process.tunnel import Owner, Tunnel, socket_owner
+from tests.process.test_tls import logged
 from tests.tls import Authority
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ async def test_another_user_of_this_machine_is_hung_up_on(
     ):
         with pytest.raises(aiohttp.ClientError):
             await session.get(f"http://{tunnel.through(f'127.0.0.1:{endpoint.port}')}/")
-        assert "is not for other users" in caplog.text
+        await logged(caplog, "is not for other users")
 
 
 async def test_the_owner_of_a_socket_is_known() -> None:
@@ -154,7 +155,7 @@ async def test_a_peer_that_is_not_who_it_should_be_gets_not_a_byte(
             ):
                 with pytest.raises(aiohttp.ClientError):
                     await session.get(f"http://{tunnel.through(peer)}/")
-                assert words in caplog.text
+                await logged(caplog, words)
     finally:
         await tunnel.close()
         await endpoint.stop()
