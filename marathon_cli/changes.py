@@ -40,7 +40,7 @@ def wait_options(*, roll_back: bool = True) -> Callable[[Command], Command]:
             )
 
         if roll_back:
-            text = "With --wait (implied): when time is up, lead back to what was."
+            text = "With --wait (implied): lead back to what was when time is up, or when task after task fails."
             click.option("--rollback-on-failure", is_flag=True, help=text)(inner)
         click.option(
             "--timeout",
@@ -95,7 +95,8 @@ def finish(
 ) -> None:
     """Say that a deployment was created; wait for it if that was asked for.
 
-    Raises TimeIsUp (after leading back, if that was asked for), Conflict when it was given up, Unavailable.
+    Raises TimeIsUp (after leading back, if that was asked for), Conflict when it was given up or led back because its
+    tasks keep failing, Unavailable.
     """
     told = {"deploymentId": change.deployment_id, "version": change.version, **(value or {})}
     names = [change.deployment_id] if change.deployment_id else []
@@ -106,19 +107,24 @@ def finish(
     console.goes_on = f"the deployment {change.deployment_id} goes on; {taken_back}"
     if not waiting.wanted:
         return
+    from marathon_cli.leading_back import lead_back
+    from marathon_cli.wait import KeepsFailing
+
     try:
-        wait_for(marathon, change, aims, waiting.timeout_s)
-    except TimeIsUp as error:
+        wait_for(marathon, change, aims, waiting.timeout_s, give_up=waiting.roll_back)
+    except (TimeIsUp, KeepsFailing) as error:
         if not waiting.roll_back:
             raise
-        _lead_back(console, marathon, change, aims, waiting.timeout_s, error)
+        lead_back(console, marathon, change, aims, waiting.timeout_s, error)
     console.goes_on = ""
 
 
-def wait_for(marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float) -> None:
+def wait_for(
+    marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float, *, give_up: bool = False
+) -> None:
     """Wait for a deployment, and show how it goes; without aims, of all that Marathon says it is about.
 
-    Raises TimeIsUp, Conflict when it was given up, Unavailable.
+    Raises TimeIsUp, Conflict when it was given up, Unavailable; with `give_up` KeepsFailing.
     """
     from marathon_cli.pulls import PullWatch
     from marathon_cli.screen import Bars, new_screen
@@ -126,38 +132,12 @@ def wait_for(marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s:
 
     screen = new_screen()
     pulls = PullWatch(marathon, screen.progress if isinstance(screen, Bars) else None)
-    wait = Wait(marathon, change, aims, screen, time.monotonic, time.sleep, show_pulls=pulls.look)
+    wait = Wait(marathon, change, aims, screen, time.monotonic, time.sleep, pulls.look, give_up)
     try:
         wait.until_done(timeout_s)
     finally:
         pulls.close()
         screen.close()
-
-
-def _lead_back(
-    console: Console, marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float, error: TimeIsUp
-) -> None:
-    """Lead back and wait for that, too; return only when the deployment has come to a good end just then.
-
-    Raises TimeIsUp: what was asked for has not come about. Raises Conflict when the deployment was given up.
-    """
-    from marathon_cli.wait import roll_back
-
-    say(str(error).partition("\n")[0])
-    back = roll_back(marathon, str(change.deployment_id))
-    if back is None:
-        say("it has come to its end just now; nothing is led back")
-        wait_for(marathon, change, aims, timeout_s)
-        return
-    say(f"Created deployment {back.deployment_id}: leads back to what was before {change.deployment_id}")
-    console.goes_on = f"the deployment {back.deployment_id}, which leads back, goes on"
-    reasons = "\n".join(line for line in str(error).splitlines()[1:] if "`mesos-gpu " not in line)
-    try:
-        wait_for(marathon, back, (), timeout_s)
-    except TimeIsUp as late:
-        raise TimeIsUp(f"{late}\n  it leads back from {change.deployment_id}") from None
-    console.goes_on = ""
-    raise TimeIsUp(f"not there after {timeout_s:g} s, and led back\n{reasons}".rstrip())
 
 
 def confirm(lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:

@@ -76,6 +76,7 @@ class Marathon:
         advice = f"Named by {named_by}; `mesos-gpu up` starts a box with a Marathon on this machine"
         self._http = HttpClient(url, what="Marathon", advice=advice, access=access)
         self._find_mesos = find_mesos
+        self._told: Document | None = None
 
     @property
     def url(self) -> str:
@@ -84,7 +85,13 @@ class Marathon:
 
     def info(self) -> Document:
         """Return /v2/info."""
-        return self._object("GET", "/v2/info")
+        self._told = self._object("GET", "/v2/info")
+        return self._told
+
+    def told(self) -> Document:
+        """Return /v2/info as it was told last, once; asked anew when that was used already: leaders change."""
+        told, self._told = self._told, None
+        return self._object("GET", "/v2/info") if told is None else told
 
     def apps(self, *, label: str | None = None) -> list[Document]:
         """Return every app (of a label selector) with its counts, by id. Raises Refused for a bad selector."""
@@ -174,7 +181,7 @@ class Marathon:
         """Return a client of the master that this Marathon is with, and of its agents. Raises Unavailable."""
         from marathon_cli.sandbox import Mesos
 
-        return Mesos(self.info()) if self._find_mesos is None else self._find_mesos(self)
+        return Mesos(self.told()) if self._find_mesos is None else self._find_mesos(self)
 
     def close(self) -> None:
         """Close the connections."""

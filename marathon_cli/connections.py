@@ -76,7 +76,7 @@ class Connections:
         info: Mapping[str, Any] = {}
         if named is None:
             asked = marathon or self.marathon()
-            info = asked.info()
+            info = asked.told()
             if marathon is None:
                 asked.close()
         return Mesos(

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from marathon_cli.sandbox import Sandbox
+from marathon_cli.sandbox import Sandbox, was_removed
 from marathon_cli.transport import NoAnswer
 from mesos_gpu.errors import BadInput, Conflict, NotFound, ProtocolError, Refused, Unavailable
 
@@ -73,6 +73,9 @@ def browse(sandbox: Sandbox, path: str = "") -> list[Entry]:
         if alone:
             return alone
     if answer.status_code in (400, 404):
+        removed = was_removed(sandbox) if answer.status_code == 404 else None
+        if removed is not None:
+            raise NotFound(removed)
         raise NotFound(f"task {sandbox.task_id} has no {path or 'files any more'}{' in its sandbox' if path else ''}")
     raise Refused(
         f"{sandbox.agent.url} does not show {path or 'the sandbox'}: {answer.text.strip() or answer.reason}",

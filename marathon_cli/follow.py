@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from marathon_cli.sandbox import CHUNK, Mesos, RemoteFile, Sandbox
+from marathon_cli.sandbox import CHUNK, Mesos, RemoteFile, Sandbox, was_removed
 from mesos_gpu.errors import NotFound, Unavailable
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 1.0
@@ -30,6 +30,22 @@ class Log:
         if lines is not None:
             file.skip_to_last(lines)
         return cls(sandbox, file)
+
+    def removed(self) -> str | None:
+        """Return in words that the agent has removed the files of a task that has ended, None when it has not."""
+        return was_removed(self.sandbox) if self.sandbox.ended and self.file.size() is None else None
+
+
+def still_there(logs: Sequence[Log], say: Callable[[str], None]) -> list[Log]:
+    """Return the logs whose sandboxes were not removed, saying which were. Raises NotFound when all were."""
+    words = [log.removed() for log in logs]
+    kept = [log for log, removed in zip(logs, words, strict=True) if removed is None]
+    gone = [removed for removed in words if removed is not None]
+    if gone and not kept:
+        raise NotFound(gone[0])
+    for removed in gone:
+        say(removed)
+    return kept
 
 
 class Printer:

@@ -20,6 +20,7 @@ _REASONS = {
     "InsufficientPorts": "the ports it wants are taken",
     "DeclinedScarceResources": "machines with GPUs are kept for apps that use them",
 }
+_FAILED = ("TASK_FAILED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED", "TASK_GONE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,21 @@ def pod_standing(status: Mapping[str, Any]) -> Standing:
         old=len(old),
         version=version,
         image=not states.keys().isdisjoint(("staging",)),
+        failure=_last_failure(status.get("terminationHistory") or []),
     )
+
+
+def _last_failure(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the last instance of a pod that failed, in the form of an app's `lastTaskFailure`."""
+    ends = sorted(history, key=lambda end: str(end.get("terminatedAt") or ""))
+    for end in reversed(ends):
+        for container in end.get("containers") or []:
+            state = str(container.get("lastKnownState"))
+            if state in _FAILED:
+                message = end.get("message") or (container.get("termination") or {}).get("message")
+                when = {"timestamp": end.get("terminatedAt"), "state": state, "message": message}
+                return {"taskId": f"{end.get('instanceID')}.{container.get('containerId')}", **when}
+    return None
 
 
 def _is_ready(task: Mapping[str, Any], app: Mapping[str, Any]) -> bool:
@@ -135,10 +150,9 @@ def _actions(aim_id: str, deployment: Mapping[str, Any]) -> Iterator[str]:
 
 def failure_text(failure: Mapping[str, Any]) -> str:
     """Return one line about a task that failed."""
-    return (
-        f"task {failure.get('taskId')} on {failure.get('host')}: {failure.get('state')}: "
-        f"{failure.get('message') or 'no reason was given'}"
-    )
+    host = f" on {failure['host']}" if failure.get("host") else ""
+    said = failure.get("message") or "no reason was given"
+    return f"task {failure.get('taskId')}{host}: {failure.get('state')}: {said}"
 
 
 def reasons_of(item: Mapping[str, Any]) -> list[str]:

@@ -28,13 +28,18 @@ def _anonymous(_url: str) -> Access:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """Where a task's files are, and how the task is doing (`state` is None when the agent does not say)."""
+    """Where a task's files are, and how the task is doing (`state` is None when the agent does not say).
+
+    `run` is the folder that the agent removes them with, `gc_delay` how long after its end, as its flag says.
+    """
 
     task_id: str
     agent: HttpClient
     directory: str
     ended: bool
     state: str | None = None
+    run: str = ""
+    gc_delay: str | None = None
 
 
 class Mesos:
@@ -67,22 +72,27 @@ class Mesos:
         Raises NotFound when no agent knows the task, Unavailable when an agent that may know it does not answer.
         """
         silent: list[str] = []
+        delay: str | None = None
         for slave in self._slaves():
             if agent_id is not None and slave.get("id") != agent_id:
                 continue
             agent = self._agent(slave)
             try:
-                found = find_executor(_get(agent, "/state"), task_id)
+                state = _get(agent, "/state")
             except Unavailable as error:
                 silent.append(str(error))
                 continue
+            found = find_executor(state, task_id)
+            delay = delay or (state.get("flags") or {}).get("gc_delay")
             if found is not None:
                 executor, ended = found
-                return Sandbox(task_id, agent, directory_of(executor, task_id), ended, _state(executor, task_id))
+                directory, run = directory_of(executor, task_id), str(executor["directory"])
+                return Sandbox(task_id, agent, directory, ended, _state(executor, task_id), run, delay)
         if silent:
             raise Unavailable(f"cannot look for the files of task {task_id}: {'; '.join(silent)}")
         where = f"agent {agent_id}" if agent_id else "no agent"
-        raise NotFound(f"{where} has{' no' if agent_id else ''} files of task {task_id}")
+        kept = f"; what ended is removed after {delay} (--gc_delay)" if delay else ""
+        raise NotFound(f"{where} has{' no' if agent_id else ''} files of task {task_id}{kept}")
 
     def agents(self) -> list[tuple[str, HttpClient]]:
         """Return the name and client of each agent."""
@@ -198,6 +208,20 @@ class RemoteFile:
             return int(document["offset"]), _as_bytes(document["data"])
         except (ValueError, TypeError, LookupError):
             raise ProtocolError(f"{self._agent.url} does not answer as a Mesos agent does") from None
+
+
+def was_removed(sandbox: Sandbox) -> str | None:
+    """Return in words that the agent removed the files of a task some time after its end; None when it did not."""
+    if not sandbox.ended:
+        return None
+    answer = sandbox.agent.ask("GET", "/files/browse", query={"path": sandbox.run or sandbox.directory})
+    if answer.status_code != 404:
+        return None
+    flag = f"--gc_delay={sandbox.gc_delay}, " if sandbox.gc_delay else ""
+    return (
+        f"the files of task {sandbox.task_id} are gone: it has ended, and its agent has removed its sandbox ({flag}"
+        "sooner when the disk fills up)"
+    )
 
 
 def find_executor(state: Mapping[str, Any], task_id: str) -> tuple[Mapping[str, Any], bool] | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marathon_cli.aims import Aim
-from marathon_cli.api.cluster import Deployments
 from marathon_cli.api.pods import Pods
 from marathon_cli.client import Change, Marathon
+from marathon_cli.failing import Failures
 from marathon_cli.rollout import (
     Standing,
     aims_of,
@@ -25,8 +25,15 @@ from marathon_cli.screen import Screen
 from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
 
 PAUSE_S = 0.25
+LOOKS_AFTERWARDS = 8
+"""How often to look whether tasks stay, where there is a reason to doubt it."""
+
 SILENCE_S = 30.0
 """How long Marathon may be silent (it is being restarted) before waiting is given up."""
+
+
+class KeepsFailing(Conflict):
+    """The tasks of a deployment fail one after the other, whether it goes on or Marathon takes it for done."""
 
 
 @dataclass(slots=True)
@@ -44,13 +51,16 @@ class Wait:
     sleep: Callable[[float], None]
     show_pulls: Callable[[], None] | None = None
     """Called when a task may be waiting for its image."""
-    _failures: dict[str, str] = field(default_factory=dict)
+    give_up: bool = False
+    """Whether to stop as soon as the deployment fails for all to see (`failing.Failures`)."""
+    _failures: dict[str, Failures] = field(default_factory=dict)
     _blocked: set[str] = field(default_factory=set)
 
     def until_done(self, timeout_s: float) -> None:
         """Return when the deployment is done; 0 waits without end.
 
-        Raises TimeIsUp, Unavailable when Marathon stays silent, Conflict when the deployment was given up.
+        Raises TimeIsUp, Unavailable when Marathon stays silent, Conflict when the deployment was given up, KeepsFailing
+        when it is done and its tasks fail; with `give_up` also before, when they fail one after the other.
         """
         begun = heard = self.now()
         while True:
@@ -62,11 +72,35 @@ class Wait:
                 if self.now() - heard > SILENCE_S:
                     raise
                 self.screen.status("", f"still waiting: {error}")
+            if self.give_up and any(failures.hopeless for failures in self._failures.values()):
+                raise KeepsFailing(self._hopeless())
             if timeout_s and self.now() - begun >= timeout_s:
                 raise TimeIsUp(self._verdict(timeout_s))
             self.sleep(PAUSE_S)
         for aim in self.aims:
             self._check(aim)
+        if self.give_up or any(failures.in_a_row for failures in self._failures.values()):
+            self._see_it_stay()
+
+    def _see_it_stay(self) -> None:
+        """Look on for a moment: to Marathon, a task without health checks that ends right away was a success."""
+        before = {name: failures.task_id for name, failures in self._failures.items()}
+        for _ in range(LOOKS_AFTERWARDS):
+            self.sleep(PAUSE_S)
+            for aim in self.aims:
+                standing = None if aim.gone else self._standing(aim)
+                if standing is None:
+                    continue
+                self._tell_failure(standing)
+                if self._failures[standing.id].task_id != before.get(standing.id, ""):
+                    raise self._does_not_stay(aim, standing)
+
+    def _does_not_stay(self, aim: Aim, standing: Standing) -> KeepsFailing:
+        return KeepsFailing(
+            f"Marathon takes the deployment {self.change.deployment_id} for done, and the tasks of {aim.id} do not "
+            f"stay: {standing.running} of {standing.wanted} running\n  the last: {self._failures[standing.id].words}\n"
+            "  with a health check, Marathon waits until they are well"
+        )
 
     @property
     def _names(self) -> str:
@@ -108,13 +142,24 @@ class Wait:
             self.screen.say(f"{blocker.get('message')} `mesos-gpu why {app_id}` says what would help")
 
     def _tell_failure(self, standing: Standing) -> None:
-        failure = standing.failure
-        # One that is older than the change says nothing about it.
-        if failure and not (self.change.version and str(failure.get("timestamp") or "~") < self.change.version):
-            task_id = str(failure.get("taskId"))
-            if self._failures.get(standing.id) != task_id:
-                self._failures[standing.id] = task_id
-                self.screen.say(failure_text(failure))
+        before = self._failures.get(standing.id, Failures())
+        now = self._failures[standing.id] = before.after(standing, self.change.version)
+        if now.task_id == before.task_id or standing.failure is None:
+            return
+        if now.words == before.words:
+            self.screen.say(f"task {now.task_id}: the same again")
+        else:
+            self.screen.say(failure_text(standing.failure))
+
+    def _hopeless(self) -> str:
+        lines = [f"{self._names} will not get there; the deployment {self.change.deployment_id} goes on"]
+        for name, failures in self._failures.items():
+            if failures.hopeless:
+                lines.append(
+                    f"  {failures.in_a_row} tasks of {name} have failed one after the other, and none is ready"
+                )
+                lines.append(f"  the last: {failures.words}")
+        return "\n".join(lines)
 
     def _verdict(self, timeout_s: float) -> str:
         deployment_id = self.change.deployment_id
@@ -161,21 +206,16 @@ class Wait:
             raise Conflict(f"another deployment has replaced {deployment_id} of {aim.id}")
         if standing.old or (standing.running < standing.wanted and self._never_launched(aim, standing)):
             raise Conflict(f"the deployment {deployment_id} of {aim.id} was stopped before its end: {standing.text}")
+        failures = self._failures.get(aim.id, Failures())
+        if failures.in_a_row and standing.running < standing.wanted:
+            raise self._does_not_stay(aim, standing)
         line = f"{aim.id}: {standing.running} of {standing.wanted} running"
         self.screen.status(aim.id, line, standing.ready, standing.wanted)
 
     def _never_launched(self, aim: Aim, standing: Standing) -> bool:
-        if standing.states or self._failures.get(aim.id):
+        if standing.states or self._failures.get(aim.id, Failures()).task_id:
             return False
         try:
             return waits_for_offers(self.marathon.queue(), aim.id)
         except (Unavailable, NotFound):
             return False
-
-
-def roll_back(marathon: Marathon, deployment_id: str) -> Change | None:
-    """Lead the apps of a deployment back; None when it is over by now. Raises Unavailable, Refused."""
-    try:
-        return Deployments(marathon).roll_back(deployment_id)
-    except NotFound:
-        return None

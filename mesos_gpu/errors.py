@@ -6,6 +6,7 @@
     │   ├── BadResources    resources text or JSON that Mesos would refuse
     │   └── InvalidApp      an app definition; carries every problem found, not only the first
     ├── NotFound            the named thing does not exist
+    ├── Forbidden           who asks is known, and may not: somebody else must ask, or the access control lists change
     ├── Conflict            it cannot be done now, because of the state of things
     │   ├── NotEnoughGpus   more GPUs were asked for than are free
     │   ├── Locked          a running deployment holds the app; carries the ids of such deployments
@@ -73,6 +74,13 @@ class InvalidApp(BadInput):
 
 class NotFound(MesosGpuError):
     """The named thing does not exist."""
+
+
+class Forbidden(MesosGpuError):
+    """Who asks may not have it, or do it; the message is Mesos' own, which says no more."""
+
+    def __init__(self, message: str = "403 Forbidden.") -> None:
+        super().__init__(message)
 
 
 class Conflict(MesosGpuError):

@@ -124,6 +124,7 @@ def log(
         if not follow:
             raise Conflict(f"{name} has no task yet: it waits for resources, or for the end of a delay")
         time.sleep(_PAUSE_S)
+    logs = following.still_there(logs, say)
     if wanted[0].failure is not None:
         say(f"no task of {name} runs; this is the last one that failed: {wanted[0].failure}")
     printer = following.Printer(sys.stdout.buffer, headlines=len(logs) > 1)

@@ -129,6 +129,13 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
+class Discard:
+    """Nobody needs these folders any more, given relative to the work_dir: have them collected in time."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutorGone:
     """Tell the master that an executor ended, with this wait status; -1: nobody knows, or it was never launched."""
 
@@ -236,6 +243,7 @@ Action: TypeAlias = (
     | EndChecks
     | Forget
     | Close
+    | Discard
     | SaveDrain
     | ExecutorGone
     | SaveExecutor

@@ -12,6 +12,8 @@ from mesos_gpu.agent.authentication import Authentication, Patience
 from mesos_gpu.agent.checker import Checker
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.clock import Clock
+from mesos_gpu.agent.collecting import in_use
+from mesos_gpu.agent.collector import Collector
 from mesos_gpu.agent.containers import Containers, Runner
 from mesos_gpu.agent.executor_api import ExecutorStreams
 from mesos_gpu.agent.fetcher import Fetcher
@@ -20,6 +22,7 @@ from mesos_gpu.agent.hands import Hands
 from mesos_gpu.agent.holdings import Holdings
 from mesos_gpu.agent.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
 from mesos_gpu.agent.membership import Membership
+from mesos_gpu.agent.nested_sandboxes import NestedSandboxes
 from mesos_gpu.agent.operations import (
     ApplyOperation,
     KeepResources,
@@ -66,6 +69,7 @@ class Agent:
         fetcher: Fetcher | None = None,
         credential: Credential | None = None,
         patience: Patience | None = None,
+        collector: Collector | None = None,
     ) -> None:
         self.fetcher = fetcher
         self.state = state
@@ -79,6 +83,9 @@ class Agent:
         self.clock = clock or Clock()
         self.containers = containers
         self._checkpoints = checkpoints
+        self.collector = collector or Collector(checkpoints.work_dir, clock=self.clock)
+        self.nested_sandboxes = NestedSandboxes(containers, self.collector)
+        self.collector.on_removed = lambda path: self.post(ev.Collected(path))
         self._link = MasterLink(endpoint, self._incoming)
         self.holdings = Holdings(
             Operations(state.new_uuid), checkpoints, self._link, lambda: self.membership.happened(Cause.CHANGED)
@@ -116,6 +123,7 @@ class Agent:
             self._runner,
             self.streams,
             self._checker,
+            self.collector,
             self._stop,
         )
         self._inbox: deque[ev.Event] = deque()
@@ -153,6 +161,10 @@ class Agent:
         """Take up what the last process left: its id, its tasks, their containers and updates. Call it once, first."""
         self.started_wall_s, began_s = self.clock.wall(), self.clock.mono()
         await self._recover(found)
+        agent_id = self.state.identity.agent_id
+        nested = self.nested_sandboxes.recover(self.state.identity.work_dir)
+        await self.collector.recover(agent_id, lambda: nested | in_use(agent_id, self.state.frameworks.values()))
+        self.collector.start()
         self.recovery_s = self.clock.mono() - began_s
 
     async def _recover(self, found: Recovered) -> None:
@@ -229,6 +241,8 @@ class Agent:
             self.membership.authentication.close()
         if self.gpus is not None:
             await self.gpus.close()
+        await self.nested_sandboxes.close()
+        await self.collector.close()
         await self._checker.stop()
         await self._runner.stop()
         for task in self.state.tasks():

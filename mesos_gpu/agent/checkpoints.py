@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from mesos_gpu.agent.executors import ExecutorKey
-from mesos_gpu.agent.paths import executor_directory, framework_directory, run_directory
+from mesos_gpu.agent.paths import executor_directory, framework_directory, run_directory, task_directory
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.resource import Document
@@ -121,8 +121,7 @@ class Checkpoints:
             (run / SENTINEL).touch()
 
     def _task_folder(self, key: TaskKey, container_id: str, executor: str | None) -> Path:
-        run = run_directory(self.agent_id, key.framework, executor or key.task, container_id)
-        return self.meta / run / "tasks" / key.task
+        return self.meta / task_directory(self.agent_id, key.framework, executor or key.task, container_id, key.task)
 
 
 def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:

@@ -22,6 +22,7 @@ from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.nested import container_name
 from mesos_gpu.agent.nested_fetch import NestedFetches
+from mesos_gpu.agent.nested_sandboxes import NestedSandboxes
 from mesos_gpu.agent.process_io import Resized, Typed, heartbeat_record, input_of, output_record, read_input
 from mesos_gpu.container.checkpoints import Record
 from mesos_gpu.container.config import ContainerConfig
@@ -52,8 +53,10 @@ class ContainerApi:
         identity: Callable[[], Identity],
         fetcher: Fetcher | None = None,
         heartbeat_s: float = HEARTBEAT_S,
+        sandboxes: NestedSandboxes | None = None,
     ) -> None:
         self._containers, self._identity, self._heartbeat_s = containers, identity, heartbeat_s
+        self._sandboxes = sandboxes
         self._fetches = NestedFetches(fetcher, lambda: identity().work_dir)
 
     async def launch(self, call: Mapping[str, Any]) -> web.Response:
@@ -71,6 +74,9 @@ class ContainerApi:
                 parent_user=None if parent is None else parent.user,
             )
             uris = read_uris(call.get("command") or {})
+            path = self._path_of(str(config.sandbox))
+            if self._sandboxes is not None:
+                self._sandboxes.spare(path)
             made = _make_sandbox(config, None if parent is None else parent.sandbox)
             try:
                 if uris:
@@ -87,7 +93,13 @@ class ContainerApi:
             raise refuse(400, str(error)) from None
         except MesosGpuError as error:
             raise refuse(400, str(error)) from None
+        if self._sandboxes is not None:
+            self._sandboxes.follow(name, path)
         return web.Response()
+
+    def _path_of(self, sandbox: str) -> str:
+        """Return the path of a sandbox in the work_dir."""
+        return sandbox.removeprefix(f"{self._identity().work_dir}/")
 
     async def wait(self, kind: str, call: Mapping[str, Any]) -> dict[str, Any]:
         """WAIT_CONTAINER: the answer's document, when the container has ended. Raises HttpProblem."""
@@ -123,7 +135,10 @@ class ContainerApi:
         except NotFound:
             return web.Response()  # the sandbox goes with its parent's
         work_dir = self._identity().work_dir
-        await asyncio.to_thread(_remove_sandbox, nested.sandbox_of(work_dir, name, parent), parent or work_dir)
+        sandbox = nested.sandbox_of(work_dir, name, parent)
+        if self._sandboxes is not None:
+            self._sandboxes.spare(self._path_of(sandbox))
+        await asyncio.to_thread(_remove_sandbox, sandbox, parent or work_dir)
         return web.Response()
 
     async def session(

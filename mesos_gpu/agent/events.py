@@ -245,6 +245,13 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class Collected:
+    """A folder of the work_dir, given relative to it, was removed in time, with the sandboxes in it."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Registered:
     """The master knows us (again): outstanding updates may go."""
 
@@ -282,6 +289,7 @@ Event: TypeAlias = (
     | ShutdownExecutor
     | Resized
     | Checked
+    | Collected
     | Registered
     | Disconnected
     | Tick

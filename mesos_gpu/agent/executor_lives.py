@@ -164,4 +164,5 @@ class ExecutorLives(Steps):
 
     def _retire(self, framework: Framework, executor: Executor) -> list[Action]:
         self.retire(framework, executor)
-        return [act.Close(executor.key, executor.container_id)] if framework.checkpoint else []
+        close: list[Action] = [act.Close(executor.key, executor.container_id)] if framework.checkpoint else []
+        return close + self._discard(framework, executor)

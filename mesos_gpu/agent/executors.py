@@ -126,6 +126,8 @@ class Executor:
     """When it must have subscribed, or when its container is ended."""
     verdict: Verdict | None = None
     """What is said of its tasks when it ends because this agent ended it."""
+    collected: bool = False
+    """Its sandbox was removed, some time after its end."""
     completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_TASKS))
 
     @property

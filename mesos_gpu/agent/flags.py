@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mesos_gpu.agent.collecting import WEEK_S
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag, format_duration
 
@@ -95,6 +96,20 @@ FLAGS: Sequence[Flag] = (
         None,
         'JSON object of variables for every task, such as {"LANG": "C.UTF-8"}; tasks and Mesos may set others.',
     ),
+    Flag("gc_delay", "duration", WEEK_S, "How long what ended runs left (sandboxes, checkpoints) stays on the disk."),
+    Flag(
+        "gc_disk_headroom",
+        "number",
+        0.1,
+        "Share of the disk to keep free: gc_delay is shortened to gc_delay * max(0, 1 - gc_disk_headroom - usage).",
+    ),
+    Flag("disk_watch_interval", "duration", 60.0, "How often the usage of the disk is looked at, for gc_delay."),
+    Flag(
+        "gc_non_executor_container_sandboxes",
+        "boolean",
+        False,
+        "Collect sandboxes of containers launched by the API gc_delay after their end, not with their parent's.",
+    ),
     Flag("container_disk_watch_interval", "duration", 15.0, "How often disk/du measures sandboxes."),
     Flag("enforce_container_disk_quota", "boolean", False, "End tasks whose sandbox disk/du finds too large."),
     Flag(
@@ -143,6 +158,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     """Refuse what cannot work together, with Mesos' rules for the GPU isolator (mesos.md 1.1). Raises BadFlag."""
     if not flags["work_dir"]:
         raise BadFlag("work_dir", "is needed: a folder for sandboxes and checkpoints, for example /var/lib/mesos")
+    _check_collection(flags)
     if flags["reconfiguration_policy"] not in POLICIES:
         raise BadFlag("reconfiguration_policy", f"must be one of {', '.join(POLICIES)}")
     if not 0 <= flags["port"] <= 65535:
@@ -165,6 +181,13 @@ def check_flags(flags: Mapping[str, Any]) -> None:
             f"{flags['ip']} is reachable from elsewhere and no credentials are asked for; --insecure says it is meant"
         )
         raise BadFlag("ip", words)
+
+
+def _check_collection(flags: Mapping[str, Any]) -> None:
+    if not 0 <= flags["gc_disk_headroom"] <= 1:
+        raise BadFlag("gc_disk_headroom", "must be between 0.0 and 1.0")
+    if flags["disk_watch_interval"] <= 0:
+        raise BadFlag("disk_watch_interval", "must be longer than nothing")
 
 
 def _check_gpu_care(flags: Mapping[str, Any]) -> None:

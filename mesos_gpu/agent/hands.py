@@ -10,6 +10,8 @@ from typing_extensions import assert_never
 from mesos_gpu.agent import actions as act
 from mesos_gpu.agent.checker import Checker, Look
 from mesos_gpu.agent.checkpoints import Checkpoints
+from mesos_gpu.agent.collecting import spared_by
+from mesos_gpu.agent.collector import Collector
 from mesos_gpu.agent.containers import Containers, Runner
 from mesos_gpu.agent.executor_api import ExecutorStreams
 from mesos_gpu.agent.master_link import MasterLink
@@ -31,11 +33,13 @@ class Hands:
         runner: Runner,
         streams: ExecutorStreams,
         checker: Checker[TaskKey],
+        collector: Collector,
         stop: Callable[[str], None],
     ) -> None:
         self._membership, self._link, self._checkpoints = membership, link, checkpoints
         self._containers, self._runner = containers, runner
         self._streams, self._checker, self._stop = streams, checker, stop
+        self._collector = collector
 
     @property
     def _agent_id(self) -> str:
@@ -44,6 +48,7 @@ class Hands:
     def perform(self, actions: Sequence[act.Action]) -> None:
         """Carry out all of them. Raises OSError when one cannot be written down: those after it are not done."""
         for action in actions:
+            self._collector.spare(spared_by(self._agent_id, action))
             match action:
                 case act.SaveFramework():
                     self._checkpoints.save_framework(action.framework, action.info)
@@ -53,6 +58,8 @@ class Hands:
                     self._checkpoints.log(action.key, action.container_id, action.record, action.executor)
                 case act.Close():
                     self._checkpoints.close_run(action.key, action.container_id)
+                case act.Discard():
+                    self._collector.discard(action.paths)
                 case act.SaveDrain():
                     drain = action.drain
                     config = None if drain is None else {"max_grace_s": drain.max_grace_s, "gone": drain.gone}

@@ -62,8 +62,6 @@ FOREIGN: Sequence[Foreign] = (
     *_ignored("a restarted agent finds its containers by itself", "executor_reregistration_timeout"),
     *_ignored("updates are sent by the agent itself", "http_command_executor", kind="boolean"),
     *_ignored("the grace is the task's own, else Mesos' default", "executor_shutdown_grace_period"),
-    *_ignored("sandboxes are not collected by age", "gc_delay", "gc_disk_headroom", "disk_watch_interval"),
-    *_ignored("sandboxes are not collected by age", "gc_non_executor_container_sandboxes", kind="boolean"),
     *_ignored("150 are shown", "max_completed_executors_per_framework"),
     *_ignored("events of executors are kept alive by TCP", "http_heartbeat_interval"),
     *_ignored("nothing is fetched by hadoop", "hadoop_home"),

@@ -15,9 +15,6 @@ _ENDED_STATES = ("finished", "failed", "killed", "lost", "gone")
 # Parts of Mesos that this agent does not have; monitoring that asks for them finds that nothing happened there.
 _ABSENT = (
     "containerizer/mesos/container_destroy_errors",
-    "gc/path_removals_failed",
-    "gc/path_removals_pending",
-    "gc/path_removals_succeeded",
     "resource_provider_manager/events/disconnect",
     "resource_provider_manager/events/subscribe",
     "resource_provider_manager/subscribed",

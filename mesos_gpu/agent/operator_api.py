@@ -77,7 +77,9 @@ class OperatorApi:
         self._shown = ContainersShown(agent, self._gpus)
         self._v1 = V1Api(
             Sources(self._views(), self._shown.v1, self._images.prune_all),
-            ContainerApi(agent.containers, lambda: agent.state.identity, agent.fetcher),
+            ContainerApi(
+                agent.containers, lambda: agent.state.identity, agent.fetcher, sandboxes=agent.nested_sandboxes
+            ),
             self._files,
             self._level,
         )
@@ -209,6 +211,9 @@ class OperatorApi:
             uptime_s=agent.clock.wall() - agent.started_wall_s,
         )
         numbers["slave/recovery_time_secs"] = agent.recovery_s
+        numbers["gc/path_removals_pending"] = float(agent.collector.pending)
+        numbers["gc/path_removals_succeeded"] = float(agent.collector.succeeded)
+        numbers["gc/path_removals_failed"] = float(agent.collector.failed)
         fetched = {} if agent.fetcher is None else agent.fetcher.metrics()
         return dict(sorted({**numbers, **fetched, **_system()}.items()))
 
@@ -231,7 +236,7 @@ class OperatorApi:
             # The newest run first, so that `latest` is its.
             live: list[Task | Executor] = [*framework.tasks.values(), *framework.executors.values()]
             for task in (*live, *reversed(framework.completed)):
-                if task.sandbox:
+                if task.sandbox and not task.collected:
                     name = task.key.executor if isinstance(task, Executor) else task.executor_id
                     latest = latest_path(identity.work_dir, identity.agent_id, framework.id, name)
                     for root in (task.sandbox, latest, virtual_latest_path(framework.id, name)):

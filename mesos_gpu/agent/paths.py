@@ -22,6 +22,11 @@ def run_directory(agent_id: str, framework: str, executor: str, container_id: st
     return executor_directory(agent_id, framework, executor) / "runs" / container_id
 
 
+def task_directory(agent_id: str, framework: str, executor: str, container_id: str, task: str) -> PurePosixPath:
+    """Return the path of what is written down of a task, relative to `meta`."""
+    return run_directory(agent_id, framework, executor, container_id) / "tasks" / task
+
+
 def executor_directory(agent_id: str, framework: str, executor: str) -> PurePosixPath:
     """Return the path of an executor, relative like `run_directory`."""
     return framework_directory(agent_id, framework) / "executors" / executor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mesos_gpu.agent.collecting import is_within
 from mesos_gpu.agent.executors import Executor, ExecutorKey
 from mesos_gpu.agent.tasks import Framework, Task
 from mesos_gpu.agent.updates import TaskKey
@@ -16,6 +17,8 @@ class Roster:
     def __init__(self) -> None:
         self.frameworks: dict[str, Framework] = {}
         self.completed: dict[str, Framework] = {}
+        self.parted: list[str] = []
+        """The ids of frameworks that have become completed, since somebody emptied this list."""
 
     def tasks(self) -> list[Task]:
         """Return every task that is not completely over."""
@@ -81,9 +84,17 @@ class Roster:
             framework.completed.append(executor)
         self.part_from(framework)
 
+    def note_collected(self, folder: str) -> None:
+        """Take note that the sandboxes in a folder are gone; they are those of runs that are over."""
+        for framework in (*self.frameworks.values(), *self.completed.values()):
+            for run in framework.completed:
+                if is_within(run.sandbox, folder):
+                    run.collected = True
+
     def part_from(self, framework: Framework) -> None:
         """Count a framework without tasks and executors among the completed ones."""
         if not framework.tasks and not framework.executors and self.frameworks.pop(framework.id, None) is not None:
             self.completed[framework.id] = framework
+            self.parted.append(framework.id)
             while len(self.completed) > MAX_COMPLETED_FRAMEWORKS:
                 del self.completed[next(iter(self.completed))]

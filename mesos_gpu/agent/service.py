@@ -19,6 +19,8 @@ from typing import Any
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
+from mesos_gpu.agent.collecting import GcRules
+from mesos_gpu.agent.collector import Collector
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import ExecutorPatience
 from mesos_gpu.agent.fetch_cache import FetchCache
@@ -155,6 +157,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_timeout_max"],
                 flags["authentication_backoff_factor"],
             ),
+            collector=Collector(work_dir, _gc_rules(flags)),
         )
         agent.state.patience = ExecutorPatience(
             registration_s=flags["executor_registration_timeout"],
@@ -243,6 +246,15 @@ def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
     if not {"disk/du", "posix/disk"} & set(flags["isolation"]):
         return None
     return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
+
+
+def _gc_rules(flags: Mapping[str, Any]) -> GcRules:
+    return GcRules(
+        delay_s=flags["gc_delay"],
+        headroom=flags["gc_disk_headroom"],
+        watch_interval_s=flags["disk_watch_interval"],
+        nested=flags["gc_non_executor_container_sandboxes"],
+    )
 
 
 def _open_fetcher(flags: Mapping[str, Any], work_dir: Path) -> Fetcher:

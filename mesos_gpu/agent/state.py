@@ -13,6 +13,7 @@ from mesos_gpu.agent import actions as act
 from mesos_gpu.agent import checking, launch, verdicts
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.actions import Action
+from mesos_gpu.agent.collecting import of_framework
 from mesos_gpu.agent.events import Event, Moment
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.hosting import Hosting
@@ -43,6 +44,10 @@ class AgentState(Hosting):
     def handle(self, event: Event, at: Moment) -> list[Action]:
         """Take an event and return what is to be done about it, in order."""
         actions = self._decide(event, at)
+        if self.parted:
+            gone = [framework_id for framework_id in self.parted if framework_id not in self.frameworks]
+            actions += [act.Discard((of_framework(self.identity.agent_id, framework_id),)) for framework_id in gone]
+            self.parted.clear()
         if self.drain is not None and not self.frameworks:
             self.drain = None
             actions.append(act.SaveDrain(None))
@@ -99,6 +104,9 @@ class AgentState(Hosting):
                 return self._resized(event, at)
             case ev.Checked():
                 return self._checked(event, at)
+            case ev.Collected():
+                self.note_collected(f"{self.identity.work_dir}/{event.path}")
+                return []
             case ev.Registered():
                 return self._sending(self.streams.resume(at.mono_s))
             case ev.Disconnected():
@@ -129,6 +137,7 @@ class AgentState(Hosting):
         """Say that `adopt` was called for all there is: frameworks without a live task are of the past."""
         for framework in list(self.frameworks.values()):
             self.part_from(framework)
+        self.parted.clear()  # what they left is as old as it is: the time of its collection does not begin anew
 
     # --- from the master ----------------------------------------------------------------------------------------
 

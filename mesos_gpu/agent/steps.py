@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mesos_gpu.agent import actions as act
-from mesos_gpu.agent import checking
+from mesos_gpu.agent import checking, collecting
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.actions import Action
 from mesos_gpu.agent.events import Identity, Moment
+from mesos_gpu.agent.executors import Executor
 from mesos_gpu.agent.roster import Roster
 from mesos_gpu.agent.status import Verdict, container_status, make_status
 from mesos_gpu.agent.tasks import Framework, Task
@@ -104,7 +105,16 @@ class Steps(Roster):
         """Forget a task that everyone knows the end of; its framework too, when that was its last."""
         self.streams.forget(task.key)
         self.remove(framework, task)
-        return self._close(task, framework)
+        return [*self._close(task, framework), *self._discard(framework, task)]
+
+    def _discard(self, framework: Framework, over: Task | Executor) -> list[Action]:
+        """Have what a run left on the disk collected; of a task whose executor goes on, what was written down of it."""
+        agent_id = self.identity.agent_id
+        if isinstance(over, Task) and over.hosted:
+            noted = over.container_id is not None and framework.checkpoint
+            return [act.Discard((collecting.of_task(agent_id, over),))] if noted else []
+        paths = collecting.of_run(agent_id, framework, over)
+        return [act.Discard(paths)] if paths else []
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

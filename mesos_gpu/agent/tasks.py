@@ -108,6 +108,8 @@ class Task:
     """What is to be said of an end that the agent itself asked for."""
     gone: bool = False
     hosted: bool = False
+    collected: bool = False
+    """Its sandbox was removed, some time after its end."""
     handed_over: bool = False
     """It was put on the wire to its executor, or was there before this process."""
     received: set[str] = field(default_factory=set)

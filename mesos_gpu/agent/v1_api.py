@@ -15,6 +15,7 @@ from mesos_gpu.agent.container_api import RECORDIO, ContainerApi
 from mesos_gpu.agent.nested import id_problem
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import EVERYBODY
 from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import json_response
 from mesos_gpu.process.logging_level import LoggingLevel
@@ -122,7 +123,7 @@ class V1Api:
             return {"type": kind, "get_logging_level": {"level": self._level.level}}
         if kind in ("LIST_FILES", "READ_FILE"):
             answer = self._files.list_files if kind == "LIST_FILES" else self._files.read_file
-            return {"type": kind, kind.lower(): answer(body)}
+            return {"type": kind, kind.lower(): answer(body, EVERYBODY)}
         view = self._sources.views.get(kind)
         if view is None:
             raise refuse(501, f"{kind} is not supported by this agent")

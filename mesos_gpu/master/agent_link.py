@@ -36,8 +36,10 @@ from mesos_gpu.master.actions import (
 from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, Event
 from mesos_gpu.master.observers import Observer, Pace, RemovalLimit
+from mesos_gpu.master.permissions import registration_refusal
 from mesos_gpu.master.reports import Report
 from mesos_gpu.master.wire_forms import reconciliation, resource_version, resources_for, task_for
+from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, devolve, encode, evolve, with_defaults
 from mesos_gpu.mesos.resource import Document
@@ -242,14 +244,26 @@ class AgentLink:
             log.warning("refusing the registration of the agent at %s: it has not authenticated", message.sender)
             return
         try:
-            event = reader(decode(message.name, message.body), str(message.sender))
+            document = decode(message.name, message.body)
+            event = reader(document, str(message.sender))
         except ProtocolError as error:
             log.warning("ignoring a message from %s: %s", message.sender, error)
             return
+        if name in _INTRODUCTIONS:
+            refusal = self._registration_refusal(document, message.sender)
+            if refusal is not None:
+                log.warning("refusing the registration of the agent at %s: %s", message.sender, refusal)
+                self._send(message.sender, "ShutdownMessage", {"message": refusal})
+                return
         self._engine.do(event)
 
     def _may_register(self, pid: str) -> bool:
         return not self._only_authenticated or pid in self._authenticators.principals
+
+    def _registration_refusal(self, document: Document, sender: Pid) -> str | None:
+        name = self._authenticators.principals.get(str(sender))
+        principal = None if name is None else Principal(name)
+        return registration_refusal(self._engine.state, principal, document["slave"])
 
     def _authenticate(self, message: Message) -> None:
         try:

@@ -19,14 +19,17 @@ _BARE = frozenset({"TEARDOWN", "REVIVE", "SUPPRESS", "UNKNOWN"})
 UUID_BYTES = 16
 
 
-def call_problem(call: Mapping[str, Any]) -> str | None:
-    """Return why a v1 scheduler Call of the right shape is refused with 400, in Mesos' words; None when it is fine."""
+def call_problem(call: Mapping[str, Any], principal: str | None = None) -> str | None:
+    """Return why a v1 scheduler Call of the right shape is refused with 400, in Mesos' words; None when it is fine.
+
+    `principal` is who was authenticated, None when nobody was asked.
+    """
     kind = call.get("type")
     if kind is None:
         return "Expecting 'type' to be present"
     body = call.get(str(kind).lower())
     if kind == "SUBSCRIBE":
-        return _subscribe_problem(call, body)
+        return _subscribe_problem(call, body) or _principal_problem(principal, body)
     if "framework_id" not in call:
         return "Expecting 'framework_id' to be present"
     if kind not in _BARE and body is None:
@@ -63,6 +66,13 @@ def _subscribe_problem(call: Mapping[str, Any], body: Mapping[str, Any] | None) 
     if body is None:
         return "Expecting 'subscribe' to be present"
     return _framework_id_problem(call, body, "subscribe")
+
+
+def _principal_problem(principal: str | None, body: Mapping[str, Any] | None) -> str | None:
+    given = (body or {}).get("framework_info", {}).get("principal")
+    if principal is None or given in (None, principal):
+        return None
+    return f"Authenticated principal '{principal}' does not match principal '{given}' set in `FrameworkInfo`"
 
 
 def _framework_id_problem(call: Mapping[str, Any], body: Mapping[str, Any], name: str) -> str | None:

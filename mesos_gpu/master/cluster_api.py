@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput, Conflict
-from mesos_gpu.master import maintenance, roles
+from mesos_gpu.errors import BadInput, Conflict, Forbidden
+from mesos_gpu.master import maintenance, permissions, roles
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.model import Now
@@ -20,6 +20,8 @@ from mesos_gpu.master.quota import status_of
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.process.authentication import principal_of, viewer_of
 from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.requests import json_problem, method_not_allowed
@@ -39,16 +41,32 @@ CHANGES: Mapping[str, Change] = {
 """What v1 calls do, with the body of the call."""
 
 
-def read(state: MasterState, kind: str) -> Document | None:
+def read(state: MasterState, kind: str, viewer: Viewer) -> Document | None:
     """Return the body of GET_WEIGHTS, GET_QUOTA, GET_MAINTENANCE_SCHEDULE or GET_MAINTENANCE_STATUS."""
     if kind == "GET_WEIGHTS":
-        infos = roles.weight_infos(state)
+        infos = _weights(state, viewer)
         return {"weight_infos": infos} if infos else None
     if kind == "GET_QUOTA":
-        return {"status": status_of(state.policy.quotas)}
+        return {"status": _quotas(state, viewer)}
     if kind == "GET_MAINTENANCE_SCHEDULE":
-        return {"schedule": state.policy.schedule}
-    return {"status": maintenance.status(state)}
+        return {"schedule": _schedule(state, viewer)}
+    return {"status": _status(state, viewer)}
+
+
+def _weights(state: MasterState, viewer: Viewer) -> list[Document]:
+    return [info for info in roles.weight_infos(state) if viewer.role(info["role"])]
+
+
+def _quotas(state: MasterState, viewer: Viewer) -> Document:
+    return status_of({role: q for role, q in state.policy.quotas.items() if viewer.may("get_quotas", role)})
+
+
+def _schedule(state: MasterState, viewer: Viewer) -> Document:
+    return state.policy.schedule if viewer.may("get_maintenance_schedules") else {}
+
+
+def _status(state: MasterState, viewer: Viewer) -> Document:
+    return maintenance.status(state) if viewer.may("get_maintenance_statuses") else {}
 
 
 READS = frozenset({"GET_WEIGHTS", "GET_QUOTA", "GET_MAINTENANCE_SCHEDULE", "GET_MAINTENANCE_STATUS"})
@@ -71,7 +89,8 @@ class ClusterApi:
 
     async def _weights(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
-            infos = [{"role": i["role"], "weight": i["weight"]} for i in roles.weight_infos(self._engine.state)]
+            shown = _weights(self._engine.state, self._viewer(request))
+            infos = [{"role": info["role"], "weight": info["weight"]} for info in shown]
             return json_response(infos, request=request)
         if request.method != "PUT":
             return method_not_allowed(request, "GET", "PUT")
@@ -82,13 +101,13 @@ class ClusterApi:
             return error_response(400, f"Failed to parse update weights request JSON ('{text}'): {error}")
         except BadInput as error:
             return error_response(400, f"Failed to convert weights JSON array to protobuf ('{text}'): {error}")
-        return self._change(lambda state, now: roles.update_weights(state, infos))
+        return self._change(request, "UPDATE_WEIGHTS", {"weight_infos": infos})
 
     async def _quota(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
-            return json_response(status_of(self._engine.state.policy.quotas), request=request)
+            return json_response(_quotas(self._engine.state, self._viewer(request)), request=request)
         if request.method == "DELETE":
-            return self._remove_quota(request.path)
+            return self._remove_quota(request)
         if request.method != "POST":
             return method_not_allowed(request, "GET", "POST", "DELETE")
         text = (await read_body(request)).decode(errors="replace")
@@ -98,50 +117,61 @@ class ClusterApi:
             return error_response(400, f"Failed to parse set quota request JSON '{text}': {error}")
         except BadInput as error:
             return error_response(400, f"Failed to validate set quota request JSON '{text}': {error}")
-        return self._change(lambda state, now: roles.set_quota(state, asked))
+        return self._change(request, "SET_QUOTA", {"quota_request": asked})
 
-    def _remove_quota(self, path: str) -> web.Response:
+    def _remove_quota(self, request: web.Request) -> web.Response:
+        path = request.path
         role = path.partition("quota")[2].strip("/")
         if not role:
             found = len([part for part in path.split("/") if part])
             words = f"Failed to parse remove quota request for path '{path}': expected 3 tokens, found {found} tokens"
             return error_response(400, words)
-        return self._change(lambda state, now: roles.remove_quota(state, role, f" for path '{path}'"))
+        asked = f" for path '{path}'"
+        return self._change(
+            request, "REMOVE_QUOTA", {"role": role}, lambda state, body, now: roles.remove_quota(state, role, asked)
+        )
 
     async def _schedule(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
-            return json_response(self._engine.state.policy.schedule, request=request)
+            return json_response(_schedule(self._engine.state, self._viewer(request)), request=request)
         if request.method != "POST":
             return method_not_allowed(request, "GET", "POST")
         try:
             schedule = _object((await read_body(request)).decode(errors="replace"), "mesos.v1.maintenance.Schedule")
         except BadInput as error:
             return error_response(400, str(error))
-        return self._change(lambda state, now: maintenance.update_schedule(state, schedule))
+        return self._change(request, "UPDATE_MAINTENANCE_SCHEDULE", {"schedule": schedule})
 
     async def _status(self, request: web.Request) -> web.StreamResponse:
         if request.method != "GET":
             return method_not_allowed(request, "GET")
-        return json_response(maintenance.status(self._engine.state), request=request)
+        return json_response(_status(self._engine.state, self._viewer(request)), request=request)
 
     async def _machine_down(self, request: web.Request) -> web.StreamResponse:
-        return await self._machines(request, maintenance.start)
+        return await self._machines(request, "START_MAINTENANCE")
 
     async def _machine_up(self, request: web.Request) -> web.StreamResponse:
-        return await self._machines(request, lambda state, machines, now: maintenance.stop(state, machines))
+        return await self._machines(request, "STOP_MAINTENANCE")
 
-    async def _machines(self, request: web.Request, change: Change) -> web.StreamResponse:
+    async def _machines(self, request: web.Request, kind: str) -> web.StreamResponse:
         if request.method != "POST":
             return method_not_allowed(request, "POST")
         try:
             machines = _list((await read_body(request)).decode(errors="replace"), "mesos.v1.MachineID")
         except BadInput as error:
             return error_response(400, str(error))
-        return self._change(lambda state, now: change(state, machines, now))
+        return self._change(request, kind, {"machines": machines})
 
-    def _change(self, change: Callable[[MasterState, Now], list[Action]]) -> web.Response:
+    def _viewer(self, request: web.Request) -> Viewer:
+        return viewer_of(request, self._engine.state.settings.acls)
+
+    def _change(self, request: web.Request, kind: str, body: Document, change: Change | None = None) -> web.Response:
+        """Do what the v1 call of this kind and body does, or `change`. Raises Forbidden."""
+        if not permissions.may(self._engine.state, principal_of(request), kind, body):
+            raise Forbidden
+        do = change or CHANGES[kind]
         try:
-            self._engine.do(change)
+            self._engine.do(lambda state, now: do(state, body, now))
         except BadInput as error:
             return error_response(400, str(error))
         except Conflict as error:

@@ -47,6 +47,7 @@ from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.timers import Timer
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 log = logging.getLogger(__name__)
 Event = Callable[[MasterState, Now], list[Action]]
@@ -93,7 +94,7 @@ class Engine:
         """Has an exception when the master cannot go on."""
         self._registry = registry
         self._subscribers: dict[str, Subscriber] = {}
-        self._watchers: dict[str, Subscriber] = {}
+        self._watchers: dict[str, tuple[Subscriber, Viewer]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._allocating = False
         self._due_s: float | None = None
@@ -150,13 +151,14 @@ class Engine:
         self._subscribers.pop(stream_id, None)
         self.do(lambda state, now: subscriptions.disconnected(state, stream_id, now))
 
-    def watch(self, stream_id: str, watcher: Subscriber) -> None:
+    def watch(self, stream_id: str, watcher: Subscriber, viewer: Viewer = EVERYBODY) -> None:
         """Tell an operator everything there is now, and from now on what changes; the oldest gives way to a new one."""
         while len(self._watchers) >= self.state.settings.max_watchers:
-            self._watchers.pop(next(iter(self._watchers))).close()
-        self._watchers[stream_id] = watcher
+            oldest, _ = self._watchers.pop(next(iter(self._watchers)))
+            oldest.close()
+        self._watchers[stream_id] = watcher, viewer
         self.state.watched = True
-        for event in operator_events.subscribed(self.state):
+        for event in operator_events.subscribed(self.state, viewer):
             watcher.send(event)
 
     def unwatch(self, stream_id: str) -> None:
@@ -189,8 +191,10 @@ class Engine:
 
     def _publish(self) -> None:
         for event in operator_events.take(self.state):
-            for watcher in list(self._watchers.values()):
-                watcher.send(event)
+            for watcher, viewer in list(self._watchers.values()):
+                seen = operator_events.seen(self.state, event, viewer)
+                if seen is not None:
+                    watcher.send(seen)
 
     def later(self, delay_s: float, event: Event) -> None:
         """Apply an event after `delay_s` seconds."""

@@ -8,12 +8,15 @@ from random import Random
 from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadResources
+from mesos_gpu.master.access import MASTER_ACCESS_FLAGS, WALLS
 from mesos_gpu.master.eligibility import Rules, quantities
 from mesos_gpu.master.sorter import Quantities
 from mesos_gpu.master.state import Settings
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.process.access import missing_walls
 
 SORTERS = ("drf", "random")
 FLAGS: Sequence[Flag] = (
@@ -22,7 +25,7 @@ FLAGS: Sequence[Flag] = (
     Flag("advertise_port", "integer", None, "Port that others reach this master at, when it is not --port."),
     Flag("port", "integer", 5050, "Port to listen on; 0 takes a free one."),
     Flag("hostname", "text", None, "Name under which the master is shown; default: its address."),
-    Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
+    Flag("insecure", "boolean", False, "Listen beyond this machine although not everybody has to show credentials."),
     Flag("zk", "text", None, "zk://HOST1:PORT1,HOST2:PORT2/PATH: one of several masters, elected there."),
     Flag("zk_session_timeout", "duration", 10.0, "How long a leader that vanished is waited for."),
     Flag("registry_store_timeout", "duration", 20.0, "How long ZooKeeper may take to keep the registry."),
@@ -50,6 +53,7 @@ FLAGS: Sequence[Flag] = (
         None,
         'File of who may be whom: {"credentials": [{"principal": ..., "secret": ...}]}, or a line for each.',
     ),
+    *MASTER_ACCESS_FLAGS,
     Flag("agent_ping_timeout", "duration", 15.0, "How often agents are pinged, and how long an answer may take."),
     Flag("max_agent_ping_timeouts", "integer", 5, "Answers in a row that may be missing before it is unreachable."),
     Flag("publish_per_framework_metrics", "boolean", True, "Show metrics of each framework."),
@@ -100,17 +104,19 @@ def check_flags(flags: Mapping[str, Any]) -> None:
             _check_address(name, flags[name])
     if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
         raise BadFlag("advertise_ip", "is needed with --ip=0.0.0.0: the address that agents reach this master at")
-    if not ipaddress.ip_address(flags["ip"]).is_loopback and not flags["insecure"]:
-        words = (
-            "is reachable from other machines, and nobody has to show credentials here; say --insecure if you mean it"
+    missing = missing_walls(flags, *WALLS)
+    if not ipaddress.ip_address(flags["ip"]).is_loopback and missing is not None and not flags["insecure"]:
+        raise BadFlag(
+            "ip",
+            f"{flags['ip']} is reachable from other machines, and not everybody there would have to show credentials: "
+            f"say {missing} with --credentials, or --insecure if you mean it",
         )
-        raise BadFlag("ip", f"{flags['ip']} {words}")
     min_allocatable(flags["min_allocatable_resources"])
     sorter(flags)
 
 
-def settings(flags: Mapping[str, Any]) -> Settings:
-    """Return the rules that the flags ask for."""
+def settings(flags: Mapping[str, Any], acls: Acls = OPEN) -> Settings:
+    """Return the rules that the flags ask for; `acls`: those of --acls."""
     rules = Rules(
         filter_gpu_resources=flags["filter_gpu_resources"],
         excluded_names=frozenset(flags["fair_sharing_excluded_resource_names"]),
@@ -124,6 +130,7 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         check_invariants=flags["check_invariants"],
         framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
+        acls=acls,
         draw=Random().random if sorter(flags) == "random" else None,
     )
 

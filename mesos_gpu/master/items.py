@@ -5,20 +5,22 @@ Names are v0 (`slave`). Source: Mesos src/common/http.cpp, src/master/readonly_h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mesos_gpu.master.model import Agent, Drain, Executor, Framework, KnownAgent, Offer, Task, add, role_of
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document, Resource, amount_text
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 _TASK_EXTRAS = ("user", "discovery", "container", "health_check")
 _CONTAINER_STATUS = ("container_id", "network_infos", "cgroup_info")
 
 
-def agent_view(agent: Agent) -> Document:
-    """Return an agent as /state shows it."""
+def agent_view(agent: Agent, viewer: Viewer = EVERYBODY) -> Document:
+    """Return an agent as /state shows it: to `viewer`, without the reservations of roles that it may not see."""
+    roles = filter(viewer.role, agent.total.reserved_roles())
     return {
         "id": agent.id,
         "hostname": agent.hostname,
@@ -31,7 +33,7 @@ def agent_view(agent: Agent) -> Document:
         "resources": agent.total.summary(),
         "used_resources": agent.used_total.summary(),
         "offered_resources": agent.offered.summary(),
-        "reserved_resources": {role: agent.total.reserved(role).summary() for role in agent.total.reserved_roles()},
+        "reserved_resources": {role: agent.total.reserved(role).summary() for role in roles},
         "unreserved_resources": agent.total.unreserved().summary(),
         "active": agent.active,
         "deactivated": agent.deactivated,
@@ -57,11 +59,15 @@ def recovered_view(known: KnownAgent) -> Document:
     }
 
 
-def framework_view(state: MasterState, framework: Framework) -> Document:
-    """Return a framework as /state shows it."""
+def framework_view(state: MasterState, framework: Framework, viewer: Viewer = EVERYBODY) -> Document:
+    """Return a framework as /state shows it, with the tasks and executors that `viewer` may see."""
     info = framework.info
     used, offered = usage(state, framework)
-    executors = _executors(state, framework)
+    executors = [(a, e) for a, e in _executors(state, framework) if viewer.executor(e.info, info)]
+
+    def shown(tasks: Iterable[Task]) -> list[Document]:
+        return [task_view(task) for task in tasks if sees_task(viewer, task, framework)]
+
     return {
         **framework_head(state, framework, used, offered),
         "user": info["user"],
@@ -75,9 +81,9 @@ def framework_view(state: MasterState, framework: Framework) -> Document:
         **(
             {"roles": list(framework.roles)} if "MULTI_ROLE" in framework.capabilities else {"role": framework.roles[0]}
         ),
-        "tasks": [task_view(task) for task in framework.tasks.values()],
-        "unreachable_tasks": [task_view(task) for task in framework.unreachable.values()],
-        "completed_tasks": [task_view(task) for task in framework.completed],
+        "tasks": shown(framework.tasks.values()),
+        "unreachable_tasks": shown(framework.unreachable.values()),
+        "completed_tasks": shown(framework.completed),
         "offers": [offer_view(offer) for offer in framework.offers.values()],
         "executors": [executor_view(agent, executor) for agent, executor in executors],
         **({"labels": info["labels"].get("labels", [])} if "labels" in info else {}),
@@ -174,15 +180,26 @@ def framework_head(
     }
 
 
-def agent_full(agent: Agent) -> Document:
-    """Return what only /slaves says of an agent: whole Resource documents."""
+def agent_full(agent: Agent, viewer: Viewer = EVERYBODY) -> Document:
+    """Return what only /slaves says of an agent: whole Resource documents, of roles that `viewer` may see."""
     total = agent.total
+
+    def shown(resources: Resources) -> list[Document]:
+        return viewer.resources(resources).to_json(shown=True)
+
     return {
-        "reserved_resources_full": {role: total.reserved(role).to_json(shown=True) for role in total.reserved_roles()},
-        "unreserved_resources_full": total.unreserved().to_json(shown=True),
-        "used_resources_full": agent.used_total.to_json(shown=True),
-        "offered_resources_full": agent.offered.to_json(shown=True),
+        "reserved_resources_full": {
+            role: shown(total.reserved(role)) for role in filter(viewer.role, total.reserved_roles())
+        },
+        "unreserved_resources_full": shown(total.unreserved()),
+        "used_resources_full": shown(agent.used_total),
+        "offered_resources_full": shown(agent.offered),
     }
+
+
+def sees_task(viewer: Viewer, task: Task, framework: Framework) -> bool:
+    """Tell whether `viewer` may see a task."""
+    return viewer.task(task.document.get("user"), framework.info)
 
 
 def _executors(state: MasterState, framework: Framework) -> list[tuple[Agent, Executor]]:

@@ -13,6 +13,7 @@ from mesos_gpu.master.filters import refuse_seconds
 from mesos_gpu.master.group_validation import GroupLaunch, group_problem
 from mesos_gpu.master.model import Agent, Executor, Framework, Now, Offer, Task, add
 from mesos_gpu.master.operations import failed, perform, refined
+from mesos_gpu.master.permissions import task_refusal
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import made_here
 from mesos_gpu.master.validation import Launch, executor_resources, task_problem
@@ -139,6 +140,10 @@ def _perform(
         for task in _tasks_of(operation):
             prepared = _prepared(framework, task, role)
             launch = Launch(prepared, framework, agent, remaining)
+            refusal = task_refusal(state, framework, prepared, group=False)
+            if refusal is not None:
+                actions += _refused(state, framework, task, "REASON_TASK_UNAUTHORIZED", refusal, now)
+                continue
             problem = _id_on_launch_problem(operation) or task_problem(launch)
             if problem is None:
                 taken = Resources.from_json(prepared["resources"]) + executor_resources(launch)
@@ -150,13 +155,17 @@ def _perform(
         group = _group(framework, agent, role, operation, remaining)
         if group is None:
             return actions, remaining
-        problem = _id_on_launch_problem(operation) or group_problem(group)
+        refusals = [task_refusal(state, framework, task, group=True) for task in group.tasks]
+        # The last one counts, in Mesos; none of a group may run where one may not.
+        refusal = next(filter(None, reversed(refusals)), None)
+        problem = refusal or _id_on_launch_problem(operation) or group_problem(group)
         if problem is None:
             remaining = remaining - group.required
             actions.append(_launch_group(state, group))
         else:
+            reason = "REASON_TASK_GROUP_INVALID" if refusal is None else "REASON_TASK_GROUP_UNAUTHORIZED"
             for task in group.tasks:
-                actions += _refused(state, framework, task, "REASON_TASK_GROUP_INVALID", problem, now)
+                actions += _refused(state, framework, task, reason, problem, now)
     else:
         return perform(state, framework, agent, role, operation, remaining)
     return actions, remaining

@@ -25,6 +25,8 @@ class Asked:
     operation: Document
     agent: Agent
     framework: Framework | None = None
+    principal: str | None = None
+    """Who the operator is, None when nobody asked; a framework's is in its FrameworkInfo."""
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -143,7 +145,7 @@ def _agent_can(asked: Asked, resource: Resource, done: str) -> str | None:
 
 
 def _principal(asked: Asked, what: str, given: str | None) -> str | None:
-    principal = None if asked.framework is None else asked.framework.info.get("principal")
+    principal = asked.principal if asked.framework is None else asked.framework.info.get("principal")
     if principal is None or given == principal:
         return None
     if given is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.errors import BadResources
+from mesos_gpu.master import permissions
 from mesos_gpu.master.actions import (
     AcknowledgeOperation,
     Action,
@@ -25,6 +26,7 @@ from mesos_gpu.master.model import Agent, Framework, Operation
 from mesos_gpu.master.operation_metrics import count
 from mesos_gpu.master.operation_validation import Asked, operation_problem, resource_lists
 from mesos_gpu.master.state import MasterState
+from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.conversions import Conversion, applied, conversions, unallocated
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -34,10 +36,14 @@ LATEST = "Reconciliation: Latest operation state"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an operator's operation was not done; `conflict`: the resources are not to be had."""
+    """Why an operator's operation was not done.
+
+    `conflict`: the resources are not to be had; `forbidden`: not by this operator.
+    """
 
     message: str
     conflict: bool = False
+    forbidden: bool = False
 
 
 def perform(
@@ -46,6 +52,7 @@ def perform(
     """An operation of an ACCEPT, on what is left of its offers. Returns what to do and what is left then."""
     prepared = prepare(operation, role)
     problem = operation_problem(Asked(prepared, agent, framework))
+    problem = problem or permissions.operation_refusal(state, framework, prepared)
     if problem is None:
         try:
             changes = conversions(prepared)
@@ -57,12 +64,16 @@ def perform(
     return failed(state, framework, operation, problem), remaining
 
 
-def operate(state: MasterState, agent: Agent, operation: Document) -> tuple[Refusal | None, list[Action]]:
+def operate(
+    state: MasterState, agent: Agent, operation: Document, principal: Principal | None = None
+) -> tuple[Refusal | None, list[Action]]:
     """An operator's operation: offers that stand in its way are taken back, tasks are not."""
     prepared = prepare(operation, None)
-    problem = operation_problem(Asked(prepared, agent))
+    problem = operation_problem(Asked(prepared, agent, principal=None if principal is None else principal.value))
     if problem is not None:
         return Refusal(f"Invalid {operation['type']} operation on agent {agent.id}: {problem}"), []
+    if not permissions.may_operate(state, principal, prepared):
+        return Refusal("", forbidden=True), []
     try:
         changes = conversions(prepared)
     except BadResources as error:

@@ -10,17 +10,19 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput, Conflict, NotFound
+from mesos_gpu.errors import BadInput, Conflict, Forbidden, NotFound
 from mesos_gpu.master import (
     cluster_api,
     draining,
     metrics,
     operator_operations,
     operator_stream,
+    permissions,
     subscriptions,
     views,
     views_v1,
 )
+from mesos_gpu.master.access import use_of
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.cluster_api import ClusterApi
 from mesos_gpu.master.engine import Engine
@@ -28,7 +30,10 @@ from mesos_gpu.master.model import Now
 from mesos_gpu.master.scheduler_api import SchedulerApi
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.authorization import ENDPOINTS
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.process.authentication import Gate, principal_of, viewer_of
 from mesos_gpu.process.bodies import read_form
 from mesos_gpu.process.files import SandboxFiles
 from mesos_gpu.process.files_api import FilesApi
@@ -72,9 +77,14 @@ class OperatorApi:
         system: Callable[[], dict[str, float]] = dict,
         json_suffixes: bool = False,
         log_file: str | None = None,
+        gate: Gate | None = None,
     ) -> None:
-        """`flags` are shown as text; `system()` gives the machine's own metrics; `log_file` is where our log goes."""
+        """`flags` are shown as text; `system()` gives the machine's own metrics; `log_file` is where our log goes.
+
+        `gate` says who may in; what somebody may do once inside is said by the state's settings.
+        """
         self._engine, self._flags, self._cluster, self._system = engine, flags, cluster, system
+        self._gate, self._acls = gate or Gate(), engine.state.settings.acls
         get: Mapping[str, Handler] = {
             "state": self._state,
             "state-summary": self._summary,
@@ -97,7 +107,12 @@ class OperatorApi:
         self._handlers["teardown"] = self._teardown
         self._json_suffixes = json_suffixes
         roots = {} if log_file is None else {LOG: log_file}
-        self._files = FilesApi(SandboxFiles(lambda path: (path, roots[path]) if path in roots else None), lambda: roots)
+        self._files = FilesApi(
+            SandboxFiles(lambda path: (path, roots[path]) if path in roots else None),
+            lambda: roots,
+            acls=self._acls,
+            may_see=lambda path, viewer: path not in roots or viewer.may("access_mesos_logs"),
+        )
         self._logging = LoggingLevel()
         handlers = {**self._files.handlers(), "logging/toggle": self._logging.toggle}
         self._handlers |= {path: _only_get(handler) for path, handler in handlers.items()}
@@ -111,17 +126,26 @@ class OperatorApi:
         return app
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
-        handler = self._handler(request.match_info["path"])
-        if handler is None:
+        found = self._find(request.match_info["path"])
+        if found is None:
             return error_response(404, "404 Not Found.")
+        name, handler = found
+        refusal = self._gate.refusal(request, use_of(name))
+        if refusal is not None:
+            return refusal
         try:
+            if f"/{name}" in ENDPOINTS and not self._viewer(request).may("get_endpoints", f"/{name}"):
+                raise Forbidden
             return await handler(request)
         except NotFound as error:
             return error_response(404, str(error))
+        except Forbidden as error:
+            return error_response(403, str(error))
         except BadInput as error:
             return error_response(400, str(error))
 
-    def _handler(self, path: str) -> Handler | None:
+    def _find(self, path: str) -> tuple[str, Handler] | None:
+        """Return what answers a path, with the name that it goes by."""
         parts = path.split("/")
         if parts[0] == "master":
             parts = parts[1:]
@@ -129,9 +153,10 @@ class OperatorApi:
             known = "/".join(parts)
             handler = self._handlers.get(known)
             if handler is None and self._json_suffixes and known.endswith(".json"):
-                handler = self._handlers.get(known.removesuffix(".json"))
+                known = known.removesuffix(".json")
+                handler = self._handlers.get(known)
             if handler is not None:
-                return handler
+                return known, handler
             parts = parts[:-1]
         return None
 
@@ -141,20 +166,24 @@ class OperatorApi:
     # GET endpoints.
 
     async def _state(self, request: web.Request) -> web.Response:
-        document = views.state_view(self._engine.state, BUILD, self._flags, self._cluster)
-        if "external_log_file" in self._flags:
+        viewer = self._viewer(request)
+        document = views.state_view(self._engine.state, BUILD, self._flags, self._cluster, viewer)
+        if "external_log_file" in self._flags and viewer.may("view_flags"):
             document["external_log_file"] = self._flags["external_log_file"]
         return json_response(document, request=request)
 
     async def _summary(self, request: web.Request) -> web.Response:
-        return json_response(views.summary_view(self._engine.state, self._cluster), request=request)
+        shown = views.summary_view(self._engine.state, self._cluster, self._viewer(request))
+        return json_response(shown, request=request)
 
     async def _slaves(self, request: web.Request) -> web.Response:
-        return json_response(views.slaves_view(self._engine.state, request.query.get("slave_id")), request=request)
+        shown = views.slaves_view(self._engine.state, request.query.get("slave_id"), self._viewer(request))
+        return json_response(shown, request=request)
 
     async def _frameworks(self, request: web.Request) -> web.Response:
         framework_id = request.query.get("framework_id")
-        return json_response(views.frameworks_view(self._engine.state, framework_id), request=request)
+        shown = views.frameworks_view(self._engine.state, framework_id, self._viewer(request))
+        return json_response(shown, request=request)
 
     async def _tasks(self, request: web.Request) -> web.Response:
         query = request.query
@@ -165,11 +194,12 @@ class OperatorApi:
             ascending=query.get("order") == "asc",
             framework_id=query.get("framework_id"),
             task_id=query.get("task_id"),
+            viewer=self._viewer(request),
         )
         return json_response(shown, request=request)
 
     async def _roles(self, request: web.Request) -> web.Response:
-        return json_response(views.roles_view(self._engine.state), request=request)
+        return json_response(views.roles_view(self._engine.state, self._viewer(request)), request=request)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         check_timeout(request)
@@ -179,6 +209,8 @@ class OperatorApi:
         return json_response(BUILD, request=request)
 
     async def _show_flags(self, request: web.Request) -> web.Response:
+        if not self._viewer(request).may("view_flags"):
+            raise Forbidden
         return json_response({"flags": dict(self._flags)}, request=request)
 
     async def _health(self, request: web.Request) -> web.Response:
@@ -204,12 +236,16 @@ class OperatorApi:
         framework_id = (await read_form(request)).get("frameworkId")
         if framework_id is None:
             return error_response(400, "Missing 'frameworkId' query parameter in the request body")
-        return self._remove_framework(str(framework_id))
+        return self._remove_framework(request, str(framework_id))
 
-    def _remove_framework(self, framework_id: str) -> web.Response:
+    def _remove_framework(self, request: web.Request, framework_id: str) -> web.Response:
         framework = self._engine.state.frameworks.get(framework_id)
         if framework is None:
             return error_response(400, "No framework found with specified ID")
+        if not permissions.may(
+            self._engine.state, principal_of(request), "TEARDOWN", {"framework_id": {"value": framework_id}}
+        ):
+            raise Forbidden
         self._engine.do(lambda state, now: subscriptions.remove_framework(state, framework, now))
         return web.Response()
 
@@ -229,26 +265,29 @@ class OperatorApi:
         field = str(kind).lower()
         if field in messages.field_names(CALL) and field not in call:
             raise refuse(400, f"Failed to validate master::Call: Expecting '{field}' to be present")
-        if kind in _CHANGES:
-            return self._change(_CHANGES[kind], call[field])
-        if kind == "SET_LOGGING_LEVEL":
+        if kind == "TEARDOWN":
+            return self._remove_framework(request, call["teardown"]["framework_id"]["value"])
+        if kind in operator_operations.V1_CALLS:
+            return operator_operations.v1(self._engine, call, principal_of(request))
+        if kind in _CHANGES or kind == "SET_LOGGING_LEVEL":
+            if not permissions.may(self._engine.state, principal_of(request), kind, call[field]):
+                raise Forbidden
+            if kind in _CHANGES:
+                return self._change(_CHANGES[kind], call[field])
             self._logging.set_from(call[field])
             return web.Response()
-        if kind == "TEARDOWN":
-            return self._remove_framework(call["teardown"]["framework_id"]["value"])
-        if kind in operator_operations.V1_CALLS:
-            return operator_operations.v1(self._engine, call)
         accepted = accepted_type(request)
         if accepted is None:
             raise refuse(406, f"Expecting 'Accept' to allow '{JSON}' or '{PROTOBUF}'")
         if kind == "SUBSCRIBE":
-            return await operator_stream.subscribe(self._engine, request, accepted)
-        if kind == "LIST_FILES":
-            body: Document | None = self._files.list_files(call[field])
-        elif kind == "READ_FILE":
-            body = self._files.read_file(call[field])
+            return await operator_stream.subscribe(self._engine, request, accepted, self._viewer(request))
+        if kind == "GET_FLAGS" and not self._viewer(request).may("view_flags"):
+            raise Forbidden
+        if kind in ("LIST_FILES", "READ_FILE"):
+            answer = self._files.list_files if kind == "LIST_FILES" else self._files.read_file
+            body: Document | None = answer(call[field], self._viewer(request))
         else:
-            body = self._body(str(kind))
+            body = self._body(str(kind), self._viewer(request))
         document = {"type": kind} if body is None else {"type": kind, field: body}
         if accepted == PROTOBUF:
             return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
@@ -263,7 +302,10 @@ class OperatorApi:
             raise refuse(409, str(error)) from None
         return web.Response()
 
-    def _body(self, kind: str) -> Document | None:
+    def _viewer(self, request: web.Request) -> Viewer:
+        return viewer_of(request, self._acls)
+
+    def _body(self, kind: str, viewer: Viewer) -> Document | None:
         state = self._engine.state
         match kind:
             case "GET_HEALTH":
@@ -277,23 +319,23 @@ class OperatorApi:
             case "GET_LOGGING_LEVEL":
                 return {"level": self._logging.level}
             case "GET_STATE":
-                return views_v1.get_state(state)
+                return views_v1.get_state(state, viewer)
             case "GET_AGENTS":
-                return views_v1.get_agents(state)
+                return views_v1.get_agents(state, viewer)
             case "GET_FRAMEWORKS":
-                return views_v1.get_frameworks(state)
+                return views_v1.get_frameworks(state, viewer)
             case "GET_EXECUTORS":
-                return views_v1.get_executors(state)
+                return views_v1.get_executors(state, viewer)
             case "GET_TASKS":
-                return views_v1.get_tasks(state)
+                return views_v1.get_tasks(state, viewer)
             case "GET_OPERATIONS":
-                return views_v1.get_operations(state)
+                return views_v1.get_operations(state, viewer)
             case "GET_ROLES":
-                return views_v1.get_roles(state)
+                return views_v1.get_roles(state, viewer)
             case "GET_MASTER":
                 return views_v1.get_master(state)
         if kind in cluster_api.READS:
-            return cluster_api.read(state, kind)
+            return cluster_api.read(state, kind, viewer)
         raise refuse(501, f"{kind} is not supported by this master")
 
     def _snapshot(self) -> dict[str, float]:

@@ -10,14 +10,16 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 from aiohttp import web
 
-from mesos_gpu.errors import ProtocolError
+from mesos_gpu.errors import Forbidden, ProtocolError
 from mesos_gpu.master import operations
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.model import Now
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.authentication import principal_of
 from mesos_gpu.process.bodies import read_form
 from mesos_gpu.process.http import error_response
 from mesos_gpu.process.requests import method_not_allowed
@@ -39,12 +41,12 @@ _ENDPOINTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def v1(engine: Engine, call: Document) -> web.Response:
-    """Answer one of V1_CALLS."""
+def v1(engine: Engine, call: Document, principal: Principal | None) -> web.Response:
+    """Answer one of V1_CALLS, made by `principal`. Raises Forbidden."""
     kind = V1_CALLS[call["type"]]
     body = {key: value for key, value in call[call["type"].lower()].items() if key != "agent_id"}
     agent_id = call[call["type"].lower()].get("agent_id", {}).get("value")
-    return _operate(engine, agent_id, {"type": kind, kind.lower(): body})
+    return _operate(engine, principal, agent_id, {"type": kind, kind.lower(): body})
 
 
 def handlers(engine: Engine) -> dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]:
@@ -62,7 +64,8 @@ def handlers(engine: Engine) -> dict[str, Callable[[web.Request], Awaitable[web.
                 resources = _resources(str(form[field]))
             except ProtocolError as error:
                 return error_response(400, f"Error in parsing '{field}' query parameter in the request body: {error}")
-            return _operate(engine, str(form["slaveId"]), {"type": kind, kind.lower(): {field: resources}})
+            operation = {"type": kind, kind.lower(): {field: resources}}
+            return _operate(engine, principal_of(request), str(form["slaveId"]), operation)
 
         return handle
 
@@ -83,19 +86,21 @@ def _resources(text: str) -> list[Document]:
     return [messages.normalize("mesos.v1.Resource", document) for document in documents]
 
 
-def _operate(engine: Engine, agent_id: str | None, operation: Document) -> web.Response:
+def _operate(engine: Engine, principal: Principal | None, agent_id: str | None, operation: Document) -> web.Response:
     agent = engine.state.agents.get(agent_id or "")
     if agent is None:
         return error_response(400, "No agent found with specified ID")
     refusals: list[operations.Refusal] = []
 
     def event(state: MasterState, now: Now) -> list[Action]:
-        refusal, actions = operations.operate(state, agent, operation)
+        refusal, actions = operations.operate(state, agent, operation, principal)
         if refusal is not None:
             refusals.append(refusal)
         return actions
 
     engine.do(event)
+    if refusals and refusals[0].forbidden:
+        raise Forbidden
     if refusals:
         return error_response(409 if refusals[0].conflict else 400, refusals[0].message)
     return web.Response(status=202)

@@ -8,18 +8,19 @@ from aiohttp import web
 
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.event_stream import TypedStream
+from mesos_gpu.mesos.viewing import Viewer
 from mesos_gpu.process.http import EventStream
 
 EVENT = "mesos.v1.master.Event"
 
 
-async def subscribe(engine: Engine, request: web.Request, kind: str) -> web.StreamResponse:
-    """Answer SUBSCRIBE with events of content type `kind` until either side ends the stream."""
+async def subscribe(engine: Engine, request: web.Request, kind: str, viewer: Viewer) -> web.StreamResponse:
+    """Answer SUBSCRIBE with what `viewer` may see, of content type `kind`, until either side ends the stream."""
     response = await EventStream.open(request, content_type=kind)
     stream = TypedStream(response, kind, EVENT, engine.state.settings.heartbeat_interval_s)
     stream_id = str(uuid.uuid4())
     try:
-        engine.watch(stream_id, stream)
+        engine.watch(stream_id, stream, viewer)
         await response.closed()
     finally:
         stream.close()

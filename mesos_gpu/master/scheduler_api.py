@@ -10,6 +10,7 @@ import uuid
 
 from aiohttp import web
 
+from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master import launching, maintenance, operations, subscriptions, updates
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.calls import call_problem
@@ -18,6 +19,7 @@ from mesos_gpu.master.event_stream import TypedStream
 from mesos_gpu.master.model import Framework, Now
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.authentication import principal_of
 from mesos_gpu.process.http import EventStream, error_response
 from mesos_gpu.process.requests import (
     JSON,
@@ -47,7 +49,8 @@ class SchedulerApi:
             return method_not_allowed(request, "POST")
         try:
             call = await read_call(request, CALL)
-            problem = call_problem(call)
+            principal = principal_of(request)
+            problem = call_problem(call, None if principal is None else principal.value)
             if problem is not None:
                 raise refuse(400, f"Failed to validate scheduler::Call: {problem}")
             self._engine.state.counters[f"calls_{call['type'].lower()}"] += 1
@@ -65,6 +68,10 @@ class SchedulerApi:
             raise refuse(406, f"Expecting 'Accept' to allow '{PROTOBUF}' or '{JSON}'")
         if STREAM_ID in request.headers:
             raise refuse(400, f"Subscribe calls should not include the '{STREAM_ID}' header")
+        principal = principal_of(request)
+        if principal is not None:
+            # Checked before to be the same where it says one; its own word would be worth nothing else.
+            call["subscribe"]["framework_info"].setdefault("principal", principal.value)
         stream_id = str(uuid.uuid4())
         response = await EventStream.open(request, {STREAM_ID: stream_id}, content_type=kind)
         state = self._engine.state
@@ -94,6 +101,13 @@ class SchedulerApi:
         framework = self._engine.state.frameworks.get(call["framework_id"]["value"])
         if framework is None:
             raise refuse(400, "Framework cannot be found")
+        principal = principal_of(request)
+        if principal is not None and principal.value != framework.info.get("principal"):
+            raise refuse(
+                400,
+                f"Authenticated principal '{principal}' does not match principal "
+                f"'{framework.info.get('principal', '')}' set in `FrameworkInfo`",
+            )
         if not framework.connected:
             raise refuse(403, "Framework is not subscribed")
         given = request.headers.get(STREAM_ID)
@@ -119,16 +133,13 @@ class SchedulerApi:
         return web.Response(status=202)
 
     def _update_framework(self, framework: Framework, body: Document) -> web.Response:
-        problems: list[str] = []
-
-        def event(state: MasterState, now: Now) -> list[Action]:
-            problem, actions = subscriptions.update_framework(state, framework, body)
-            if problem is not None:
-                problems.append(problem)
-            return actions
-
-        self._engine.do(event)
-        return error_response(400, problems[0]) if problems else web.Response()
+        try:
+            self._engine.do(lambda state, now: subscriptions.update_framework(state, framework, body))
+        except BadInput as error:
+            return error_response(400, str(error))
+        except Forbidden as error:
+            return error_response(403, str(error))
+        return web.Response()
 
 
 def _count(framework: Framework, kind: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.master.access import open_access
 from mesos_gpu.master.agent_link import PROCESS_ID, AgentLink
 from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, clock
@@ -23,11 +24,10 @@ from mesos_gpu.master.operator_api import VERSION, OperatorApi
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import master_info
-from mesos_gpu.mesos.cram_md5 import read_credentials
 from mesos_gpu.mesos.leader import Leader, parse_zk_url, write_node
 from mesos_gpu.mesos.libprocess import Message
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.process.program import EXIT_OK, read_flags, read_secret, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
 from mesos_gpu.process.tls import Tls, open_tls
 from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
 
@@ -80,13 +80,11 @@ class RunningMaster:
 async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> RunningMaster:
     """Start a master with these flags. Raises MesosGpuError when it cannot work."""
     check_flags(flags)
-    known_secrets = None
-    if flags["credentials"] is not None:
-        known_secrets = read_credentials("credentials", read_secret("credentials", flags["credentials"]))
+    access = open_access(flags)
     endpoint = Endpoint(
         flags["ip"], flags["port"], advertise_ip=flags["advertise_ip"], advertise_port=flags["advertise_port"], tls=tls
     )
-    state = MasterState({"id": str(uuid.uuid4())}, settings(flags), clock())
+    state = MasterState({"id": str(uuid.uuid4())}, settings(flags, access.acls), clock())
     leadership = Leadership(state.id)
     group = None if flags["zk"] is None else _group(flags, leadership, lambda: lead(), lambda why: engine.fail(why))
     registry = Registry(Path(flags["work_dir"]) if group is None else _zk_registry(flags, group))
@@ -101,6 +99,7 @@ async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> Runni
         system=system_metrics,
         json_suffixes=flags["json_suffixes"],
         log_file=flags["external_log_file"],
+        gate=access.gate,
     ).make_app()
     app.middlewares.append(leadership.middleware())
     endpoint.spawn(PROCESS_ID, _not_leading)
@@ -113,7 +112,7 @@ async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> Runni
         engine,
         endpoint,
         Pace(flags["agent_ping_timeout"], flags["max_agent_ping_timeouts"]),
-        Authenticators(endpoint, known_secrets),
+        Authenticators(endpoint, access.secrets),
         only_authenticated=flags["authenticate_agents"],
         limit=RemovalLimit(removal_interval_s(flags["agent_removal_rate_limit"])),
         patience_s=flags["agent_reregister_timeout"],

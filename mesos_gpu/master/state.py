@@ -30,6 +30,7 @@ from mesos_gpu.master.model import (
 )
 from mesos_gpu.master.policy import Policy
 from mesos_gpu.master.random_sorter import Draw
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 
@@ -53,6 +54,8 @@ class Settings:
     """How long an offer may stay unanswered; None is for ever."""
     check_invariants: bool = False
     """Whether the books are checked after every event."""
+    acls: Acls = OPEN
+    """Who may do what."""
     draw: Draw | None = None
     """The chance that decides whose turn it is (`--role_sorter=random`); None: shares do."""
 

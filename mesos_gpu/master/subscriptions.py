@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master import constraints
 from mesos_gpu.master.actions import (
     Action,
@@ -20,6 +21,7 @@ from mesos_gpu.master.actions import (
 from mesos_gpu.master.calls import framework_problem
 from mesos_gpu.master.market import offer_filters_problem
 from mesos_gpu.master.model import Framework, Now, roles_of
+from mesos_gpu.master.permissions import subscription_refusal
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record
 from mesos_gpu.mesos.ids import role_problem
@@ -41,6 +43,7 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
         problem = "Framework has been removed"
     if problem is None and known is not None and not known.recovered:
         problem = _principal_problem(known, info)
+    problem = problem or subscription_refusal(state, info)
     if problem is not None:
         return [SendEvent(stream_id, {"type": "ERROR", "error": {"message": problem}}), CloseStream(stream_id)]
     actions: list[Action] = []
@@ -60,10 +63,8 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     return [*actions, *_welcome(state, known), *(_tell_agents(state, known) if framework_id else ())]
 
 
-def update_framework(
-    state: MasterState, framework: Framework, body: Mapping[str, Any]
-) -> tuple[str | None, list[Action]]:
-    """UPDATE_FRAMEWORK: return why it is refused (400), or None and what to do."""
+def update_framework(state: MasterState, framework: Framework, body: Mapping[str, Any]) -> list[Action]:
+    """UPDATE_FRAMEWORK. Raises BadInput, and Forbidden for roles that the framework may not have."""
     info, suppressed = dict(body["framework_info"]), tuple(body.get("suppressed_roles", ()))
     wanted = dict(body.get("offer_constraints", {}))
     problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
@@ -72,7 +73,10 @@ def update_framework(
         if problem is None and info.get(field) != framework.info.get(field):
             problem = f"Updating 'FrameworkInfo.{field}' is unsupported"
     if problem is not None:
-        return problem, []
+        raise BadInput(problem)
+    refusal = subscription_refusal(state, info)
+    if refusal is not None:
+        raise Forbidden(refusal)
     framework.info = info
     state.announce("FRAMEWORK_UPDATED", framework)
     framework.suppressed = set(suppressed)
@@ -80,7 +84,7 @@ def update_framework(
     state.ask_for_offers()
     gone = [offer for offer in framework.offers.values() if offer.role not in framework.roles]
     actions = [action for offer in gone for action in state.rescind(offer)]
-    return None, [*actions, *_tell_agents(state, framework)]
+    return [*actions, *_tell_agents(state, framework)]
 
 
 def revive(state: MasterState, framework: Framework, roles: list[str]) -> list[Action]:

@@ -7,7 +7,7 @@ src/master/readonly_handler.cpp, recorded answers of 1.12.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from mesos_gpu.master.eligibility import quantities
 from mesos_gpu.master.items import (
@@ -17,6 +17,7 @@ from mesos_gpu.master.items import (
     framework_head,
     framework_view,
     recovered_view,
+    sees_task,
     task_view,
 )
 from mesos_gpu.master.model import Framework, Task, add
@@ -26,6 +27,7 @@ from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 MASTER_CAPABILITIES = ("AGENT_UPDATE", "AGENT_DRAINING", "QUOTA_V2")
 DEFAULT_TASK_LIMIT = 100
@@ -43,9 +45,12 @@ _COUNTED = [
 ]
 
 
-def state_view(state: MasterState, version: Document, flags: Mapping[str, str], cluster: str | None) -> Document:
-    """Return /state."""
+def state_view(
+    state: MasterState, version: Document, flags: Mapping[str, str], cluster: str | None, viewer: Viewer = EVERYBODY
+) -> Document:
+    """Return /state, as far as `viewer` may see it."""
     info = state.master_info
+    sees_flags = viewer.may("view_flags")
     leader = {key: info[key] for key in ("id", "pid", "port", "hostname")}
     return {
         **version,
@@ -60,19 +65,19 @@ def state_view(state: MasterState, version: Document, flags: Mapping[str, str], 
         "unreachable_slaves": float(len(state.unreachable)),
         "leader": info["pid"],
         "leader_info": leader,
-        **({} if cluster is None else {"cluster": cluster}),
-        "flags": dict(flags),
-        "slaves": [agent_view(agent) for agent in state.agents.values()],
+        **({"cluster": cluster} if cluster is not None and sees_flags else {}),
+        **({"flags": dict(flags)} if sees_flags else {}),
+        "slaves": [agent_view(agent, viewer) for agent in state.agents.values()],
         "recovered_slaves": [recovered_view(known) for known in state.recovered.values()],
-        "frameworks": [framework_view(state, f) for f in state.frameworks.values()],
-        "completed_frameworks": [framework_view(state, f) for f in state.completed.values()],
+        "frameworks": [framework_view(state, f, viewer) for f in seen(state.frameworks, viewer)],
+        "completed_frameworks": [framework_view(state, f, viewer) for f in seen(state.completed, viewer)],
         "orphan_tasks": [],
         "unregistered_frameworks": [],
     }
 
 
-def summary_view(state: MasterState, cluster: str | None) -> Document:
-    """Return /state-summary: counts instead of tasks."""
+def summary_view(state: MasterState, cluster: str | None, viewer: Viewer = EVERYBODY) -> Document:
+    """Return /state-summary: counts instead of tasks. As in Mesos the counts of agents are of everybody's tasks."""
     frameworks = [*state.frameworks.values(), *state.completed.values()]
     by_agent: dict[str, Counter[str]] = {}
     by_framework: dict[str, Counter[str]] = {}
@@ -87,7 +92,7 @@ def summary_view(state: MasterState, cluster: str | None) -> Document:
         **({} if cluster is None else {"cluster": cluster}),
         "slaves": [
             {
-                **agent_view(agent),
+                **agent_view(agent, viewer),
                 **_counts(by_agent.get(agent.id, Counter())),
                 "framework_ids": [f.id for f in frameworks if (f.id, agent.id) in met],
             }
@@ -99,30 +104,30 @@ def summary_view(state: MasterState, cluster: str | None) -> Document:
                 **_counts(by_framework.get(framework.id, Counter())),
                 "slave_ids": [agent_id for agent_id in state.agents if (framework.id, agent_id) in met],
             }
-            for framework in state.frameworks.values()
+            for framework in seen(state.frameworks, viewer)
         ],
     }
 
 
-def slaves_view(state: MasterState, slave_id: str | None) -> Document:
+def slaves_view(state: MasterState, slave_id: str | None, viewer: Viewer = EVERYBODY) -> Document:
     """Return /slaves, of one agent with `?slave_id=`."""
     wanted = [agent for agent in state.agents.values() if slave_id in (None, agent.id)]
     recovered = [known for id, known in state.recovered.items() if slave_id in (None, id)]
     return {
-        "slaves": [{**agent_view(agent), **agent_full(agent)} for agent in wanted],
+        "slaves": [{**agent_view(agent, viewer), **agent_full(agent, viewer)} for agent in wanted],
         "recovered_slaves": [recovered_view(known) for known in recovered],
     }
 
 
-def frameworks_view(state: MasterState, framework_id: str | None) -> Document:
+def frameworks_view(state: MasterState, framework_id: str | None, viewer: Viewer = EVERYBODY) -> Document:
     """Return /frameworks, of one framework with `?framework_id=`."""
 
-    def shown(frameworks: Iterable[Framework]) -> list[Document]:
-        return [framework_view(state, f) for f in frameworks if framework_id in (None, f.id)]
+    def shown(frameworks: Mapping[str, Framework]) -> list[Document]:
+        return [framework_view(state, f, viewer) for f in seen(frameworks, viewer) if framework_id in (None, f.id)]
 
     return {
-        "frameworks": shown(state.frameworks.values()),
-        "completed_frameworks": shown(state.completed.values()),
+        "frameworks": shown(state.frameworks),
+        "completed_frameworks": shown(state.completed),
         "unregistered_frameworks": [],
     }
 
@@ -135,22 +140,28 @@ def tasks_view(
     ascending: bool = False,
     framework_id: str | None = None,
     task_id: str | None = None,
+    viewer: Viewer = EVERYBODY,
 ) -> Document:
     """Return /tasks, ordered by the time of the first status, newest first unless `ascending`."""
     found = [
         task
-        for framework in [*state.frameworks.values(), *state.completed.values()]
+        for framework in [*seen(state.frameworks, viewer), *seen(state.completed, viewer)]
         if framework_id in (None, framework.id)
         for task in all_tasks(framework)
-        if task_id in (None, task.id)
+        if task_id in (None, task.id) and sees_task(viewer, task, framework)
     ]
     found.sort(key=_first_status_s, reverse=not ascending)
     return {"tasks": [task_view(task) for task in found[offset : offset + limit]]}
 
 
-def roles_view(state: MasterState) -> Document:
+def roles_view(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
     """Return /roles: every role that a framework has or that something is allocated to."""
-    return {"roles": [_role_view(state, role) for role in known_roles(state)]}
+    return {"roles": [_role_view(state, role) for role in filter(viewer.role, known_roles(state))]}
+
+
+def seen(frameworks: Mapping[str, Framework], viewer: Viewer) -> list[Framework]:
+    """Return the frameworks that `viewer` may see."""
+    return [framework for framework in frameworks.values() if viewer.framework(framework.info)]
 
 
 def known_roles(state: MasterState) -> list[str]:

@@ -11,75 +11,111 @@ from collections.abc import Iterable
 from typing import Any
 
 from mesos_gpu.master.eligibility import quantities
-from mesos_gpu.master.items import usage
-from mesos_gpu.master.model import Agent, Framework, Task, add
+from mesos_gpu.master.items import sees_task, usage
+from mesos_gpu.master.model import Agent, Executor, Framework, Task, add
 from mesos_gpu.master.offering import holdings
+from mesos_gpu.master.operation_validation import resource_lists
 from mesos_gpu.master.state import MasterState
-from mesos_gpu.master.views import framework_ids, known_roles
+from mesos_gpu.master.views import framework_ids, known_roles, seen
 from mesos_gpu.mesos.messages import with_defaults
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 
-def get_state(state: MasterState) -> Document:
-    """Return the body of GET_STATE."""
+def get_state(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
+    """Return the body of GET_STATE, as far as `viewer` may see it."""
     return {
-        "get_tasks": get_tasks(state),
-        "get_executors": get_executors(state),
-        "get_frameworks": get_frameworks(state),
-        "get_agents": get_agents(state),
+        "get_tasks": get_tasks(state, viewer),
+        "get_executors": get_executors(state, viewer),
+        "get_frameworks": get_frameworks(state, viewer),
+        "get_agents": get_agents(state, viewer),
     }
 
 
-def get_tasks(state: MasterState) -> Document:
+def get_tasks(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
     """Return the body of GET_TASKS."""
-    frameworks = [*state.frameworks.values(), *state.completed.values()]
+    frameworks = [*seen(state.frameworks, viewer), *seen(state.completed, viewer)]
 
-    def shown(tasks: Iterable[Task]) -> list[Document]:
-        return [with_defaults("mesos.v1.Task", task.document) for task in tasks]
+    def shown(framework: Framework, tasks: Iterable[Task]) -> list[Document]:
+        mine = (task for task in tasks if sees_task(viewer, task, framework))
+        return [with_defaults("mesos.v1.Task", task.document) for task in mine]
 
     return {
-        "tasks": shown(task for f in frameworks for task in f.tasks.values()),
-        "unreachable_tasks": shown(task for f in frameworks for task in f.unreachable.values()),
-        "completed_tasks": shown(task for f in frameworks for task in f.completed),
+        "tasks": [task for f in frameworks for task in shown(f, f.tasks.values())],
+        "unreachable_tasks": [task for f in frameworks for task in shown(f, f.unreachable.values())],
+        "completed_tasks": [task for f in frameworks for task in shown(f, f.completed)],
     }
 
 
-def get_executors(state: MasterState) -> Document:
+def get_executors(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
     """Return the body of GET_EXECUTORS: those that frameworks brought."""
     return {
         "executors": [
             {"executor_info": with_defaults("mesos.v1.ExecutorInfo", executor.info), "agent_id": {"value": agent.id}}
             for agent in state.agents.values()
-            for executor in agent.executors.values()
+            for (framework_id, _), executor in agent.executors.items()
+            if sees_executor(state, viewer, framework_id, executor)
         ]
     }
 
 
-def get_frameworks(state: MasterState) -> Document:
+def sees_executor(state: MasterState, viewer: Viewer, framework_id: str, executor: Executor) -> bool:
+    """Tell whether `viewer` may see an executor, and its framework. Of one that nobody knows, only who sees all."""
+    framework = state.frameworks.get(framework_id) or state.completed.get(framework_id)
+    if framework is None:
+        return viewer.sees_all
+    return viewer.framework(framework.info) and viewer.executor(executor.info, framework.info)
+
+
+def get_frameworks(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
     """Return the body of GET_FRAMEWORKS."""
     return {
-        "frameworks": [_framework(state, framework) for framework in state.frameworks.values()],
-        "completed_frameworks": [_framework(state, framework) for framework in state.completed.values()],
+        "frameworks": [_framework(state, framework) for framework in seen(state.frameworks, viewer)],
+        "completed_frameworks": [_framework(state, framework) for framework in seen(state.completed, viewer)],
     }
 
 
-def get_agents(state: MasterState) -> Document:
-    """Return the body of GET_AGENTS."""
+def get_agents(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
+    """Return the body of GET_AGENTS; resources of roles that `viewer` may not see are left out."""
     return {
-        "agents": [agent_view(agent) for agent in state.agents.values()],
-        "recovered_agents": [known.info for known in state.recovered.values()],
+        "agents": [agent_view(agent, viewer) for agent in state.agents.values()],
+        "recovered_agents": [
+            known.info
+            if viewer.sees_all
+            else {**known.info, "resources": visible(viewer, known.info.get("resources", ()))}
+            for known in state.recovered.values()
+        ],
     }
 
 
-def get_operations(state: MasterState) -> Document:
-    """Return the body of GET_OPERATIONS; empty when there are none that somebody has yet to hear the end of."""
+def visible(viewer: Viewer, resources: Iterable[Document]) -> list[Document]:
+    """Return those Resource documents of which `viewer` may see all roles."""
+    return [document for document in resources if viewer.sees_all or viewer.resource(Resource.from_json(document))]
+
+
+def get_operations(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
+    """Return the body of GET_OPERATIONS; empty when there are none that somebody has yet to hear the end of.
+
+    An operation is shown to whom all its resources are.
+    """
     found = [operation.document for agent in state.agents.values() for operation in agent.operations.values()]
+    if not viewer.sees_all:
+        found = [document for document in found if _all_visible(viewer, document.get("info", {}))]
     return {"operations": found} if found else {}
 
 
-def get_roles(state: MasterState) -> Document:
+def _all_visible(viewer: Viewer, operation: Document) -> bool:
+    body = operation.get(str(operation.get("type")).lower(), {})
+    for field, many in resource_lists(operation):
+        documents = body.get(field, ()) if many else [body[field]] if field in body else ()
+        if len(visible(viewer, documents)) != len(documents):
+            return False
+    return True
+
+
+def get_roles(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
     """Return the body of GET_ROLES; empty when no role is in use."""
-    roles = [_role(state, role) for role in known_roles(state)]
+    roles = [_role(state, role) for role in filter(viewer.role, known_roles(state))]
     return {"roles": roles} if roles else {}
 
 
@@ -124,10 +160,14 @@ def framework_news(state: MasterState, framework: Framework) -> Document:
     return {"unregistered_time": time_info(framework.unregistered_s), **view}
 
 
-def agent_view(agent: Agent) -> Document:
+def agent_view(agent: Agent, viewer: Viewer = EVERYBODY) -> Document:
     """Return an agent as GET_AGENTS and AGENT_ADDED show it."""
     view: Document = {
-        "agent_info": {**agent.info, "checkpoint": agent.checkpoint},
+        "agent_info": {
+            **agent.info,
+            "checkpoint": agent.checkpoint,
+            **({} if viewer.sees_all else {"resources": visible(viewer, agent.info.get("resources", ()))}),
+        },
         "active": agent.active,
         "deactivated": agent.deactivated,
         "version": agent.version,
@@ -137,9 +177,9 @@ def agent_view(agent: Agent) -> Document:
     if agent.reregistered_s is not None:
         view["reregistered_time"] = time_info(agent.reregistered_s)
     lists: dict[str, list[Any]] = {
-        "total_resources": agent.total.to_json(shown=True),
-        "allocated_resources": agent.used_total.to_json(shown=True),
-        "offered_resources": agent.offered.to_json(shown=True),
+        "total_resources": viewer.resources(agent.total).to_json(shown=True),
+        "allocated_resources": viewer.resources(agent.used_total).to_json(shown=True),
+        "offered_resources": viewer.resources(agent.offered).to_json(shown=True),
         "capabilities": [{"type": capability} for capability in agent.capabilities],
     }
     shown = {**view, **{name: items for name, items in lists.items() if items}}

@@ -176,6 +176,8 @@ def _read(flag: Flag, texts: Mapping[str, str], read_file: Callable[[str], str] 
     if flag.name not in texts:
         return flag.default
     text = texts[flag.name]
+    if flag.kind == "path":
+        return text.removeprefix("file://")  # a path is meant, and what lies there may be a secret
     if text.startswith("file://") and read_file is not None:
         try:
             text = read_file(text.removeprefix("file://")).strip()

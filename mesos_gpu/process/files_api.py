@@ -14,8 +14,11 @@ from typing import Any
 
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput
+from mesos_gpu.errors import BadInput, Forbidden
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.process.authentication import viewer_of
 from mesos_gpu.process.files import SandboxFiles, as_text
 from mesos_gpu.process.http import json_response
 
@@ -23,11 +26,22 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class FilesApi:
-    """The endpoints; all raise NotFound (404) and BadInput (400) for who answers the request."""
+    """The endpoints; all raise NotFound (404), BadInput (400) and Forbidden (403) for who answers the request."""
 
-    def __init__(self, files: SandboxFiles, roots: Callable[[], Mapping[str, str]]) -> None:
-        """`roots()` gives what /files/debug shows: real paths by virtual ones."""
+    def __init__(
+        self,
+        files: SandboxFiles,
+        roots: Callable[[], Mapping[str, str]],
+        *,
+        acls: Acls = OPEN,
+        may_see: Callable[[str, Viewer], bool] = lambda path, viewer: True,
+    ) -> None:
+        """`roots()` gives what /files/debug shows: real paths by virtual ones.
+
+        `may_see` says whether somebody may look at what lies at a virtual path; it is asked only where there are lists.
+        """
         self._files, self._roots = files, roots
+        self._acls, self._may_see = acls, may_see
 
     def handlers(self) -> dict[str, Handler]:
         """Return the GET endpoints by path."""
@@ -38,27 +52,29 @@ class FilesApi:
             "files/debug": self._debug,
         }
 
-    def list_files(self, body: Mapping[str, Any]) -> Document:
+    def list_files(self, body: Mapping[str, Any], viewer: Viewer) -> Document:
         """Answer LIST_FILES."""
+        self._check(body["path"], viewer)
         infos = [entry.to_v1() for entry in self._files.browse(body["path"])]
         return {"file_infos": infos} if infos else {}
 
-    def read_file(self, body: Mapping[str, Any]) -> Document:
+    def read_file(self, body: Mapping[str, Any], viewer: Viewer) -> Document:
         """Answer READ_FILE: at most 64 KiB, and the file's size; `length` 0 asks for the size alone."""
+        self._check(body["path"], viewer)
         _, data, size = self._files.read(body["path"], body["offset"], body.get("length"))
         return {"size": size, "data": base64.b64encode(data).decode("ascii")}
 
     async def _browse(self, request: web.Request) -> web.Response:
-        entries = self._files.browse(_query(request, "path"))
+        entries = self._files.browse(self._path(request))
         return json_response([entry.to_json() for entry in entries], request=request)
 
     async def _read(self, request: web.Request) -> web.Response:
         offset, length = _number(request, "offset"), _number(request, "length")
-        start, data, _ = self._files.read(_query(request, "path"), -1 if offset is None else offset, length)
+        start, data, _ = self._files.read(self._path(request), -1 if offset is None else offset, length)
         return json_response({"data": as_text(data), "offset": start}, request=request)
 
     async def _download(self, request: web.Request) -> web.Response:
-        path = _query(request, "path")
+        path = self._path(request)
         file = os.fdopen(self._files.open(path), "rb")
         name = PurePosixPath(path).name
         printable = "".join(c if c.isprintable() and c not in '";\\' and ord(c) < 127 else "_" for c in name)
@@ -67,6 +83,16 @@ class FilesApi:
             "Content-Disposition": f"attachment; filename={printable}",
         }
         return web.Response(body=file, headers=headers)
+
+    def _path(self, request: web.Request) -> str:
+        path = _query(request, "path")
+        self._check(path, viewer_of(request, self._acls))
+        return path
+
+    def _check(self, path: str, viewer: Viewer) -> None:
+        # Spelled as SandboxFiles looks it up: what is judged is what is opened.
+        if self._acls.active and not self._may_see(str(PurePosixPath(path)), viewer):
+            raise Forbidden
 
     async def _debug(self, request: web.Request) -> web.Response:
         return json_response(dict(self._roots()), request=request)

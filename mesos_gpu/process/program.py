@@ -69,16 +69,16 @@ def read_flags(
         raise SystemExit(EXIT_USAGE) from None
 
 
-def read_secret(flag: str, value: str) -> str:
-    """Return the content of a file of secrets; a `file://` value is content already. Raises BadFlag.
+def read_secret(flag: str, value: str, *, shared: bool = False) -> str:
+    """Return the content of a file that a flag names by its absolute path; else the value itself. Raises BadFlag.
 
-    Warns when others may read the file.
+    Warns when others may read the file, unless it is `shared` on purpose.
     """
     if not value.startswith("/"):
         return value
     path = Path(value)
     try:
-        if path.stat().st_mode & 0o077:
+        if not shared and path.stat().st_mode & 0o077:
             logging.getLogger(__name__).warning("--%s=%s: others may read it; `chmod 600` keeps it secret", flag, path)
         return path.read_text(encoding="utf-8")
     except OSError as error:

@@ -57,6 +57,7 @@ class Running:
         if self.agent._timer is not None:
             self.agent._timer.cancel()
         await self.agent._runner.stop()
+        await self.agent.collector.close()
         await self.endpoint.stop()
 
 

@@ -273,12 +273,15 @@ class AnyHistory(RuleBasedStateMachine):
 
     def do(self, event: ev.Event) -> None:
         for action in self.state.handle(event, at(self.now_s)):
-            if isinstance(action, act.Launch):
-                assert isinstance(action.key, ExecutorKey)
+            self.see(action)
+            if isinstance(action, act.Launch) and isinstance(action.key, ExecutorKey):
                 assert action.spec.container_id not in self.running
                 self.running[action.spec.container_id] = action.key
             elif isinstance(action, Forward):
                 self.unacknowledged.append(action)
+
+    def see(self, action: act.Action) -> None:
+        """Take note of an action; for machines that look at more."""
 
     @rule(executor=st.sampled_from("xy"), size=st.integers(1, 2))
     def launch(self, executor: str, size: int) -> None:

@@ -12,7 +12,7 @@ from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import NEXT_PHASE, Cause, IllegalTransition, Phase, next_phase
 from mesos_gpu.agent.updates import Forward
-from tests.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
+from tests.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
 
 NANO = 1_000_000_000
 
@@ -150,7 +150,12 @@ def test_the_terminal_acknowledgement_closes_the_run_on_disk() -> None:
     closing = []
     while pending := state.streams.pending(key()):
         closing = state.handle(ev.Acknowledged(key(), pending[0]["uuid"]), at())
-    assert kinds(closing) == ["Log", "Close"]
+    assert kinds(closing) == ["Log", "Close", "Discard", "Discard"]
+    around = f"slaves/{AGENT_ID}/frameworks/{FRAMEWORK_ID}"
+    assert [action.paths for action in closing if isinstance(action, act.Discard)] == [
+        (f"{around}/executors/t1/runs/c0", f"{around}/executors/t1"),
+        (around,),
+    ]
 
 
 def test_a_kill_asks_nicely_for_three_seconds_and_says_killing_where_that_is_known() -> None:
@@ -344,7 +349,7 @@ def test_draining_kills_with_a_capped_grace_and_takes_no_more_tasks() -> None:
 def test_sent_away_the_agent_stops_when_everything_is_killed() -> None:
     state = running()
     assert "Stop" not in kinds(state.handle(ev.ShutdownAgent("gone"), at()))
-    assert kinds(end(state, signal=15)) == ["Close", "Forget", "Stop"]
+    assert kinds(end(state, signal=15)) == ["Close", "Discard", "Forget", "Discard", "Stop"]
     assert state.handle(run(task("t2")), at()) == []
 
 

@@ -163,6 +163,7 @@ OPERATORS = """
 6.3 read: 64 KiB, -1, beyond the end | process/files::reading_from_an_offset process/files::one_read_returns_at_most_64_kib process/files::negative_numbers_are_refused
 6.4 download | conformance/mesos_agent_answers::an_agent_with_tasks_answers_as_the_recorded_one
 6.5 the logs | master/node_endpoints::the_log_is_read_from_where_one_likes_64_kib_at_a_time agent/live::its_log_is_a_file_that_its_state_names
+6.6 what ended is collected by age, sooner on a full disk | agent/collecting::the_fuller_the_disk_the_sooner_as_mesos_computes_it agent/collector::after_a_restart_what_ended_is_as_old_as_it_is_and_what_lives_stays agent/collection_live::what_ended_is_removed_and_no_longer_served_and_all_else_stays
 7.1 /monitor/statistics | agent/live::the_containers_statistics_are_shown agent/operator_api::containers_and_statistics_name_the_executor
 7.2 /containers, nested ones when asked for | agent/container_api::a_nested_container_is_launched_waited_for_killed_and_removed
 8.1 a master's metrics | master/operator_api::metrics_have_mesos_names

@@ -226,6 +226,60 @@ def test_rollback_on_failure_leads_back_and_waits_for_that(train: ScriptedServer
     assert result.stderr.splitlines()[-1] == "mesos-gpu: not there after 0.01 s, and led back"
 
 
+def test_rollback_on_failure_leads_back_as_soon_as_task_after_task_fails(train: ScriptedServer, run: Run) -> None:
+    failures = iter(range(9))
+
+    def looks(_: Request) -> Answer:
+        failure = {"taskId": f"t{next(failures)}", "state": "TASK_FAILED", "message": "no such file"}
+        return Answer(200, {"app": {**APP, "tasks": [], "tasksRunning": 0, "lastTaskFailure": failure}})
+
+    def roll_back(_: Request) -> Answer:
+        train.on("GET", "/v2/deployments", Answer(200, []))
+        train.on("GET", "/v2/apps/train", {"app": APP})
+        return Answer(200, {"deploymentId": "d-back", "version": "2026-01-04T00:00:00.000Z"})
+
+    train.on("GET", "/v2/deployments", Answer(200, [deployment()]))
+    train.on("GET", "/v2/apps/train", looks)
+    train.on("DELETE", "/v2/deployments/d-1", roll_back)
+    result = run("app", "scale", "train", "9", "--rollback-on-failure", "--timeout", "0")
+    assert result.exit_code == 1
+    assert "/train will not get there; the deployment d-1 goes on" in result.stderr
+    assert result.stderr.splitlines()[-3:] == [
+        "mesos-gpu: task after task failed, so it was led back",
+        "  3 tasks of /train have failed one after the other, and none is ready",
+        "  the last: TASK_FAILED no such file",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("versions", "asked"),
+    [
+        ([NOW, "2026-01-01T00:00:00.000Z"], ("PUT", {"version": "2026-01-01T00:00:00.000Z"})),
+        ([NOW], ("DELETE", None)),
+    ],
+)
+def test_what_a_deployment_that_is_over_has_left_is_led_back_to_the_version_before(
+    train: ScriptedServer, run: Run, versions: list[str], asked: tuple[str, Any]
+) -> None:
+    failure = {"taskId": "t1", "state": "TASK_FAILED", "message": "no such file"}
+    train.on("GET", "/v2/deployments", Answer(200, []))
+    train.on("GET", "/v2/apps/train", {"app": {**APP, "tasks": [], "tasksRunning": 0, "lastTaskFailure": failure}})
+    train.on("GET", "/v2/apps/train/versions", {"versions": versions})
+
+    def back(_: Request) -> Answer:
+        train.on("GET", "/v2/apps/train", {"app": APP})
+        return Answer(200, {"deploymentId": "d-back", "version": "2026-01-04T00:00:00.000Z"})
+
+    train.on("DELETE", "/v2/deployments/d-1", Answer(404, {"message": "DeploymentPlan d-1 does not exist"}))
+    train.on("DELETE", "/v2/apps/train", back)
+    changed = Answer(200, {"deploymentId": "d-1", "version": NOW})
+    train.on("PUT", "/v2/apps/train", lambda request: back(request) if "version" in request.body else changed)
+    result = run("app", "scale", "train", "9", "--rollback-on-failure")
+    assert result.exit_code == 1
+    assert [(r.method, r.body) for r in train.sent(asked[0])][-1] == asked
+    assert "task after task failed, so it was led back" in result.stderr
+
+
 def test_a_deployment_that_ends_as_time_is_up_is_not_led_back(train: ScriptedServer, run: Run) -> None:
     train.on("GET", "/v2/deployments", Answer(200, [deployment()]))
 

@@ -76,6 +76,11 @@ def test_a_bad_file_is_refused_before_anything_is_sent(
     assert accepting.sent("POST") == []
 
 
+def test_what_a_marathon_is_like_is_asked_once(accepting: ScriptedServer, run: Run, app_file: Write) -> None:
+    assert run("app", "add", app_file(GPU_APP)).exit_code == 0
+    assert [request.path for request in accepting.sent("GET")].count("/v2/info") == 1
+
+
 def test_a_bad_file_is_explained_also_when_no_marathon_answers(run: Run, app_file: Write) -> None:
     path = app_file({**GPU_APP, "gpus": 0.5, "acceptedResourceRoles": ["slave_public"]})
     result = run("app", "add", path, "--marathon-url", "http://127.0.0.1:1")

@@ -94,6 +94,22 @@ def test_of_several_that_have_ended_the_last_one_s_files_are_meant(
     assert done.stderr == f"no task of train runs; this is the last one: {TASK}\n"
 
 
+def test_files_that_the_agent_has_removed_are_said_to_be_gone(
+    served: Served, marathon: ScriptedServer, run: Run
+) -> None:
+    executor = {"id": TASK, "directory": "/sb", "completed_tasks": [{"id": TASK, "state": "TASK_FINISHED"}]}
+    past = [{"completed_executors": [executor]}]
+    marathon.on("GET", "/state", {"completed_frameworks": past, "flags": {"gc_delay": "3days"}})
+    marathon.on("GET", "/files/browse", Answer(404, b""))
+    marathon.on("GET", "/files/read", Answer(404, b""))
+    for words in (("ls",), ("log", "--completed"), ("log", "--completed", "--follow"), ("download",)):
+        result = run("task", *words, "train")
+        assert result.exit_code == 1
+        assert "its agent has removed its sandbox (--gc_delay=3days, sooner" in result.stderr
+    marathon.on("GET", "/state", {"flags": {"gc_delay": "3days"}})
+    assert "what ended is removed after 3days (--gc_delay)" in run("task", "ls", "train").stderr
+
+
 @pytest.mark.parametrize(("path", "said"), [("nothing", "has no nothing in its"), ("a/../../x", "out of the sandbox")])
 def test_ls_of_what_is_not_there_is_refused(served: Served, run: Run, path: str, said: str) -> None:
     result = run("task", "ls", "train", path)

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from marathon_cli.client import Change
-from marathon_cli.rollout import Aim, aims_of, app_standing, pod_standing, reasons_of
+from marathon_cli.rollout import Aim, aims_of, app_standing, failure_text, pod_standing, reasons_of
 from marathon_cli.screen import Lines
-from marathon_cli.wait import SILENCE_S, Wait
+from marathon_cli.wait import LOOKS_AFTERWARDS, PAUSE_S, SILENCE_S, KeepsFailing, Wait
 from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
 
 PLAN = {"id": "d", "currentStep": 1, "totalSteps": 2, "currentActions": [{"action": "ScaleApplication", "app": "/a"}]}
 FAILURE = {"taskId": "a.1", "host": "h", "state": "TASK_FAILED", "message": "exit status 1"}
+OLD, NEW, LATER = (f"2026-01-0{day}T00:00:00.000Z" for day in (1, 2, 3))
 Moment = tuple[list[dict[str, Any]], dict[str, Any] | None]
 
 
@@ -58,11 +59,10 @@ class World:
         if len(self.moments) > 1:
             self.moments.pop(0)
 
-    def wait(self, timeout_s: float = 0, *, removing: bool = False) -> None:
-        aims = [Aim("app", "/a", removing)]
-        Wait(self, Change("d", self.version), aims, Screen(self.said), lambda: self.time_s, self.sleep).until_done(
-            timeout_s
-        )  # type: ignore[arg-type]
+    def wait(self, timeout_s: float = 0, *, removing: bool = False, give_up: bool = False) -> None:
+        aims, change = [Aim("app", "/a", removing)], Change("d", self.version)
+        wait = Wait(self, change, aims, Screen(self.said), lambda: self.time_s, self.sleep, None, give_up)  # type: ignore[arg-type]
+        wait.until_done(timeout_s)
 
 
 def app(running: int = 0, *states: str, **fields: Any) -> dict[str, Any]:
@@ -92,10 +92,75 @@ def test_each_failure_is_told_as_it_comes() -> None:
     again = {**FAILURE, "taskId": "a.2"}
     world = World(([PLAN], app(lastTaskFailure=FAILURE)), ([PLAN], app(lastTaskFailure=again)), ([], app(1)))
     world.wait()
-    assert [text for text in world.said if "exit status 1" in text] == [
+    assert [text for text in world.said if text.startswith("task")] == [
         "task a.1 on h: TASK_FAILED: exit status 1",
-        "task a.2 on h: TASK_FAILED: exit status 1",
+        "task a.2: the same again",
     ]
+
+
+def failing(task: int, *, version: str = NEW, **fields: Any) -> Moment:
+    failure = {**FAILURE, "taskId": f"a.{task}", "timestamp": LATER, "version": version}
+    return [PLAN], app(lastTaskFailure=failure, **fields)
+
+
+def test_who_wants_to_lead_back_does_not_wait_for_a_third_failure_in_vain() -> None:
+    world = World(failing(1), failing(1), failing(2), failing(2), failing(3), failing(4))
+    world.version = NEW
+    with pytest.raises(KeepsFailing) as caught:
+        world.wait(100, give_up=True)
+    assert str(caught.value).splitlines() == [
+        "/a will not get there; the deployment d goes on",
+        "  3 tasks of /a have failed one after the other, and none is ready",
+        "  the last: TASK_FAILED exit status 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [
+        pytest.param([failing(1), failing(2)], id="two may be an accident"),
+        pytest.param([failing(n, version=OLD) for n in range(9)], id="tasks of the version before"),
+        pytest.param([failing(1)] * 9, id="one failure, seen again and again"),
+    ],
+)
+def test_what_does_not_show_that_a_deployment_fails_is_waited_for(moments: list[Moment]) -> None:
+    world = World(*moments)
+    world.version = NEW
+    with pytest.raises(TimeIsUp):
+        world.wait(100, give_up=True)
+
+
+def test_a_task_that_is_ready_for_a_moment_only_is_no_success() -> None:
+    flash = {"running": 1}
+    world = World(failing(1, **flash), failing(1), failing(2, **flash), failing(2), failing(3, **flash))
+    world.version = NEW
+    with pytest.raises(KeepsFailing):
+        world.wait(100, give_up=True)
+
+
+def test_failures_beside_something_that_is_ready_do_not_count() -> None:
+    ready = {"running": 1, "instances": 2}
+    world = World(failing(1), failing(2), failing(2, **ready), failing(3, **ready), failing(4), failing(5))
+    world.version = NEW
+    with pytest.raises(TimeIsUp):
+        world.wait(100, give_up=True)
+
+
+def test_who_does_not_want_to_lead_back_waits_on() -> None:
+    with pytest.raises(TimeIsUp):
+        World(*map(failing, range(9))).wait(100)
+
+
+def test_the_last_failed_instance_of_a_pod_is_its_failure() -> None:
+    def ended(name: str, second: int, state: str) -> dict[str, Any]:
+        container = {"containerId": "c", "lastKnownState": state, "termination": {"message": "exit status 1"}}
+        return {"instanceID": name, "terminatedAt": f"2026-01-01T00:00:0{second}.000Z", "containers": [container]}
+
+    history = [ended("i1", 3, "TASK_FINISHED"), ended("i2", 2, "TASK_FAILED"), ended("i3", 1, "TASK_FAILED")]
+    failure = pod_standing({"id": "/p", "terminationHistory": history}).failure
+    assert failure is not None
+    assert failure_text(failure) == "task i2.c: TASK_FAILED: exit status 1"
+    assert pod_standing({"id": "/p", "terminationHistory": history[:1]}).failure is None
 
 
 def test_when_time_is_up_the_last_failure_and_the_reasons_are_given() -> None:
@@ -172,10 +237,35 @@ def test_tasks_of_the_old_version_that_are_left_are_no_success() -> None:
         World(([PLAN], mixed), ([], mixed)).wait()
 
 
-def test_a_task_that_has_ended_by_now_is_success_all_the_same() -> None:
-    world = World(([PLAN], app()), ([], app(lastTaskFailure=FAILURE)), queue=[{"app": {"id": "/a"}}])
+def test_a_task_that_has_finished_by_now_is_success_all_the_same() -> None:
+    world = World(([PLAN], app(0, "TASK_STARTING")), ([], app(0, "TASK_FINISHED")), queue=[{"app": {"id": "/a"}}])
     world.wait()
     assert world.said[-1] == "/a: 0 of 1 running"
+
+
+def test_a_deployment_that_marathon_takes_for_done_while_its_tasks_fail_is_no_success() -> None:
+    world = World(([PLAN], app()), ([], failing(1)[1]), queue=[{"app": {"id": "/a"}}])
+    with pytest.raises(KeepsFailing, match="do not stay: 0 of 1 running\n  the last: TASK_FAILED exit status 1"):
+        world.wait()
+
+
+def test_after_a_failure_it_is_looked_on_whether_the_next_task_stays() -> None:
+    good, bad = ([], failing(1, running=1)[1]), ([], failing(2)[1])
+    with pytest.raises(KeepsFailing, match="do not stay"):
+        World(failing(1), good, good, bad).wait()
+    world = World(failing(1), good)
+    world.wait()
+    assert world.said[-1] == "/a: 1 of 1 running"
+    assert world.time_s == PAUSE_S * (1 + LOOKS_AFTERWARDS)
+
+
+def test_who_wants_to_lead_back_looks_on_in_any_case() -> None:
+    good, bad = ([], app(1, "TASK_RUNNING")), ([], failing(1)[1])
+    with pytest.raises(KeepsFailing, match="do not stay"):
+        World(([PLAN], app()), good, good, bad).wait(give_up=True)
+    world = World(([PLAN], app()), good, good, bad)
+    world.wait()
+    assert world.said[-1] == "/a: 1 of 1 running"
 
 
 def test_the_apps_of_a_deployment_are_those_it_names_and_removed_ones_are_to_be_gone() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.errors import BadInput
 from mesos_gpu.master import offering, subscriptions, views
 from mesos_gpu.master.actions import Action, AwaitFailover, CloseStream, SendEvent, ShutdownFramework, UpdateFramework
 from mesos_gpu.master.model import Framework
@@ -194,14 +195,12 @@ def test_a_framework_may_change_its_roles_while_subscribed(state: MasterState) -
     framework = add_framework(state, capabilities="MULTI_ROLE GPU_RESOURCES", roles=["a"])
     offers(state)
     info = {**framework.info, "roles": ["b"]}
-    problem, actions = subscriptions.update_framework(state, framework, {"framework_info": info})
-    assert problem is None
+    actions = subscriptions.update_framework(state, framework, {"framework_info": info})
     assert len(events(actions, "RESCIND")) == 1
     assert [offer.role for offer in offers(state)] == ["b"]
     for wrong in ({"user": "x"}, {"checkpoint": False}, {"principal": "x"}, {"roles": ["-"]}):
-        problem, actions = subscriptions.update_framework(state, framework, {"framework_info": {**info, **wrong}})
-        assert problem is not None
-        assert not actions
+        with pytest.raises(BadInput):
+            subscriptions.update_framework(state, framework, {"framework_info": {**info, **wrong}})
 
 
 def test_a_framework_may_change_its_roles_with_a_new_subscription_and_its_tasks_keep_theirs(
@@ -237,7 +236,7 @@ def test_offer_constraints_keep_agents_out_until_they_are_changed(state: MasterS
     [framework] = state.frameworks.values()
     assert not offers(state)
     new = {"framework_info": framework.info, "offer_constraints": {}}
-    assert subscriptions.update_framework(state, framework, new)[0] is None
+    subscriptions.update_framework(state, framework, new)
     assert len(offers(state)) == 1
 
 

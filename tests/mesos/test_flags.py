@@ -63,6 +63,10 @@ def test_a_file_url_stands_for_its_content() -> None:
     assert parse("--nvidia_gpu_devices=file:///gpus", files={"/gpus": "0,1\n"})["nvidia_gpu_devices"] == ("0", "1")
 
 
+def test_a_file_url_stands_for_its_path_where_a_path_is_asked_for() -> None:
+    assert parse("--work_dir=file:///srv/mesos", files={"/srv/mesos": "secret"})["work_dir"] == "/srv/mesos"
+
+
 @pytest.mark.parametrize(
     ("argv", "gist"),
     [
@@ -74,7 +78,7 @@ def test_a_file_url_stands_for_its_content() -> None:
         (("--filter_gpu_resources=maybe",), "not true or false"),
         (("--allocation_interval=1s",), "secs"),
         (("--memory=1M",), "32MB"),
-        (("--work_dir=file:///none",), "No such file"),
+        (("--nvidia_gpu_devices=file:///none",), "No such file"),
     ],
 )
 def test_a_bad_flag_says_what_to_do(argv: tuple[str, ...], gist: str) -> None:

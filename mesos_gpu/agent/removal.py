@@ -1,0 +1,122 @@
+"""Removes folders that were strangers' to fill: follows no link, enters no mount, however deep they are.
+
+A folder is first renamed aside, so that its name is free at once and nobody finds it half removed. What lies deeper is
+renamed up before it is looked into: the kernel refuses that for a mount, and no path becomes too long.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ASIDE = ".gc"
+"""Where folders wait for their removal, in the first folder of their path: always on the same disk."""
+ASIDE_MODE = 0o700
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def folder_in(root: Path, path: str) -> Iterator[int]:
+    """Open a folder below `root`, following no link on the way. Raises OSError."""
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in path.split("/"):
+            inner = os.open(part, _FOLDER, dir_fd=at)
+            os.close(at)
+            at = inner
+        yield at
+    finally:
+        os.close(at)
+
+
+def put_aside(root: Path, path: str) -> Path:
+    """Rename a folder below `root` to where it waits for `remove`; return its new path.
+
+    A link beside it that named it, such as `runs/latest`, goes too. Raises OSError, NotADirectoryError for a link.
+    """
+    parent, _, name = path.rpartition("/")
+    aside = root / parent.partition("/")[0] / ASIDE
+    aside.mkdir(mode=ASIDE_MODE, exist_ok=True)
+    with folder_in(root, parent) as around:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=around, follow_symlinks=False).st_mode):
+            raise NotADirectoryError(f"{root / path} is no folder")
+        new = aside / uuid.uuid4().hex
+        os.rename(name, new, src_dir_fd=around)
+        try:
+            if os.readlink("latest", dir_fd=around) == name:
+                os.unlink("latest", dir_fd=around)
+        except OSError:
+            pass  # there is none, or it is no link
+    return new
+
+
+class Remover:
+    """Removes what lies in an ASIDE folder. For a thread; `stop` makes it leave off soon."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+
+    def remove(self, folder: Path) -> OSError | None:
+        """Remove a folder that was put aside, as far as that can be; return what first kept it from it.
+
+        That is an InterruptedError when it was stopped.
+        """
+        problems: list[OSError] = []
+        try:
+            aside = os.open(folder.parent, _FOLDER)
+        except OSError as error:
+            return error
+        try:
+            waiting = [folder.name]
+            while waiting:
+                name = waiting.pop()
+                try:
+                    waiting += self._empty(aside, name, problems)
+                    os.rmdir(name, dir_fd=aside)
+                except InterruptedError as stopped:
+                    return stopped
+                except OSError as error:
+                    problems.append(error)
+        finally:
+            os.close(aside)
+        return problems[0] if problems else None
+
+    def _empty(self, aside: int, name: str, problems: list[OSError]) -> list[str]:
+        """Remove the files of a folder and put its folders beside it; return what those are called now."""
+        own = os.geteuid() != 0
+        if own:  # what a task forbade its own user is for that user to allow again
+            os.chmod(name, 0o700, dir_fd=aside)
+        moved: list[str] = []
+        folder = os.open(name, _FOLDER, dir_fd=aside)
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if self._stop.is_set():
+                        raise InterruptedError(errno.EINTR, "stopped")
+                    try:
+                        if not entry.is_dir(follow_symlinks=False):
+                            os.unlink(entry.name, dir_fd=folder)
+                            continue
+                        if own:
+                            os.chmod(entry.name, 0o700, dir_fd=folder)
+                        new = uuid.uuid4().hex
+                        os.rename(entry.name, new, src_dir_fd=folder, dst_dir_fd=aside)
+                        moved.append(new)
+                    except InterruptedError:
+                        raise
+                    except OSError as error:
+                        problems.append(OSError(error.errno, error.strerror, entry.name))
+        finally:
+            os.close(folder)
+        return moved
+
+
+def left_aside(root: Path) -> list[Path]:
+    """Return what an earlier process put aside below `root` and did not get to remove."""
+    return [entry for aside in root.glob(f"*/{ASIDE}") if not aside.is_symlink() for entry in aside.iterdir()]

@@ -1,0 +1,66 @@
+"""Flags about who may use a program's HTTP endpoints, and what they come to: as in Mesos' master and agent alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mesos_gpu.errors import BadFlag
+from mesos_gpu.mesos.authentication import Basic
+from mesos_gpu.mesos.authorization import OPEN, Acls, read_acls
+from mesos_gpu.mesos.cram_md5 import read_credentials
+from mesos_gpu.mesos.flags import Flag
+from mesos_gpu.process.program import read_secret
+
+BASIC = "basic"
+READONLY, READWRITE = "readonly", "readwrite"
+
+ACCESS_FLAGS: Sequence[Flag] = (
+    Flag("authenticate_http_readonly", "boolean", False, "Show things only to callers that show who they are."),
+    Flag("authenticate_http_readwrite", "boolean", False, "Let only callers that show who they are change things."),
+    Flag("http_authenticators", "text", BASIC, "How callers show who they are: basic."),
+    Flag(
+        "acls",
+        "text",
+        None,
+        "Who may do what: JSON as in Mesos, the path of a file with it, or file:///path; default: anybody, anything.",
+    ),
+    Flag("authorizers", "text", "local", "Who judges by --acls: local."),
+)
+
+
+def read_secrets(flag: str, value: str | None) -> dict[str, str] | None:
+    """Return secrets by principal from the file that a flag names; None without one. Raises BadFlag."""
+    if value is None:
+        return None
+    secrets = read_credentials(flag, read_secret(flag, value))
+    if not secrets:
+        raise BadFlag(flag, "must contain at least one credential")
+    return secrets
+
+
+def open_acls(flags: Mapping[str, Any]) -> Acls:
+    """Return the lists of --acls; without any, everybody may do anything. Raises BadFlag."""
+    if flags["authorizers"] != "local":
+        raise BadFlag("authorizers", f"{flags['authorizers']} would be a module; only local is supported")
+    return OPEN if flags["acls"] is None else read_acls("acls", read_secret("acls", flags["acls"], shared=True))
+
+
+def basic(flag: str, secrets: Mapping[str, str] | None, *, asked_by: str) -> Basic:
+    """Return what knows these secrets. Raises BadFlag when there are none: nobody could ever be let in."""
+    if secrets is None:
+        raise BadFlag(flag, f"is needed with --{asked_by}: the file of principals and secrets")
+    return Basic(secrets)
+
+
+def check_authenticators(flags: Mapping[str, Any], *names: str) -> None:
+    """Refuse ways to authenticate that are modules. Raises BadFlag."""
+    for name in names:
+        if flags[name] not in (None, BASIC):
+            raise BadFlag(name, f"{flags[name]} is not supported; only {BASIC} is")
+
+
+def missing_walls(flags: Mapping[str, Any], *needed: str) -> str | None:
+    """Return which of the flags that ask callers who they are are not set, as text; None when all are."""
+    missing = [f"--{name}" for name in needed if not flags[name]]
+    return " ".join(missing) or None

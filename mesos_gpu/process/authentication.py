@@ -1,0 +1,46 @@
+"""The gate before HTTP endpoints: who asks, and 401 for those who do not show it where that is wanted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from mesos_gpu.mesos.authentication import Realm
+from mesos_gpu.mesos.authorization import Acls, Principal
+from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.process.http import error_response
+
+_PRINCIPAL = "mesos_gpu.principal"
+
+
+class Gate:
+    """Lets requests in. `realms`: those where callers must show who they are, by what the endpoints are for."""
+
+    def __init__(self, realms: Mapping[str, Realm] | None = None) -> None:
+        self._realms = realms or {}
+
+    def refusal(self, request: web.Request, use: str) -> web.Response | None:
+        """Return the answer to somebody who may not in, None for who may: then `principal_of` says who it is."""
+        realm = self._realms.get(use)
+        if realm is None:
+            return None
+        principal = realm.authenticate(request.headers.get("Authorization"), time.time())
+        if principal is None:
+            answer = error_response(401, realm.refusal)
+            answer.headers["WWW-Authenticate"] = realm.challenge
+            return answer
+        request[_PRINCIPAL] = principal
+        return None
+
+
+def principal_of(request: web.Request) -> Principal | None:
+    """Return who makes a request; None where nobody is asked."""
+    found: Principal | None = request.get(_PRINCIPAL)
+    return found
+
+
+def viewer_of(request: web.Request, acls: Acls) -> Viewer:
+    """Return what whoever makes a request may see."""
+    return Viewer(acls, principal_of(request))

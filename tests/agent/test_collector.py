@@ -1,0 +1,183 @@
+"""The collector on a real disk, with a clock and a disk usage of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.agent.clock import Clock
+from mesos_gpu.agent.collecting import GcRules, in_use
+from mesos_gpu.agent.collector import Collector, disk_usage
+from mesos_gpu.agent.removal import ASIDE
+
+WALL_S = 1_800_000_000.0
+F = "slaves/a/frameworks/f"
+E = f"{F}/executors/e"
+
+
+@dataclass
+class Bench:
+    """A collector whose time stands still unless it is moved."""
+
+    folder: Path
+    rules: GcRules = field(default_factory=lambda: GcRules(delay_s=1000.0))
+    now_s: float = 0.0
+    usage: float = 0.0
+    removed: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        clock = Clock(mono=lambda: self.now_s, wall=lambda: WALL_S + self.now_s)
+        self.collector = Collector(self.folder, self.rules, clock=clock, usage=lambda _: self.usage)
+        self.collector.on_removed = self.removed.append
+
+    def make(self, path: str, *, age_s: float = 0.0, meta: bool = True) -> None:
+        for root in (self.folder, self.folder / "meta")[: 1 + meta]:
+            (root / path).mkdir(parents=True, exist_ok=True)
+            at_s = WALL_S + self.now_s - age_s
+            os.utime(root / path, (at_s, at_s))
+
+    def there(self) -> list[str]:
+        return sorted(
+            str(path.relative_to(self.folder))
+            for path in self.folder.rglob("*")
+            if path.is_dir() and ASIDE not in path.parts and path.name in ("1", "2", "e", "f", "a", "old")
+        )
+
+    async def at(self, now_s: float) -> None:
+        self.now_s = now_s
+        await self.collector.collect(now_s)
+
+    def counts(self) -> tuple[int, int, int]:
+        return self.collector.pending, self.collector.succeeded, self.collector.failed
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    one = Bench(tmp_path)
+    yield one
+    await one.collector.close()
+
+
+async def test_a_run_and_its_checkpoint_go_when_their_time_is_over_and_are_counted(bench: Bench) -> None:
+    bench.make(f"{E}/runs/1")
+    bench.make(f"{E}/runs/2")
+    bench.collector.discard([f"{E}/runs/1", f"{E}/runs/nothing"])
+    assert bench.counts() == (2, 0, 0)
+    await bench.at(999.0)
+    assert bench.removed == []
+    await bench.at(1000.0)
+    assert bench.removed == [f"{E}/runs/1"]
+    assert bench.counts() == (0, 2, 0)
+    assert f"{E}/runs/1" not in bench.there()
+    assert f"meta/{E}/runs/1" not in bench.there()
+    assert f"{E}/runs/2" in bench.there()
+
+
+async def test_what_is_used_again_stays(bench: Bench) -> None:
+    bench.make(f"{E}/runs/1")
+    bench.collector.discard([f"{E}/runs/1", E])
+    bench.collector.spare([E])
+    await bench.at(1000.0)
+    assert bench.there() == ["meta/slaves/a", f"meta/{F}", f"meta/{E}", "slaves/a", F, E]
+
+
+@pytest.mark.parametrize(("usage", "gone"), [(0.3, False), (0.41, True), (0.95, True)])
+async def test_a_full_disk_collects_sooner(bench: Bench, usage: float, gone: bool) -> None:
+    bench.make(E)
+    bench.collector.discard([E])
+    bench.now_s, bench.usage = 500.0, usage  # half its time is over: allowed while 1 - 0.1 - usage is over a half
+    await bench.collector.look()
+    assert (bench.removed == [E]) is gone
+
+
+async def test_a_disk_that_cannot_be_asked_collects_nothing_early(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(folder: Path) -> float:
+        raise OSError(5, "Input/output error")
+
+    bench.make(E)
+    bench.collector.discard([E])
+    bench.collector._usage = broken
+    await bench.collector.look()
+    assert bench.removed == []
+    assert "how full the disk" in caplog.text
+
+
+async def test_after_a_restart_what_ended_is_as_old_as_it_is_and_what_lives_stays(bench: Bench) -> None:
+    bench.make(f"{E}/runs/2", age_s=5000.0)
+    bench.make(f"{E}/runs/1", age_s=400.0)
+    bench.make(f"{F}/executors/x/runs/1", age_s=2000.0, meta=False)
+    bench.make(f"{F}/executors/x", age_s=2000.0, meta=False)
+    used = {F, E, f"{E}/runs/2"}
+    await bench.collector.recover("a", lambda: used)
+    await bench.at(0.0)
+    assert sorted(bench.removed) == [f"{F}/executors/x", f"{F}/executors/x/runs/1"]
+    await bench.at(599.0)
+    assert f"{E}/runs/1" not in bench.removed
+    await bench.at(600.0)
+    assert f"{E}/runs/1" in bench.removed
+    await bench.at(1e6)
+    assert f"{E}/runs/2" in bench.there()
+
+
+async def test_an_agent_that_this_one_is_no_longer_goes_whole_after_its_time(bench: Bench) -> None:
+    bench.make("slaves/old", age_s=5e6)
+    bench.make("slaves/a")
+    (bench.folder / "meta" / "slaves" / "latest").symlink_to("a")
+    await bench.collector.recover("a", lambda: in_use("a", []))
+    bench.collector.spare(["slaves/a"])
+    # Touched just now, in this test's time long after its own beginning.
+    assert bench.counts()[0] == 2
+    await bench.at(1e12)
+    assert bench.there() == ["meta/slaves/a", "slaves/a"]
+    assert (bench.folder / "meta" / "slaves" / "latest").is_symlink()
+
+
+async def test_what_cannot_be_removed_is_counted_said_and_not_tried_again(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.make(f"{E}/runs/1", meta=False)
+    bench.collector.discard([f"{E}/runs/1"])
+    (bench.folder / E / "runs").rename(bench.folder / "moved")
+    (bench.folder / E / "runs").symlink_to(bench.folder / "moved")
+    await bench.at(1000.0)
+    assert bench.counts() == (0, 0, 1)
+    assert bench.removed == []
+    assert "cannot remove" in caplog.text
+    assert (bench.folder / "moved" / "1").is_dir()
+
+
+async def test_it_works_by_itself_and_finishes_what_the_last_process_began(tmp_path: Path) -> None:
+    (tmp_path / "slaves" / ASIDE / "rest" / "of").mkdir(parents=True)
+    (tmp_path / E).mkdir(parents=True)
+    collector = Collector(tmp_path, GcRules(delay_s=0.0))
+    gone = asyncio.Event()
+    collector.on_removed = lambda path: gone.set()
+    collector.start()
+    collector.discard([E])
+    await asyncio.wait_for(gone.wait(), 60.0)
+    await collector.close()
+    await collector.close()
+    assert not (tmp_path / E).exists()
+
+
+async def test_many_are_removed_in_slices(bench: Bench) -> None:
+    paths = [f"{F}/executors/e{number}" for number in range(150)]
+    for path in paths:
+        bench.make(path, meta=False)
+    bench.collector.discard(paths)
+    await bench.at(1000.0)
+    assert sorted(bench.removed) == sorted(paths)
+    assert bench.counts() == (0, 150, 0)
+    assert list((bench.folder / "slaves" / ASIDE).iterdir()) == []
+
+
+def test_usage_is_what_mesos_calls_so(tmp_path: Path) -> None:
+    found = os.statvfs(tmp_path)
+    assert disk_usage(tmp_path) == pytest.approx((found.f_blocks - found.f_bfree) / found.f_blocks, abs=0.05)
