@@ -18,6 +18,7 @@ from typing import Any, cast
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.leader import DEFAULT_MASTER_PORT, HostPort
 from mesos_gpu.process.detector import resolve
+from mesos_gpu.process.links import close_all
 from mesos_gpu.process.tls import Tls
 from mesos_gpu.process.tls_context import tls_problem
 
@@ -37,7 +38,7 @@ class _Side(asyncio.Protocol):
         self._open_sides = open_sides
         self._other: _Side | None = None
         self._early = bytearray()
-        self._lost = False
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the other side: until then nothing more is read."""
@@ -60,7 +61,7 @@ class _Side(asyncio.Protocol):
             one._early.clear()
             one.read_on()
         for one, its in ((self, other), (other, self)):
-            if one._lost:
+            if one.gone.done():
                 its.close()
 
     def write(self, data: bytes) -> None:
@@ -78,6 +79,11 @@ class _Side(asyncio.Protocol):
         if self.transport is not None:
             self.transport.close()
 
+    def drop(self) -> None:
+        """Be rid of the connection, whatever its peer does."""
+        if self.transport is not None:
+            self.transport.abort()
+
     def pause_writing(self) -> None:
         """Let the other side wait: the peer here is slower."""
         other = self._other
@@ -91,7 +97,7 @@ class _Side(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the other side, too."""
-        self._lost = True
+        self.gone.set_result(None)
         self._open_sides.discard(self)
         if self._other is not None:
             self._other.close()
@@ -125,8 +131,10 @@ class Tunnel:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for side in list(self._sides):
+        sides = list(self._sides)
+        for side in sides:
             side.close()
+        await close_all({side.gone: side.drop for side in sides})
         for listening in self._ports.values():
             listening.close()
 

@@ -18,6 +18,7 @@ from mesos_gpu.executor import secure as secure_module
 from mesos_gpu.executor.main import wrap_of
 from mesos_gpu.executor.secure import Secure, open_secure
 from mesos_gpu.mesos.tls_settings import TlsSettings
+from mesos_gpu.process.tls import Tls
 from tests.executor.test_main import PROGRAM, Pod, task
 from tests.fakes.container_agent import ContainerAgent
 from tests.tls import Authority
@@ -44,8 +45,8 @@ def variables(authority: Authority, **more: str) -> dict[str, str]:
 
 
 async def test_a_group_runs_over_tls_with_certificates_at_both_ends(authority: Authority, tmp_path: Path) -> None:
-    context = authority.server_context(*files(authority), wants_client=True)
-    pod = Pod(await ContainerAgent().start(tls=context), tmp_path)
+    tls = Tls(replace(settings(authority), verify_ip=True, require_client=True))
+    pod = Pod(await ContainerAgent().start(tls=tls), tmp_path)
     try:
         await pod.start(**variables(authority, HOSTNAME_VALIDATION_SCHEME="openssl"))
         containers = await pod.launch(task("a"))
