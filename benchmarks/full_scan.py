@@ -54,9 +54,10 @@ class FullScan:
         self.free = {supply.agent_id: supply.free for supply in supplies}
         self.total = quantities(r for supply in supplies for r in supply.total)
         self.sums: dict[Path, dict[str, int]] = {}
-        for parts in self.held.values():
+        self.met: set[tuple[Path, str, object]] = set()
+        for agent_id, parts in self.held.items():
             for (role, framework_id), resources in parts.items():
-                self._sum(self.path(role, framework_id), resources)
+                self._sum(agent_id, self.path(role, framework_id), resources)
 
     def cycle(self, refused: Refused) -> list[Allocation]:
         given: dict[tuple[str, Key], Allocation] = {}
@@ -140,14 +141,17 @@ class FullScan:
         parts = self.held.setdefault(agent_id, {})
         parts[client.key] = parts.get(client.key, Resources()) + offered
         path = self.path(client.role, client.framework_id)
-        self._sum(path, offered)
+        self._sum(agent_id, path, offered)
         for end in range(1, len(path) + 1):
             self.turns[path[:end]] = self.turns.get(path[:end], 0) + 1
 
-    def _sum(self, path: Path, resources: Resources) -> None:
+    def _sum(self, agent_id: str, path: Path, resources: Resources) -> None:
         for end in range(1, len(path) + 1):
             node = self.sums.setdefault(path[:end], {})
-            for name, amount in quantities(resources).items():
+            # What is shared counts once for all below a node.
+            new = [r for r in resources if not r.shared or (path[:end], agent_id, r.key) not in self.met]
+            self.met.update((path[:end], agent_id, r.key) for r in resources if r.shared)
+            for name, amount in quantities(new).items():
                 node[name] = node.get(name, 0) + amount
 
     def _consumed(self, top: str) -> dict[str, int]:

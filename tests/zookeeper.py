@@ -6,6 +6,7 @@ manager where a test stops and starts it.
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import threading
@@ -85,6 +86,16 @@ class RealZooKeeper:
         self._drain.join()
         assert process.stdout is not None
         process.stdout.close()
+
+    def pause(self) -> None:
+        """Let it neither answer nor end, until `resume`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def end_session(self, client_id: object) -> None:
         """End a client's session as an expiry would: a second connection of the same session may close it."""

@@ -48,8 +48,7 @@ def _of_app(app: Mapping[str, Any]) -> Wish:
     mappings = container.get("portMappings") or (container.get("docker") or {}).get("portMappings") or []
     strategy = app.get("upgradeStrategy") or {}
     kept = [volume["persistent"] for volume in container.get("volumes") or [] if volume.get("persistent")]
-    # What a volume of type path or mount is made of is no part of an agent's own disk.
-    amounts["disk"] += sum(float(disk.get("size") or 0) for disk in kept if disk.get("type", "root") == "root")
+    amounts["disk"] += _on_root(kept)
     return Wish(
         id=str(app.get("id", "")),
         instances=int(app.get("instances", 1)),
@@ -71,18 +70,26 @@ def _of_pod(pod: Mapping[str, Any]) -> Wish:
     constraints = [[c.get("fieldName"), c.get("operator"), c.get("value")] for c in placement.get("constraints") or []]
     endpoints = [e for container in pod["containers"] for e in container.get("endpoints") or []]
     upgrade = scheduling.get("upgrade") or {}
+    kept = [volume["persistent"] for volume in pod.get("volumes") or [] if volume.get("persistent")]
+    amounts = {name: sum(float(part.get(name) or 0) for part in parts) for name in SCALARS}
+    amounts["disk"] += _on_root(kept)
     return Wish(
         id=str(pod.get("id", "")),
         instances=int((pod.get("scaling") or {}).get("instances", 1)),
-        amounts={name: sum(float(part.get(name) or 0) for part in parts) for name in SCALARS},
+        amounts=amounts,
         roles=_roles(pod, placement.get("acceptedResourceRoles")),
         constraints=_constraints([[part for part in c if part is not None] for c in constraints]),
         ports=tuple(int(endpoint["hostPort"]) for endpoint in endpoints if endpoint.get("hostPort")),
         behaviour=_behaviour(pod),
-        first_health=float(upgrade.get("minimumHealthCapacity", 1)),
-        over=float(upgrade.get("maximumOverCapacity", 1)),
+        first_health=float(upgrade.get("minimumHealthCapacity", 0.5 if kept else 1)),
+        over=float(upgrade.get("maximumOverCapacity", 0 if kept else 1)),
         is_pod=True,
     )
+
+
+def _on_root(kept: Sequence[Mapping[str, Any]]) -> float:
+    """Return what persistent volumes take of an agent's own disk: those of type path or mount are of others."""
+    return sum(float(disk.get("size") or 0) for disk in kept if disk.get("type", "root") == "root")
 
 
 def _roles(document: Mapping[str, Any], accepted: Sequence[str] | None) -> tuple[str, ...]:

@@ -65,6 +65,8 @@ class LaunchSpec:
     secrets: tuple[Secret, ...] = ()
     terminal: bool = False
     window: tuple[int, int] | None = None
+    networks: tuple[Document, ...] = ()
+    hostname: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from mesos_gpu.container.config import ContainerConfig, SessionConfig, Terminati
 from mesos_gpu.container.execution import Execution
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
+from mesos_gpu.mesos.resource import Document
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,12 @@ class Containers(Protocol):
 
     def pid_of(self, container_id: str) -> int | None:
         """Return the init of a running container, None when it does not run."""
+
+    def network_infos(self, container_id: str) -> Sequence[Mapping[str, Any]]:
+        """Return the NetworkInfos of those it joined, with its addresses; nothing for the host's."""
+
+    def network_namespace(self, container_id: str) -> int | None:
+        """Return a descriptor of its network namespace, None when that is the host's; close it not."""
 
     async def kill(self, container_id: str, grace_s: float) -> None:
         """Ask every process in it to end, and end them after the grace."""
@@ -193,6 +200,8 @@ class Runner:
             secrets=spec.secrets,
             terminal=spec.terminal,
             window=spec.window,
+            networks=spec.networks,
+            hostname=spec.hostname,
         )
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.
@@ -209,8 +218,11 @@ class Runner:
             self._post(ev.LaunchFailed(key, f"{type(error).__name__}: {error}"))
             return False
         self._gpus.setdefault(spec.container_id, spec.gpus)
-        self._post(ev.Launched(key, pid))
+        self._post(ev.Launched(key, pid, self._networks(spec.container_id)))
         return True
+
+    def _networks(self, container_id: str) -> tuple[Document, ...]:
+        return tuple(dict(info) for info in self._containers.network_infos(container_id))
 
     async def _fetch(self, spec: act.LaunchSpec) -> None:
         """Fetch what the command asks for; `_kill` ends it."""
@@ -258,7 +270,7 @@ class Runner:
 
     async def _watch(self, action: act.Watch) -> None:
         if action.launching and action.container_id in self._containers.containers():
-            self._post(ev.Launched(action.key, None))
+            self._post(ev.Launched(action.key, None, self._networks(action.container_id)))
         await self._wait(action.key, action.container_id)
 
     async def _wait(self, key: Owner, container_id: str) -> None:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.checks import News
 from mesos_gpu.mesos.resource import Document
 
@@ -29,7 +30,10 @@ class Identity:
 
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
     that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
-    each task is given. `tls_environment` is how the agent speaks TLS, for the default executor to do the same.
+    each task is given. `domain_socket` is the path of a socket at which executors reach the agent from networks of
+    their own, as from there they may not reach its address; "" for none. `acls` say who may do what here. With an
+    `executor_key`, executors are given a token that is signed with it. `tls_environment` is how
+    the agent speaks TLS, for the default executor to do the same.
     """
 
     agent_id: str
@@ -43,6 +47,9 @@ class Identity:
     switch_user: bool = True
     executor_environment: Mapping[str, str] = field(default_factory=dict)
     tls_environment: Mapping[str, str] = field(default_factory=dict)
+    acls: Acls = OPEN
+    executor_key: bytes | None = field(default=None, repr=False)
+    domain_socket: str = ""
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------
@@ -120,10 +127,14 @@ class Reconcile:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A container runs; `pid` is its init, None when a former process launched it and did not get to say."""
+    """A container runs; `pid` is its init, None when a former process launched it and did not get to say.
+
+    `networks` are the NetworkInfos of those that it joined.
+    """
 
     key: Owner
     pid: int | None
+    networks: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

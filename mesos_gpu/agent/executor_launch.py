@@ -6,7 +6,7 @@ image, URIs) holds here, too. Source: Mesos src/slave/slave.cpp (executorEnviron
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,10 @@ from mesos_gpu.agent.actions import LaunchSpec
 from mesos_gpu.agent.events import Identity
 from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
-from mesos_gpu.agent.tasks import Task
+from mesos_gpu.agent.tasks import Phase, Task
 from mesos_gpu.agent.variables import read_variables
 from mesos_gpu.container.config import Volume
+from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, make_token
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -43,10 +44,15 @@ def executor_spec(
     executor: Executor,
     tasks: Iterable[Task],
     patience: ExecutorPatience,
+    in_use: Collection[str] = (),
 ) -> LaunchSpec:
-    """Return what the container of an executor needs, with room for the tasks that wait for it."""
+    """Return what the container of an executor needs, with room for the tasks that wait for it.
+
+    `in_use` as in launch_spec.
+    """
     info = executor.info
-    spec = launch.launch_spec(identity, framework, _as_task(info, identity.default_executor), executor.container_id)
+    task = _as_task(info, identity.default_executor)
+    spec = launch.launch_spec(identity, framework, task, executor.container_id, in_use)
     environment = dict(spec.environment)
     environment.pop("MESOS_ALLOCATION_ROLE", None)  # of tasks only
     if not framework.get("checkpoint"):
@@ -58,26 +64,38 @@ def executor_spec(
     if info.get("type") == DEFAULT:
         # Ours, so it is told; others are told by --executor_environment_variables, as on Mesos.
         environment = {**identity.tls_environment, **environment}
+    if spec.networks and spec.image is None and identity.domain_socket:
+        environment["MESOS_DOMAIN_SOCKET"] = identity.domain_socket
     environment.update(read_variables(info.get("command") or {}))
+    if identity.executor_key is not None:
+        claims = {"fid": executor.key.framework, "eid": executor.key.executor, "cid": executor.container_id}
+        environment[EXECUTOR_TOKEN] = make_token(claims, identity.executor_key)
     tasks = list(tasks)
     cpus_milli, mem_bytes, gpus = limits(executor, tasks)
-    theirs = (volume for task in tasks for volume in _volumes(identity, task.info))
+    theirs = (volume for task in tasks for volume in _volumes(identity, task.info, in_use))
     return replace(
         spec,
         environment=environment,
         cpus_milli=cpus_milli,
         mem_bytes=mem_bytes,
         gpus=gpus,
-        volumes=tuple(dict.fromkeys((*spec.volumes, *theirs))),
+        volumes=_once((*spec.volumes, *theirs)),
         labels=_labels(info),
         disk_bytes=0,
     )
 
 
-def late_volume(identity: Identity, executor: Executor, tasks: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return why tasks cannot join an executor that runs: it has not the persistent volumes that they need."""
-    there = {volume.source for volume in _volumes(identity, executor.info)}
-    missing = next((v for task in tasks for v in _volumes(identity, task) if v.source not in there), None)
+def late_volume(
+    identity: Identity, executor: Executor, tasks: Iterable[Mapping[str, Any]], live: Iterable[Task] = ()
+) -> str | None:
+    """Return why tasks cannot join an executor that runs: it has not the persistent volumes that they need.
+
+    It has its own, and those that a `live` task of it shares, at the same path; a task that has ended may have had one
+    that was destroyed since, and made anew under its name.
+    """
+    infos = (executor.info, *(task.info for task in live if task.phase is not Phase.OVER))
+    there = [volume for info in infos for volume in _volumes(identity, info)]
+    missing = next((v for task in tasks for v in _volumes(identity, task) if not _is_there(v, there)), None)
     if missing is None:
         return None
     return (
@@ -120,8 +138,26 @@ def _as_task(info: Mapping[str, Any], default_executor: tuple[str, ...]) -> Docu
     return task
 
 
-def _volumes(identity: Identity, info: Mapping[str, Any]) -> list[Volume]:
-    return list(launch.persistent_volumes(identity.work_dir, info.get("resources", ())))
+def _is_there(wanted: Volume, there: Iterable[Volume]) -> bool:
+    return any(
+        (volume.source, volume.destination) == (wanted.source, wanted.destination)
+        and (wanted.read_only or not volume.read_only)
+        for volume in there
+    )
+
+
+def _once(volumes: Iterable[Volume]) -> tuple[Volume, ...]:
+    """Return each only once; what one task may write to and another only reads is shown to both to write to."""
+    found: dict[tuple[str, str], Volume] = {}
+    for volume in volumes:
+        key = (volume.source, volume.destination)
+        if key not in found or found[key].read_only:
+            found[key] = volume
+    return tuple(found.values())
+
+
+def _volumes(identity: Identity, info: Mapping[str, Any], in_use: Collection[str] = ()) -> list[Volume]:
+    return list(launch.persistent_volumes(identity.work_dir, info.get("resources", ()), in_use))
 
 
 def _labels(info: Mapping[str, Any]) -> dict[str, str]:

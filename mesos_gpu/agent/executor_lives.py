@@ -36,6 +36,7 @@ class ExecutorLives(Steps):
         framework = self.frameworks[key.framework]
         match event:
             case ev.Launched():
+                executor.networks = event.networks
                 return self._executor_runs(framework, executor, event.pid, at)
             case ev.LaunchFailed():
                 self._count("container_launch_errors")

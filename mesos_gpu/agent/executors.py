@@ -115,6 +115,7 @@ class Executor:
     sandbox: str
     stage: Stage = Stage.LAUNCHING
     pid: int | None = None
+    networks: tuple[Document, ...] = ()
     connected: bool = False
     queue: list[Parcel] = field(default_factory=list)
     ever_sent: bool = False

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from mesos_gpu.agent.access import AGENT_ACCESS_FLAGS, WALLS
 from mesos_gpu.agent.collecting import WEEK_S
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag, format_duration
+from mesos_gpu.process.access import missing_walls
 
 DEFAULT_ISOLATION = (
     "cgroups/cpu",
@@ -22,6 +25,7 @@ DEFAULT_ISOLATION = (
     "gpu/nvidia",
 )
 IMAGE_PROVIDERS = ("docker",)
+NETWORKS = "network/cni"
 POLICIES = ("equal", "additive")
 GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
@@ -41,7 +45,7 @@ FLAGS: Sequence[Flag] = (
     Flag("port", "integer", 5051, "Port to listen on; 0 takes a free one."),
     Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("hostname", "text", None, "Name under which the agent is shown, and its URLs are made; default: its address."),
-    Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
+    Flag("insecure", "boolean", False, "Listen beyond this machine although not everybody has to show credentials."),
     Flag("work_dir", "path", None, "Folder for sandboxes and checkpoints; the agent is known by what lies here."),
     Flag("runtime_dir", "path", None, "Folder for what runs now, this agent's alone; default: WORK_DIR/run."),
     Flag("resources", "text", None, "What to offer, such as cpus:4;mem:8192;gpus:2; what is not named is detected."),
@@ -89,6 +93,19 @@ FLAGS: Sequence[Flag] = (
     Flag("docker_store_dir", "path", None, "Folder for images, this agent's alone; default: WORK_DIR/store/docker."),
     Flag("docker_pull_timeout", "duration", 3600.0, "How long the pull of an image may take."),
     Flag("sandbox_directory", "text", "/mnt/mesos/sandbox", "Where tasks in images see their sandbox."),
+    Flag(
+        "network_cni_config_dir",
+        "path",
+        None,
+        "Folder of CNI configurations: the networks that tasks may join by name. For network/cni in --isolation.",
+    ),
+    Flag("network_cni_plugins_dir", "text", None, "Folders of CNI plugins, with colons between them."),
+    Flag(
+        "network_cni_root_dir_persist",
+        "boolean",
+        False,
+        "Keep what is known of containers' networks in --work_dir, so that they are left even after a reboot.",
+    ),
     Flag("switch_user", "boolean", True, "Run tasks as the user that they or their framework name."),
     Flag(
         "executor_environment_variables",
@@ -146,6 +163,7 @@ FLAGS: Sequence[Flag] = (
         None,
         'File with whom to be to the master: {"principal": ..., "secret": ...}; default: nobody in particular.',
     ),
+    *AGENT_ACCESS_FLAGS,
     Flag("authentication_backoff_factor", "duration", 1.0, "Scale of the waits between tries to authenticate."),
     Flag("authentication_timeout_min", "duration", 5.0, "How long the master may at least take to authenticate."),
     Flag("authentication_timeout_max", "duration", 60.0, "How long it may take at most, after many tries."),
@@ -170,17 +188,20 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")
     _check_gpu_care(flags)
     _check_images(flags)
+    _check_networks(flags)
     read_environment_flag(flags["executor_environment_variables"])
     for name in ("ip", "advertise_ip"):
         if flags[name] is not None:
             _check_address(name, flags[name])
     if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
         raise BadFlag("advertise_ip", "is needed with --ip=0.0.0.0: the address that the master reaches this agent at")
-    if not ipaddress.ip_address(flags["ip"]).is_loopback and not flags["insecure"]:
-        words = (
-            f"{flags['ip']} is reachable from elsewhere and no credentials are asked for; --insecure says it is meant"
+    missing = missing_walls(flags, *WALLS)
+    if not ipaddress.ip_address(flags["ip"]).is_loopback and missing is not None and not flags["insecure"]:
+        raise BadFlag(
+            "ip",
+            f"{flags['ip']} is reachable from other machines, and not everybody there would have to show credentials: "
+            f"say {missing} with --http_credentials, or --insecure if you mean it",
         )
-        raise BadFlag("ip", words)
 
 
 def _check_collection(flags: Mapping[str, Any]) -> None:
@@ -196,6 +217,18 @@ def _check_gpu_care(flags: Mapping[str, Any]) -> None:
     interval_s = flags["gpu_retest_interval"]
     if interval_s is not None and interval_s <= 0:
         raise BadFlag("gpu_retest_interval", "must be longer than nothing; leave it out for never")
+
+
+def _check_networks(flags: Mapping[str, Any]) -> None:
+    """As Mesos' network/cni: both folders, or neither, and then no network can be joined. Raises BadFlag."""
+    if NETWORKS not in flags["isolation"]:
+        return
+    config, plugins = flags["network_cni_config_dir"], flags["network_cni_plugins_dir"]
+    for missing, name in ((config, "network_cni_config_dir"), (plugins, "network_cni_plugins_dir")):
+        if not missing and (config or plugins):
+            raise BadFlag(name, f"the isolator {NETWORKS} needs it, too")
+    if config and not Path(config).is_dir():
+        raise BadFlag("network_cni_config_dir", f"'{config}' is not a folder of CNI configurations")
 
 
 def _check_images(flags: Mapping[str, Any]) -> None:

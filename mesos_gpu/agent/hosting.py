@@ -15,7 +15,8 @@ from mesos_gpu.agent.actions import Action
 from mesos_gpu.agent.events import Moment
 from mesos_gpu.agent.executor_lives import ExecutorLives
 from mesos_gpu.agent.executors import Executor, ExecutorKey, Parcel, Stage, Turn
-from mesos_gpu.agent.status import Verdict, hosted_status
+from mesos_gpu.agent.shared_volumes import in_use
+from mesos_gpu.agent.status import Verdict, hosted_status, network_infos
 from mesos_gpu.agent.tasks import Cause, Fate, Framework, Phase, Task, next_phase
 from mesos_gpu.agent.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
@@ -73,7 +74,7 @@ class Hosting(ExecutorLives):
         if verdict is None and ((executor is None and not event.launch_executor) or (executor and not executor.alive)):
             verdict = verdicts.executor_terminated(framework)
         if verdict is None and executor is not None:
-            late = executor_launch.late_volume(self.identity, executor, infos)
+            late = executor_launch.late_volume(self.identity, executor, infos, framework.hosted_by(executor))
             verdict = None if late is None else verdicts.launch_failed(late)
         if verdict is not None:
             actions: list[Action] = []
@@ -100,7 +101,10 @@ class Hosting(ExecutorLives):
             actions.append(act.SaveExecutor(key, container_id, info))
         actions += self._enqueue(framework, executor, infos, group, 0)
         tasks = framework.hosted_by(executor)
-        spec = executor_launch.executor_spec(self.identity, framework.info, executor, tasks, self.patience)
+        mine = {task.key for task in tasks}
+        strangers = (task for task in self.tasks() if task.key not in mine)
+        others = in_use(self.identity.work_dir, [info, *infos], strangers)
+        spec = executor_launch.executor_spec(self.identity, framework.info, executor, tasks, self.patience, others)
         return [*actions, act.Launch(key, spec)]
 
     def _enqueue(
@@ -229,8 +233,9 @@ class Hosting(ExecutorLives):
                 self._count("invalid_status_updates")
             return [acknowledge]
         task.received.add(uuid)
+        networks = network_infos(executor.info, executor.networks, self.identity)
         full = hosted_status(
-            status, task, agent_id=self.identity.agent_id, ip=self.identity.ip, pid=executor.pid, wall_s=at.wall_s
+            status, task, agent_id=self.identity.agent_id, networks=networks, pid=executor.pid, wall_s=at.wall_s
         )
         full = verdicts.of_agents_doing(framework, task, full)
         if is_terminal(full["state"]):

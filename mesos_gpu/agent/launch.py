@@ -5,7 +5,7 @@ Source: Mesos src/slave/slave.cpp (getExecutorInfo, executorEnvironment), src/la
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Any
 
@@ -63,19 +63,28 @@ def refusal(task: Mapping[str, Any]) -> str | None:
 
 
 def launch_spec(
-    identity: Identity, framework: Mapping[str, Any], task: Mapping[str, Any], container_id: str
+    identity: Identity,
+    framework: Mapping[str, Any],
+    task: Mapping[str, Any],
+    container_id: str,
+    in_use: Collection[str] = (),
 ) -> LaunchSpec:
-    """Return what the container of a command task needs. The task has no `refusal`."""
+    """Return what the container of a command task needs. The task has no `refusal`.
+
+    `in_use` are folders of shared volumes that others use; their owner stays.
+    """
     command, container = task["command"], task.get("container") or {}
     volumes, (terminal, window) = container.get("volumes", ()), read_terminal(container)
     resources = Resources.from_json(task.get("resources", []))
     sandbox = sandbox_path(
         identity.work_dir, identity.agent_id, framework["id"]["value"], task["task_id"]["value"], container_id
     )
-    persistent = tuple(persistent_volumes(identity.work_dir, task.get("resources", ())))
+    persistent = tuple(persistent_volumes(identity.work_dir, task.get("resources", ()), in_use))
     image = _image(identity, task)
     inside = sandbox if image is None else image.sandbox
-    environment = _environment(identity, framework, task, sandbox, inside)
+    environment, networks = _environment(identity, framework, task, sandbox, inside), networks_of(task)
+    if networks:
+        environment["LIBPROCESS_IP"] = "0.0.0.0"  # the agent's is not an address there
     if image is not None:
         del environment["PATH"]  # the host's, which is not the image's
     return LaunchSpec(
@@ -95,11 +104,15 @@ def launch_spec(
         linux=read_settings(task, more_cpus_milli=OVERHEAD_CPUS_MILLI, more_mem_bytes=OVERHEAD_MEM_MIB * MIB),
         terminal=terminal,
         window=window,
+        networks=networks,
+        hostname=container.get("hostname") or None,
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
     )
 
 
-def persistent_volumes(work_dir: str, resources: Sequence[Mapping[str, Any]]) -> Iterator[Volume]:
+def persistent_volumes(
+    work_dir: str, resources: Sequence[Mapping[str, Any]], in_use: Collection[str] = ()
+) -> Iterator[Volume]:
     """Yield what a task sees of the persistent volumes among its resources.
 
     Source: Mesos src/slave/containerizer/mesos/isolators/filesystem/linux.cpp.
@@ -108,13 +121,23 @@ def persistent_volumes(work_dir: str, resources: Sequence[Mapping[str, Any]]) ->
         how = resource.disk.get("volume")
         if resource.persistence_id is not None and how is not None:
             source = volume_path(work_dir, resource.role, resource.persistence_id)
-            yield Volume(source, str(how["container_path"]), how.get("mode", "RW") == "RO", owned=True)
+            read_only = how.get("mode", "RW") == "RO"
+            yield Volume(source, str(how["container_path"]), read_only, owned=True, in_use=source in in_use)
 
 
 def image_of(task: Mapping[str, Any]) -> str | None:
     """Return the name of the image that a task runs in, None for the host's files."""
     image = ((task.get("container") or {}).get("mesos") or {}).get("image")
     return None if image is None else str((image.get("docker") or {}).get("name", ""))
+
+
+def networks_of(info: Mapping[str, Any]) -> tuple[Document, ...]:
+    """Return the networks that a task, or an executor, asks to join.
+
+    A NetworkInfo without a name asks for no network but the host's, whatever it says of ports (so does network/cni).
+    """
+    infos = (info.get("container") or {}).get("network_infos", ())
+    return tuple(dict(network) for network in infos if network.get("name"))
 
 
 def disk_bytes(task: Mapping[str, Any]) -> int:
@@ -215,11 +238,6 @@ def _environment(
 def _container_refusal(container: Mapping[str, Any]) -> str | None:
     if container.get("type", "MESOS") != "MESOS":
         return _NO_DOCKER
-    if container.get("hostname"):
-        return "Host names of a container are not supported yet"
-    # One without a name asks for no network but the host's, whatever it says of ports, as to Mesos' network/cni.
-    if any(network.get("name") for network in container.get("network_infos", ())):
-        return "Container networks are not supported yet: only the host's"
     image = (container.get("mesos") or {}).get("image")
     if image is not None and image.get("type") != "DOCKER":
         return f"Images of type {image.get('type')} are not supported: only DOCKER"

@@ -57,8 +57,7 @@ class Membership:
         self._post, self._arm = post, arm
         self._saved: Document | None = None
         # What the master was told of resources: those registered with first, and the reservations told last.
-        self._registering_with: list[Document] | None = None
-        self._kept_when_introduced = holdings.kept
+        self._introduced_with: tuple[list[Document] | None, object] | None = None
 
     @property
     def agent_id(self) -> str | None:
@@ -97,10 +96,9 @@ class Membership:
 
         Raises OSError when our name cannot be written down.
         """
-        with_resources = self.info.get("resources")
+        introduced_with, self._introduced_with = self._introduced_with, None
         if self.agent_id is None:
             self._become(welcome.agent_id)
-            with_resources, self._registering_with = self._registering_with, None
         elif self.agent_id != welcome.agent_id:
             return f"the master calls this agent {welcome.agent_id}, but it is {self.agent_id}"
         info = {**self.info, "id": {"value": welcome.agent_id}}
@@ -111,8 +109,9 @@ class Membership:
             log.info("registered with %s as %s", self._link.master, welcome.agent_id)
         self.registration = answered_with(self.registration, welcome.ping_timeout_s)
         self.happened(Cause.ANSWERED)
-        if with_resources != self.info.get("resources") or self._kept_when_introduced != self._holdings.kept:
-            self.happened(Cause.CHANGED)  # the master took the first of our registrations, and it was an older one
+        if introduced_with not in (None, self._told()):
+            # A master that is storing the first of our registrations passes over the others, and it was an older one.
+            self.happened(Cause.CHANGED)
         for reconcile in welcome.reconcile:
             self._post(reconcile)
         return None
@@ -154,6 +153,10 @@ class Membership:
             self.happened(overdue)  # at once: no timer, no turn of the loop
         self._arm()
 
+    def _told(self) -> tuple[list[Document] | None, object]:
+        """Return what a registration now says that may have changed since the last."""
+        return self.info.get("resources"), self._holdings.kept
+
     def _tell_holdings(self) -> None:
         """Say what is not acknowledged of operations, as an agent does after each registration."""
         agent_id, operations = self._state.identity.agent_id, self._holdings.operations
@@ -176,10 +179,9 @@ class Membership:
                 self._link.pid,
             )
         version = self._state.resource_version
-        self._kept_when_introduced = self._holdings.kept
+        self._introduced_with = self._introduced_with or self._told()
         kept = self._holdings.operations.kept_documents()
         if self.agent_id is None:
-            self._registering_with = self._registering_with or self.info.get("resources")
             self._link.register(self.info, version, kept)
             return
         self._link.reregister(

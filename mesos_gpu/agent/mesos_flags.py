@@ -17,7 +17,6 @@ from mesos_gpu.mesos.flags import Flag
 
 OLD_NAMES = {
     "slave_subsystems": "agent_subsystems",
-    "executor_secret_key": "jwt_secret_key",
     "allowed_capabilities": "effective_capabilities",
 }
 """Names that Mesos still takes for newer ones."""
@@ -48,9 +47,8 @@ def _refused(why: str, *names: str, without: tuple[str, ...] = (), kind: str = "
 
 _NO_MODULES = "modules are C++ libraries; this agent loads none"
 _NO_APPC = "only images of Docker and OCI are supported"
-_NO_NETWORK = "tasks share the network of the machine; network isolators are not supported"
+_NO_SHAPING = "the traffic of tasks is not shaped or classified: network/cni is the one network isolator"
 _NO_STORAGE = "resource providers and CSI are not supported"
-_NO_HTTP_LOGIN = "requests to this agent are not authenticated; listen on an address that only you reach"
 
 FOREIGN: Sequence[Foreign] = (
     # --- accepted: tuning, watching, logging ---
@@ -82,7 +80,7 @@ FOREIGN: Sequence[Foreign] = (
     *_ignored("there is no Docker daemon in between", "docker", "docker_socket", "docker_remove_delay"),
     *_ignored("there is no Docker daemon in between", "docker_stop_timeout", "docker_volume_checkpoint_dir"),
     *_ignored("there is no Docker daemon in between", "docker_kill_orphans", kind="boolean"),
-    *_ignored("the network is the machine's", "network_cni_root_dir_persist", "network_cni_metrics", kind="boolean"),
+    *_ignored("joins of networks are not counted", "network_cni_metrics", kind="boolean"),
     *_ignored("ports are not watched", "container_ports_watch_interval", "container_ports_isolated_range"),
     *_ignored("ports are not watched", "check_agent_port_range_only", kind="boolean"),
     *_ignored("no statistics of networks", "network_enable_socket_statistics_summary", kind="boolean"),
@@ -99,24 +97,21 @@ FOREIGN: Sequence[Foreign] = (
     # --- refused, unless the value means "without" ---
     *_refused(_NO_MODULES, "modules", "modules_dir", "hooks", "container_logger", "master_detector"),
     *_refused(_NO_MODULES, "resource_estimator", "qos_controller", "secret_resolver", "disk_profile_adaptor"),
-    *_refused(_NO_MODULES, "authorizer", without=("local",)),
     *_refused(_NO_MODULES, "authenticatee", without=("crammd5",)),
     *_refused(_NO_STORAGE, "resource_provider_config_dir", "csi_plugin_config_dir"),
-    *_refused(_NO_HTTP_LOGIN, "http_credentials", "http_authenticators", "jwt_secret_key", "acls", "firewall_rules"),
-    *_refused(_NO_HTTP_LOGIN, "authenticate_http_readonly", without=("false",), kind="boolean"),
-    *_refused(_NO_HTTP_LOGIN, "authenticate_http_readwrite", without=("false",), kind="boolean"),
-    *_refused(_NO_HTTP_LOGIN, "authenticate_http_executors", without=("false",), kind="boolean"),
+    *_refused("endpoints are not switched off one by one; --acls says who may use them", "firewall_rules"),
     *_refused("executors speak over TCP", "http_executor_domain_sockets", without=("false",), kind="boolean"),
     *_refused("executors speak over TCP", "domain_socket_location"),
-    *_refused(_NO_NETWORK, "network_cni_plugins_dir", "network_cni_config_dir", "default_container_dns"),
-    *_refused(_NO_NETWORK, "ephemeral_ports_per_container", "egress_rate_limit_per_container"),
-    *_refused(_NO_NETWORK, "egress_rate_per_cpu", "minimum_egress_rate_limit", "maximum_egress_rate_limit"),
-    *_refused(_NO_NETWORK, "egress_ceil_limit", "egress_burst", "egress_flow_classifier_parent"),
-    *_refused(_NO_NETWORK, "ingress_rate_limit_per_container", "ingress_rate_per_cpu", "minimum_ingress_rate_limit"),
-    *_refused(_NO_NETWORK, "maximum_ingress_rate_limit", "ingress_ceil_limit", "ingress_burst"),
-    *_refused(_NO_NETWORK, "cgroups_net_cls_primary_handle", "cgroups_net_cls_secondary_handles"),
-    *_refused(_NO_NETWORK, "ingress_isolate_existing_containers", without=("false",), kind="boolean"),
-    *_refused(_NO_NETWORK, "egress_unique_flow_per_container", without=("false",), kind="boolean"),
+    *_refused("it is --jwt_secret_key, as in Mesos since 1.5", "executor_secret_key"),
+    *_refused("a network's nameservers are those of its CNI configuration", "default_container_dns"),
+    *_refused(_NO_SHAPING, "ephemeral_ports_per_container", "egress_rate_limit_per_container"),
+    *_refused(_NO_SHAPING, "egress_rate_per_cpu", "minimum_egress_rate_limit", "maximum_egress_rate_limit"),
+    *_refused(_NO_SHAPING, "egress_ceil_limit", "egress_burst", "egress_flow_classifier_parent"),
+    *_refused(_NO_SHAPING, "ingress_rate_limit_per_container", "ingress_rate_per_cpu", "minimum_ingress_rate_limit"),
+    *_refused(_NO_SHAPING, "maximum_ingress_rate_limit", "ingress_ceil_limit", "ingress_burst"),
+    *_refused(_NO_SHAPING, "cgroups_net_cls_primary_handle", "cgroups_net_cls_secondary_handles"),
+    *_refused(_NO_SHAPING, "ingress_isolate_existing_containers", without=("false",), kind="boolean"),
+    *_refused(_NO_SHAPING, "egress_unique_flow_per_container", without=("false",), kind="boolean"),
     *_refused("ports are not watched", "enforce_container_ports", without=("false",), kind="boolean"),
     *_refused("disk quotas are those of disk/du", "xfs_project_range", "xfs_quota_headroom"),
     *_refused("disk quotas are those of disk/du", "xfs_kill_containers", without=("false",), kind="boolean"),
@@ -164,6 +159,7 @@ ISOLATORS = frozenset(
         "linux/capabilities",
         "namespaces/ipc",
         "namespaces/pid",
+        "network/cni",
         "posix/disk",
         "posix/rlimits",
         "volume/host_path",

@@ -6,7 +6,7 @@ Source: Mesos src/slave/{http,validation}.cpp, src/slave/containerizer/mesos/{co
 from __future__ import annotations
 
 import signal as signals
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -62,24 +62,31 @@ def id_problem(container_id: Mapping[str, Any]) -> str | None:
 
 
 def container_config(
-    identity: Identity, call: Mapping[str, Any], *, parent_sandbox: str | None, parent_user: str | None
+    identity: Identity,
+    call: Mapping[str, Any],
+    *,
+    parent_sandbox: str | None,
+    parent_user: str | None,
+    parent_volumes: Sequence[Volume] = (),
 ) -> ContainerConfig:
     """Return the container that LAUNCH_CONTAINER or LAUNCH_NESTED_CONTAINER asks for; without a parent, a standalone.
 
-    Raises BadInput with why it cannot be.
+    `parent_volumes` are persistent ones that the parent has in its sandbox. Raises BadInput with why it cannot be.
     """
     name = container_name(call["container_id"])
     command, container = dict(call.get("command") or {}), dict(call.get("container") or {})
     sandbox = sandbox_of(identity.work_dir, name, parent_sandbox)
     if "volumes" in container:
-        container["volumes"] = [_in_parent(volume, parent_sandbox) for volume in container["volumes"]]
+        container["volumes"] = [_in_parent(volume, parent_sandbox, parent_volumes) for volume in container["volumes"]]
     if "user" not in command and parent_user is not None:
         command["user"] = parent_user
     task: Document = {
         "task_id": {"value": leaf(name)},
         "command": command,
         "container": container,
-        "resources": list(call.get("resources", ())),
+        "resources": [
+            resource for resource in call.get("resources", ()) if not is_nested(name) or "disk" not in resource
+        ],
         "limits": call.get("limits") or {},
     }
     problem = launch.refusal(task)
@@ -111,6 +118,8 @@ def container_config(
         secrets=spec.secrets,
         terminal=spec.terminal,
         window=spec.window,
+        networks=spec.networks,
+        hostname=spec.hostname,
     )
 
 
@@ -141,15 +150,21 @@ def sandbox_of(work_dir: str, name: str, parent_sandbox: str | None) -> str:
     return str(PurePosixPath(parent_sandbox or work_dir) / CONTAINERS / leaf(name))
 
 
-def parent_volumes(config: ContainerConfig, parent_sandbox: str) -> list[Volume]:
-    """Return those volumes of a nested container that lie in its parent's sandbox."""
-    inside = PurePosixPath(parent_sandbox)
-    own = PurePosixPath(config.sandbox)
-    return [
-        volume
-        for volume in config.volumes
-        if PurePosixPath(volume.source).is_relative_to(inside) and not PurePosixPath(volume.source).is_relative_to(own)
-    ]
+def seen_of_parent(
+    config: ContainerConfig, parent_sandbox: str, parent_volumes: Sequence[Volume]
+) -> list[tuple[str, str]]:
+    """Return what volumes of a nested container show of its parent's, each with the folder that it may not lead out of.
+
+    That is the parent's sandbox, or the persistent volume that it has there.
+    """
+    around = [volume.source for volume in parent_volumes] + [parent_sandbox]
+    found = []
+    for volume in config.volumes:
+        source = PurePosixPath(volume.source)
+        home = next((folder for folder in around if source.is_relative_to(folder)), None)
+        if home is not None and not source.is_relative_to(config.sandbox):
+            found.append((volume.source, home))
+    return found
 
 
 def wait_shown(end: Termination) -> Document:
@@ -185,8 +200,10 @@ def _resources(documents: list[Document]) -> Resources:
     return resources
 
 
-def _in_parent(volume: Mapping[str, Any], parent_sandbox: str | None) -> Mapping[str, Any]:
-    """Return a volume of the parent's sandbox as one of the host."""
+def _in_parent(
+    volume: Mapping[str, Any], parent_sandbox: str | None, parent_volumes: Sequence[Volume]
+) -> Mapping[str, Any]:
+    """Return a volume of the parent's sandbox as one of the host; what lies in a volume of the parent's, from there."""
     path = (volume.get("source") or {}).get("sandbox_path") or {}
     if path.get("type") != "PARENT":
         return volume
@@ -196,4 +213,9 @@ def _in_parent(volume: Mapping[str, Any], parent_sandbox: str | None) -> Mapping
     if source.is_absolute() or ".." in source.parts or not source.parts:
         raise BadInput(f"the path {str(source)!r} does not lead into the parent's sandbox")
     kept = {name: value for name, value in volume.items() if name != "source"}
+    for theirs in parent_volumes:
+        if source.is_relative_to(theirs.destination):
+            mode = {"mode": "RO"} if theirs.read_only else {}
+            inside = source.relative_to(theirs.destination)
+            return {**kept, **mode, "host_path": str(PurePosixPath(theirs.source) / inside)}
     return {**kept, "host_path": str(PurePosixPath(parent_sandbox) / source)}

@@ -7,6 +7,8 @@ do) and gives the output of commands to the sandbox's stderr.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +16,7 @@ import aiohttp
 
 from mesos_gpu.agent.variables import read_variables
 from mesos_gpu.container.execution import Execution
+from mesos_gpu.container.netns import socket_in
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.mesos.checks import Probe, Result
 
@@ -26,21 +29,34 @@ class Executes(Protocol):
     async def execute(self, container_id: str, execution: Execution) -> int:
         """Return the exit status. Raises NotFound when the container does not run, ContainerError."""
 
+    def network_namespace(self, container_id: str) -> int | None:
+        """Return a descriptor of its network namespace, None when that is the host's."""
+
 
 async def look(probe: Probe, containers: Executes, container_id: str, sandbox: Path) -> Result | None:
     """Carry out a probe of a container's task; None when the container is gone."""
     if probe.kind == "HTTP":
-        return await ask(probe)
+        return await ask(probe, containers.network_namespace(container_id))
     if probe.kind == "TCP":
-        return await connect(probe)
+        return await connect(probe, containers.network_namespace(container_id))
     return await run(probe, containers, container_id, sandbox)
 
 
-async def ask(probe: Probe) -> Result:
-    """Return the status code that the URL answers with."""
+async def ask(probe: Probe, namespace: int | None = None) -> Result:
+    """Return the status code that the URL answers with, in this network namespace or else the agent's."""
+    if namespace is None:
+        return await _ask(probe, None)
+    held = os.dup(namespace)  # the container may end meanwhile, and the number be another's
+    try:
+        return await _ask(probe, lambda address: _socket(held, address[0]))
+    finally:
+        os.close(held)
+
+
+async def _ask(probe: Probe, make_socket: aiohttp.SocketFactoryType | None) -> Result:
     timeout = aiohttp.ClientTimeout(total=probe.timeout_s)
     try:
-        connector = aiohttp.TCPConnector(ssl=False, force_close=True)
+        connector = aiohttp.TCPConnector(ssl=False, force_close=True, socket_factory=make_socket)
         async with (
             aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
             session.get(probe.url, max_redirects=MAX_REDIRECTS) as response,
@@ -52,20 +68,24 @@ async def ask(probe: Probe) -> Result:
         return Result(error=f"{probe.url} cannot be asked: {error}")
 
 
-async def connect(probe: Probe) -> Result:
-    """Return whether somebody listens on the port."""
+async def connect(probe: Probe, namespace: int | None = None) -> Result:
+    """Return whether somebody listens on the port, in this network namespace or else the agent's."""
+    loop, where = asyncio.get_running_loop(), (probe.address, probe.port)
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(probe.address, probe.port), probe.timeout_s)
+        with _socket(namespace, socket.AF_INET6 if ":" in probe.address else socket.AF_INET) as own:
+            await asyncio.wait_for(loop.sock_connect(own, where), probe.timeout_s)
     except asyncio.TimeoutError:
         return Result(error=_late(probe, f"port {probe.port}"))
     except OSError:
         return Result(connected=False)
-    writer.close()
-    try:
-        await writer.wait_closed()
-    except OSError:
-        pass
     return Result(connected=True)
+
+
+def _socket(namespace: int | None, family: int) -> socket.socket:
+    kind = socket.SOCK_STREAM
+    made = socket.socket(family, kind) if namespace is None else socket_in(namespace, family, kind)
+    made.setblocking(False)
+    return made
 
 
 async def run(probe: Probe, containers: Executes, container_id: str, sandbox: Path) -> Result | None:

@@ -52,7 +52,14 @@ def replay_executor(run: ExecutorRun, sandbox: str, at: Moment) -> tuple[Executo
         said = [record["status"] for record in one.records if record["type"] == "UPDATE"]
         task.received.update(status["uuid"] for status in said if status["source"] == "SOURCE_EXECUTOR")
         tasks.append((task, pending))
+    if launch.networks_of(run.info):
+        statuses = [status for task, _ in tasks for status in task.statuses]
+        executor.networks = next(filter(None, map(_networks, statuses)), ())
     return executor, tasks
+
+
+def _networks(status: Document) -> tuple[Document, ...]:
+    return tuple((status.get("container_status") or {}).get("network_infos", ()))
 
 
 def replay(run: Run, sandbox: str, at: Moment) -> tuple[Task, list[Document]]:
@@ -92,6 +99,7 @@ def _phase(task: Task, *, ran: bool) -> Phase:
 def _clocks(task: Task, since_s: float | None, at: Moment) -> None:
     if task.statuses:
         task.pid = (task.statuses[-1].get("container_status") or {}).get("executor_pid")
+        task.networks = _networks(task.statuses[-1]) if launch.networks_of(task.info) else ()
     if since_s is not None:
         task.running_since_s = at.mono_s - max(0.0, at.wall_s - since_s)
     limit_s = launch.max_completion_s(task.info)

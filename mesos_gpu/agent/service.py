@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.agent.access import open_access
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
@@ -32,6 +33,7 @@ from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation, strangers
+from mesos_gpu.agent.networks import has_networks, open_networks
 from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
@@ -89,6 +91,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     if flags["credential"] is not None:
         credential = read_credential("credential", read_secret("credential", flags["credential"]))
     tls = open_tls(os.environ)
+    access = open_access(flags)
     detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"], tls=tls)
     work_dir = Path(flags["work_dir"]).absolute()
     runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
@@ -114,10 +117,12 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             images=images,
             driver=DriverFacts(driver.version, driver.cuda_version),
             disk=_disk_rules(flags),
+            networks=open_networks(flags, work_dir, runtime_dir),
         )
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
+        domain_socket = runtime_dir / "agent.sock" if has_networks(flags) else None
         endpoint = Endpoint(
             flags["ip"],
             flags["port"],
@@ -139,6 +144,9 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     switch_user=flags["switch_user"],
                     executor_environment=read_environment_flag(flags["executor_environment_variables"]),
                     tls_environment=for_children(os.environ),
+                    acls=access.acls,
+                    executor_key=access.executor_key,
+                    domain_socket="" if domain_socket is None else str(domain_socket),
                 ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
@@ -166,7 +174,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             recovery_s=flags["recovery_timeout"],
         )
         shown = flags_as_text(flags)
-        await endpoint.start(OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"]).make_app())
+        api = OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"], access=access)
+        await endpoint.start(api.make_app(), domain_socket)
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)

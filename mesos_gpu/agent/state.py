@@ -18,6 +18,7 @@ from mesos_gpu.agent.events import Event, Moment
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.hosting import Hosting
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
+from mesos_gpu.agent.shared_volumes import in_use
 from mesos_gpu.agent.status import Verdict
 from mesos_gpu.agent.tasks import Cause, Fate, Framework, Phase, Task, next_phase
 from mesos_gpu.agent.updates import TaskKey
@@ -154,7 +155,11 @@ class AgentState(Hosting):
             if framework.checkpoint:
                 actions.append(act.SaveFramework(framework_id, framework.info))
         refused = verdicts.refused_run(
-            event, framework, resource_version=self.resource_version, draining=self.drain is not None
+            event,
+            framework,
+            resource_version=self.resource_version,
+            draining=self.drain is not None,
+            acls=self.identity.acls,
         )
         if event.group or "executor" in event.tasks[0]:
             return actions + self._host(framework, event, refused, at)
@@ -178,7 +183,9 @@ class AgentState(Hosting):
         if framework.checkpoint:
             actions.append(act.SaveTask(key, container_id, info))
         # The launch is begun first: it takes a hundred times as long as telling the master.
-        actions.append(act.Launch(key, launch.launch_spec(self.identity, framework.info, info, container_id)))
+        others = in_use(self.identity.work_dir, [info], (other for other in self.tasks() if other is not task))
+        spec = launch.launch_spec(self.identity, framework.info, info, container_id, others)
+        actions.append(act.Launch(key, spec))
         return actions + self._say(framework, task, Verdict("TASK_STARTING"), at)
 
     def _kill(self, event: ev.KillTask, at: Moment) -> list[Action]:
@@ -296,6 +303,7 @@ class AgentState(Hosting):
     def _launched(self, event: ev.Launched, at: Moment) -> list[Action]:
         framework, task = self.both(event.key)
         task.phase, task.pid = next_phase(task.phase, Cause.LAUNCHED), event.pid
+        task.networks = event.networks
         if task.phase is Phase.CANCELLED:
             assert task.container_id is not None
             return [act.Kill(task.key, task.container_id, 0.0)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from mesos_gpu.agent.events import Ending
-from mesos_gpu.agent.launch import MIB
+from mesos_gpu.agent.events import Ending, Identity
+from mesos_gpu.agent.launch import MIB, networks_of
 from mesos_gpu.agent.tasks import Task
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
@@ -56,7 +58,9 @@ def make_status(
     return status
 
 
-def hosted_status(said: Document, task: Task, *, agent_id: str, ip: str, pid: int | None, wall_s: float) -> Document:
+def hosted_status(
+    said: Document, task: Task, *, agent_id: str, networks: Sequence[Document], pid: int | None, wall_s: float
+) -> Document:
     """Return what an executor said of a task, with what the agent adds: who it is, and what it knows of the container.
 
     An executor that names a container of its own (a nested one) is believed; that container may be gone already.
@@ -66,18 +70,27 @@ def hosted_status(said: Document, task: Task, *, agent_id: str, ip: str, pid: in
     given = dict(said.get("container_status") or {})
     own = given.get("container_id", {}).get("value", task.container_id) == task.container_id
     if own and task.container_id is not None:
-        status["container_status"] = {**container_status(task.container_id, ip, pid), **given}
+        status["container_status"] = {**container_status(task.container_id, networks, pid), **given}
     elif not is_terminal(said["state"]):
-        status["container_status"] = {"network_infos": [{"ip_addresses": [{"ip_address": ip}]}], **given}
+        status["container_status"] = {"network_infos": list(networks), **given}
     return status
 
 
-def container_status(container_id: str, ip: str, pid: int | None) -> Document:
+def network_infos(info: Mapping[str, Any], joined: Sequence[Document], identity: Identity) -> list[Document]:
+    """Return the networks of the container of a task, or executor, with its addresses: the agent's in the host's.
+
+    One that joins others has none before it runs.
+    """
+    if joined or networks_of(info):
+        return list(joined)
+    return [{"ip_addresses": [{"ip_address": identity.ip}]}]
+
+
+def container_status(container_id: str, networks: Sequence[Document], pid: int | None) -> Document:
     """Return the ContainerStatus of a command task. `executor_pid` is the container's init, once there is one."""
-    status: Document = {
-        "container_id": {"value": container_id},
-        "network_infos": [{"ip_addresses": [{"ip_address": ip}]}],
-    }
+    status: Document = {"container_id": {"value": container_id}}
+    if networks:
+        status["network_infos"] = list(networks)
     if pid is not None:
         status["executor_pid"] = pid
     return status

@@ -11,7 +11,7 @@ from mesos_gpu.agent.actions import Action
 from mesos_gpu.agent.events import Identity, Moment
 from mesos_gpu.agent.executors import Executor
 from mesos_gpu.agent.roster import Roster
-from mesos_gpu.agent.status import Verdict, container_status, make_status
+from mesos_gpu.agent.status import Verdict, container_status, make_status, network_infos
 from mesos_gpu.agent.tasks import Framework, Task
 from mesos_gpu.agent.updates import Forward, TaskKey, UpdateStreams
 from mesos_gpu.mesos.resource import Document
@@ -49,7 +49,9 @@ class Steps(Roster):
         """Put a status update on its way: logged first, then sent when it is its turn."""
         container: Document | None = None
         if task.container_id is not None:
-            container = container_status(task.container_id, self.identity.ip, task.pid)
+            container = container_status(
+                task.container_id, network_infos(task.info, task.networks, self.identity), task.pid
+            )
         status = self._status(task.key, verdict, at, executor_id=task.executor_id, container=container)
         status |= checking.said(task, verdict)
         return self._tell(framework, task, status, at)

@@ -102,6 +102,8 @@ class Task:
     forwarded_state: str | None = None
     forwarded_uuid: str | None = None
     pid: int | None = None
+    networks: tuple[Document, ...] = ()
+    """What it joined, with its addresses."""
     fate: Fate | None = None
     reason: str | None = None
     why: str | None = None

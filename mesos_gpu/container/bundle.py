@@ -57,7 +57,7 @@ INIT_PATH = "/dev/init"
 """Where an image's container finds its init: in its own /dev, as all images have one there."""
 
 HOST_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
-"""The host's network is the container's, so these are the host's too."""
+"""Where the host's network is the container's, these are the host's too."""
 
 MIN_CPU_SHARES, SHARES_PER_CPU = 2, 1024
 CFS_PERIOD_US, MIN_CFS_QUOTA_US = 100_000, 1_000
@@ -88,6 +88,33 @@ class HostSetting:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkView:
+    """What a container has of networks that is not the host's.
+
+    `namespace` and `uts` are paths of namespaces to enter; None: of the former the host's, of the latter a new one, in
+    which the host is called `hostname`. `files` are the container's own, with where they lie.
+    """
+
+    hostname: str
+    namespace: str | None = None
+    uts: str | None = None
+    files: tuple[tuple[str, str], ...] = ()
+
+    def namespaces(self) -> list[dict[str, str]]:
+        """Return the namespaces as a runtime's configuration lists them."""
+        own = {"type": "uts"} if self.uts is None else {"type": "uts", "path": self.uts}
+        return [own] if self.namespace is None else [own, {"type": "network", "path": self.namespace}]
+
+    def host_document(self) -> dict[str, str]:
+        """Return the field of the configuration that names the host."""
+        return {"hostname": self.hostname} if self.uts is None else {}
+
+    def mounts(self, there: Sequence[str] | None) -> list[dict[str, Any]]:
+        """Return its files as mounts; `there` has those of the host, where none may be made, None in an image."""
+        return [_bind(source, path, read_only=False) for path, source in self.files if there is None or path in there]
+
+
+@dataclass(frozen=True, slots=True)
 class ImageRoot:
     """An image that is mounted at `path` for one container."""
 
@@ -108,13 +135,19 @@ class _Surroundings:
 
 
 def compose(
-    config: ContainerConfig, plan: LaunchPlan, user: HostUser, host: HostSetting, image: ImageRoot | None = None
+    config: ContainerConfig,
+    plan: LaunchPlan,
+    user: HostUser,
+    host: HostSetting,
+    image: ImageRoot | None = None,
+    network: NetworkView | None = None,
 ) -> dict[str, Any]:
     """Return the document of config.json; `image` is that of a config that asks for one.
 
     Raises ContainerError for a device node of `plan` outside /dev, BadInput when nothing says what to run.
     """
     around = _on_host(config, host) if image is None else _in_image(config, plan, host, image)
+    views = [] if network is None else [network]
     limits = {
         "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota, limit_milli=config.linux.cpus_limit_milli),
         "memory": memory_document(config.linux, max(config.mem_bytes, MIN_MEM_BYTES)),
@@ -132,14 +165,19 @@ def compose(
             "noNewPrivileges": False,
         },
         "root": {"path": around.root, "readonly": False},
+        **{name: value for view in views for name, value in view.host_document().items()},
         "mounts": [
             *with_shm(BASE_MOUNTS, config.linux),
             *around.mounts,
+            *_network_mounts(network, host, in_image=image is not None),
             *(_bind(m.source, m.destination, m.read_only) for m in plan.mounts),
             *(_volume(volume, config, around.sandbox) for volume in config.volumes),
         ],
         "linux": {
-            "namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}],
+            "namespaces": [
+                *({"type": kind} for kind in ("pid", "mount", "ipc")),
+                *(namespace for view in views for namespace in view.namespaces()),
+            ],
             "cgroupsPath": f"/{host.cgroups_root}/{cgroup_of(config.container_id)}",
             "resources": {
                 "devices": device_rules((*host.base_rules, *plan.rules)),
@@ -179,11 +217,23 @@ def _in_image(config: ContainerConfig, plan: LaunchPlan, host: HostSetting, imag
         (
             # With the cgroups in it, and like them read-only there already.
             _mount("/sys", "bind", f"{host.rootfs}/sys", "rbind", "ro", "nosuid", "noexec", "nodev"),
-            *(_bind(path, path, read_only=True) for path in host.files),
             _bind(init, INIT_PATH, read_only=True),
             _bind(str(config.sandbox), config.image.sandbox, read_only=False),
         ),
     )
+
+
+def _network_mounts(network: NetworkView | None, host: HostSetting, *, in_image: bool) -> list[dict[str, Any]]:
+    """Return the files that tell of the network, and where it is the container's own, /sys as it is seen from there."""
+    own = [] if network is None else network.mounts(None if in_image else host.files)
+    mounts = []
+    if network is not None and network.namespace is not None:
+        cgroups = "/sys/fs/cgroup"
+        mounts.append(_mount("/sys", "sysfs", "sysfs", "ro", "nosuid", "noexec", "nodev"))
+        mounts.append(_mount(cgroups, "bind", f"{host.rootfs}{cgroups}", "rbind", "ro", "nosuid", "noexec", "nodev"))
+    given = {mount["destination"] for mount in own}
+    shared = [_bind(path, path, read_only=True) for path in host.files if in_image and path not in given]
+    return [*mounts, *shared, *own]
 
 
 def _volume(volume: Volume, config: ContainerConfig, sandbox: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from mesos_gpu.container.config import CONTAINER_ID, Termination
+from mesos_gpu.container.config import CONTAINER_ID, Termination, Volume
 
 Step = Literal["preparing", "running", "ended"]
 """preparing: anything may exist or not. running: `pid` is its init. ended: see `termination`; may need releasing."""
@@ -35,6 +35,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     shares_cgroup: bool = False
     standalone: bool = False
+    volumes: tuple[Volume, ...] = ()
+    """Its persistent volumes in its sandbox, which containers nested in it may see too."""
     session: bool = False
     pid: int | None = None
     pid_start_time: int | None = None

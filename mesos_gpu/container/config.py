@@ -7,6 +7,7 @@ import signal as signals
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from mesos_gpu.container.linux import USUAL, LinuxSettings
 from mesos_gpu.container.runtime_spec import Command
@@ -16,6 +17,8 @@ from mesos_gpu.isolator.identity import is_nested
 CONTAINER_ID = re.compile(r"(?=.{1,240}\Z)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9][A-Za-z0-9_-]*)*")
 """Ids become folder and cgroup names, so nothing that a path or a cgroup reads differently. Dots separate a nested
 container from the one it lies in."""
+
+HOSTNAME = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 SIGNALLED = 128
 """An init, and conmon, report a process that died of signal N as exit status 128 + N."""
@@ -29,13 +32,15 @@ OURS = ("/", "/dev", "/proc", "/sys")
 class Volume:
     """A folder or file shown in the container. Relative paths, of either side, are in the sandbox.
 
-    `owned`: it is to belong to whom the container runs as; not what is in it.
+    `owned`: it is to belong to whom the container runs as; not what is in it. `in_use`: but others have it, too, and
+    so its owner stays.
     """
 
     source: str
     destination: str
     read_only: bool = False
     owned: bool = False
+    in_use: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,9 @@ class ContainerConfig:
     lives within its parent's limits, and its own numbers are only shown; without, they are enforced, and it can open
     no GPU. A `standalone` one is recovered whoever asked for it.
 
+    `networks` are those it joins, as NetworkInfos with names; none: the host's, unless it is nested, when it has those
+    of its outermost parent. `hostname` is its own, by default its id where it joins networks.
+
     With a `terminal`, of `window` (rows, columns), it reads from there and says everything there; `stdout` has it too.
     """
 
@@ -96,6 +104,13 @@ class ContainerConfig:
     secrets: tuple[Secret, ...] = ()
     terminal: bool = False
     window: tuple[int, int] | None = None
+    networks: tuple[Mapping[str, Any], ...] = ()
+    hostname: str | None = None
+
+    @property
+    def sandbox_volumes(self) -> tuple[Volume, ...]:
+        """Return its persistent volumes in its sandbox: those are parts of it for containers nested in it, too."""
+        return tuple(v for v in self.volumes if v.owned and not v.destination.startswith("/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +168,10 @@ def check_config(config: ContainerConfig) -> None:
         raise BadInput(f"{name}: negative resources")
     if is_nested(config.container_id) and config.gpus:
         raise BadInput(f"{name}: a nested container has the GPUs of its outermost parent; ask for them there")
+    if is_nested(config.container_id) and (config.networks or config.hostname is not None):
+        raise BadInput("Currently, we don't support different network namespaces for parent and nested containers.")
+    if config.hostname is not None and not HOSTNAME.fullmatch(config.hostname):
+        raise BadInput(f"{name}: {config.hostname!r} cannot be the name of a host")
     command = () if config.image is None else (config.image.command.value or "", *config.image.command.arguments)
     for text in (*config.argv, *command, *config.environment, *config.environment.values()):
         if "\0" in text:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,7 +40,9 @@ from mesos_gpu.container.nesting import (
     descendants,
     is_nested,
     parent_of,
+    top_level,
 )
+from mesos_gpu.container.networks import Networks
 from mesos_gpu.container.processes import Process
 from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.recovering import recovered
@@ -77,8 +79,10 @@ class Containerizer:
         mounts: MountNamespace,
         provisioner: Provisioner | None = None,
         disk: DiskRules | None = None,
+        networks: Networks,
     ) -> None:
         self._disk = disk
+        self._networks = networks
         self._executor = executor
         self._provisioner = provisioner
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
@@ -98,6 +102,7 @@ class Containerizer:
             bundles=bundles,
             mounts=mounts,
             provisioner=provisioner,
+            networks=networks,
         )
 
     async def recover(self, live: Collection[str]) -> None:
@@ -116,6 +121,7 @@ class Containerizer:
         gone = deepest_first(container_id for container_id in records if container_id not in kept)
         ended = [container_id for container_id, record in kept.items() if record.step == "ended"]
         await self._releaser.release_strays([*gone, *ended])
+        await self._networks.recover(running)
         for container_id in (*gone, *ended, *(held - set(records))):
             self._isolator.cleanup(container_id)
         for container_id in gone:
@@ -164,9 +170,11 @@ class Containerizer:
                 user=config.user,
                 shares_cgroup=shares,
                 standalone=config.standalone,
+                volumes=config.sandbox_volumes,
             )
         )
-        return await self._run(container, self._launcher.start(container, config, progress))
+        outermost = self._containers[top_level(config.container_id)] if is_nested(config.container_id) else None
+        return await self._run(container, self._launcher.start(container, config, progress, outermost))
 
     async def enter(self, config: SessionConfig) -> Attachment:
         """Run a command inside a running container, as a container of class DEBUG; return what it says.
@@ -250,6 +258,7 @@ class Containerizer:
         container_id = container.record.container_id
         try:
             await self._releaser.release_strays([container_id])
+            await self._networks.cleanup(container_id)
             self._give_back(container_id)
             self._checkpoints.forget(container_id)
         finally:
@@ -310,6 +319,7 @@ class Containerizer:
         except OSError as error:  # still a container that ended; only a crash right now would forget how
             log.error("cannot record the end of container %s: %s", container_id, error)
         await self._releaser.release(container_id, container.conmon)
+        await self._networks.cleanup(container_id)
         try:
             self._give_back(container_id)
         except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
@@ -390,6 +400,16 @@ class Containerizer:
         """Return the init of a running container, in this process' numbering; None when it does not run."""
         container = self._containers.get(container_id)
         return None if container is None or container.init is None else container.init.pid
+
+    def network_infos(self, container_id: str) -> Sequence[Mapping[str, Any]]:
+        """Return the NetworkInfos of a container with networks of its own, or its outermost parent's; else nothing."""
+        joined = self._networks.joined(top_level(container_id))
+        return () if joined is None else joined.infos
+
+    def network_namespace(self, container_id: str) -> int | None:
+        """Return a descriptor of a container's network namespace, None when that is the host's; close it not."""
+        joined = self._networks.joined(top_level(container_id))
+        return None if joined is None else joined.namespace
 
     def _pass_on(self, nested: LiveContainer, change: Change) -> None:
         """Have a nested container see what its outermost parent was given or lost; a session sees its parent's."""
@@ -490,6 +510,7 @@ class Containerizer:
         self._containers.clear()
         self._cgroups.remove_root()
         self._mounts.close()
+        self._networks.close()
 
     def _find(self, container_id: str) -> LiveContainer:
         try:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from mesos_gpu.container import terminals
-from mesos_gpu.container.bundle import HostSetting, ImageRoot, compose
+from mesos_gpu.container.bundle import HostSetting, ImageRoot, NetworkView, compose
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.checkpoints import Checkpoints
 from mesos_gpu.container.config import (
@@ -27,8 +27,10 @@ from mesos_gpu.container.nesting import (
     entering,
     is_nested,
     parent_of,
+    top_level,
     without_gpus,
 )
+from mesos_gpu.container.networks import Networks
 from mesos_gpu.container.processes import Process
 from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.sandbox import open_output, own_all, place_secrets, prepare_volumes
@@ -56,14 +58,23 @@ class Launcher:
         bundles: Path,
         mounts: MountNamespace,
         provisioner: Provisioner | None,
+        networks: Networks,
     ) -> None:
+        self._networks = networks
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
         self._checkpoints, self._bundles, self._mounts, self._provisioner = checkpoints, bundles, mounts, provisioner
 
     async def start(
-        self, container: LiveContainer, config: ContainerConfig, progress: Callable[[str], None] | None
+        self,
+        container: LiveContainer,
+        config: ContainerConfig,
+        progress: Callable[[str], None] | None,
+        outermost: LiveContainer | None = None,
     ) -> int:
-        """Start a container; return the pid of its init. Raises MesosGpuError, OSError."""
+        """Start a container, perhaps nested in one `outermost`; return the pid of its init.
+
+        Raises MesosGpuError, OSError.
+        """
         container_id, user = config.container_id, find_user(config.user)
         if not config.sandbox.is_dir():  # else the runtime would make it, on the host
             raise BadInput(f"the sandbox {config.sandbox} is not a folder")
@@ -89,7 +100,7 @@ class Launcher:
             root, user = await self._provision(container_id, config.image, image, user)
             await asyncio.to_thread(own_all, config.sandbox, user)  # with what was fetched into it
         prepare_volumes(config, user)
-        document = compose(config, plan, user, self._host, root)
+        document = compose(config, plan, user, self._host, root, await self._network(config, outermost))
         enter: tuple[Path, ...] = ()
         if shares:
             enter = self._cgroups.make(container_id)
@@ -158,6 +169,23 @@ class Launcher:
         container.record = msgspec.structs.replace(container.record, step="running", pid=pid)
         self._checkpoints.save(container.record)
         return attachment
+
+    async def _network(self, config: ContainerConfig, outermost: LiveContainer | None) -> NetworkView | None:
+        """Join the container's networks, or share its outermost parent's; None: it has the host's and its name."""
+        uts = None
+        if outermost is not None and outermost.init is not None:
+            joined = self._networks.joined(top_level(config.container_id))
+            uts = f"/proc/{outermost.init.pid}/ns/uts"
+        elif config.networks or config.hostname is not None:
+            joined = await self._networks.prepare(config.container_id, config.networks, config.hostname)
+        else:
+            return None
+        if joined is None:
+            return None
+        # The runtime does not see where the namespace is pinned: that is outside of our private mounts.
+        namespace = None if joined.namespace is None else f"/proc/{os.getpid()}/fd/{joined.namespace}"
+        files = tuple((path, str(source)) for path, source in joined.files)
+        return NetworkView(joined.hostname, namespace, uts, files)
 
     def _policy_of(self, container_id: str) -> dict[str, Any]:
         """Return what a container that shares the limits of this one may use: the same devices."""

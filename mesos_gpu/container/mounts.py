@@ -24,6 +24,8 @@ ESCAPED = re.compile(rb"\\([0-7]{3})")
 """How mountinfo writes blanks and backslashes in a path."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_first: list[int] = []
+"""The mounts that this process was started with, held before any of its threads left them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ def enter_private_mounts() -> None:
     and with it gone the view is plain v1. In a chroot, the root also becomes a mount: runtimes need that to leave it.
     Raises Unavailable without the permission (CAP_SYS_ADMIN).
     """
+    first_mounts()
     try:
         call("unshare", CLONE_NEWNS)
         try:
@@ -78,6 +81,16 @@ def enter_private_mounts() -> None:
             f"containers need a mount namespace of their own, and the kernel said: {error.strerror}; "
             "run the agent as root (sudo), and inside another container only with its CAP_SYS_ADMIN"
         ) from error
+
+
+def first_mounts() -> int | None:
+    """Return a descriptor of the mount namespace that this process was started in, None when the kernel gives none."""
+    if not _first:
+        try:
+            _first.append(os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            return None
+    return _first[0]
 
 
 def mount_host_root(path: Path) -> None:

@@ -20,6 +20,7 @@ from mesos_gpu.container.disk import DiskRules
 from mesos_gpu.container.execution import Executor
 from mesos_gpu.container.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.namespace import MountNamespace
+from mesos_gpu.container.networks import Networks
 from mesos_gpu.container.provisioner import Images, Provisioner
 from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.container.runtime import RUNTIMES, Runtime, find_image_init, find_init, find_runtime
@@ -31,6 +32,8 @@ from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 
 PROBE_MEM_BYTES = 64 << 20
+NETWORKS = Path("isolators", "network", "cni")
+"""Where Mesos keeps what it knows of containers' networks, below its own folder."""
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +48,13 @@ async def open_containerizer(
     images: Images | None = None,
     driver: DriverFacts | None = None,
     disk: DiskRules | None = None,
+    networks: Networks | None = None,
 ) -> Containerizer:
     """Return a containerizer that has run a container on this machine; call its `recover` next.
 
     All files lie below `runtime_dir`, which is this agent's alone; several agents may share `cgroups_root`. Without
     `images` no container runs in one; `driver` is what images are told about the GPUs' driver; with `disk`
-    sandboxes are measured. Raises Unavailable,
+    sandboxes are measured; `networks` are those that containers may join. Raises Unavailable,
     saying what is missing and how to get it: root, cgroups, an OCI runtime that works, conmon, an init.
     """
     if os.geteuid() != 0:
@@ -78,7 +82,8 @@ async def open_containerizer(
     provisioner = None
     if images is not None:
         provisioner = Provisioner(images, mounts, folder / "bundles", driver or DriverFacts())
-    return parts.build(runtime, isolator, folder, provisioner, disk)
+    networks = networks or Networks(folder / NETWORKS)
+    return parts.build(runtime, isolator, folder, provisioner, disk, networks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ class _Parts:
         folder: Path,
         provisioner: Provisioner | None = None,
         disk: DiskRules | None = None,
+        networks: Networks | None = None,
     ) -> Containerizer:
         return Containerizer(
             host=self.host,
@@ -109,6 +115,7 @@ class _Parts:
             mounts=self.mounts,
             provisioner=provisioner,
             disk=disk,
+            networks=networks or Networks(folder / NETWORKS),
         )
 
 

@@ -97,7 +97,7 @@ def prepare_volumes(config: ContainerConfig, user: HostUser) -> None:
                 os.chown(source, user.uid, user.gid)
         except OSError as error:
             raise ContainerError(f"cannot make the volume {volume.source} in the sandbox: {error.strerror}") from error
-        if volume.owned:
+        if volume.owned and not volume.in_use:
             own_sandbox(source, user)
         if not source.exists():
             raise BadInput(f"this host has no {volume.source}, which was to be a volume at {volume.destination}")

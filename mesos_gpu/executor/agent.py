@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,9 +19,24 @@ GONE = (502, 503, 504)
 
 
 class Agent:
-    """The agent at `endpoint` (`ip:port`), spoken to by one executor. Every method may be called from any thread."""
+    """The agent at `endpoint` (`ip:port`), spoken to by one executor. Every method may be called from any thread.
 
-    def __init__(self, endpoint: str, framework_id: str, executor_id: str, *, wrap: Wrap | None = None) -> None:
+    `socket_path` leads to the same agent where that address does not, as from a network of the executor's own. `token`
+    is what the agent gave us to show who we are, None where it asks nobody. `wrap` puts TLS on connections to the
+    address; a socket of the file system has none.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        framework_id: str,
+        executor_id: str,
+        socket_path: str | None = None,
+        token: str | None = None,
+        *,
+        wrap: Wrap | None = None,
+    ) -> None:
+        self._socket_path, self._token = socket_path, token
         self._host, self._wrap = endpoint, wrap
         address, _, port = endpoint.rpartition(":")
         self._address = (address.strip("[]"), int(port))
@@ -31,9 +47,10 @@ class Agent:
         """Subscribe, and yield events until the stream ends. Raises Unavailable when there is no stream to be had."""
         call = {**self._who, "type": "SUBSCRIBE", "subscribe": subscribe}
         with self._connect() as connection:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._socket_path is None:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             try:
-                answer = post(connection, self._host, "/api/v1/executor", call)
+                answer = post(connection, self._host, "/api/v1/executor", call, self._token)
                 if answer.status != 200:
                     raise Unavailable(f"SUBSCRIBE: {answer.status} {answer.body().decode(errors='replace')}")
                 self._stream = connection
@@ -73,7 +90,7 @@ class Agent:
         with self._connect() as connection:
             connection.settimeout(timeout_s)
             try:
-                answer: Answer = post(connection, self._host, path, document)
+                answer: Answer = post(connection, self._host, path, document, self._token)
                 body = answer.body().decode(errors="replace")
             except TimeoutError:
                 raise TimeoutError(f"{document['type']} took longer than {timeout_s} s") from None
@@ -85,10 +102,29 @@ class Agent:
 
     def _connect(self) -> socket.socket:
         try:
-            connection = socket.create_connection(self._address, timeout=CONNECT_S)
+            if self._socket_path is not None:
+                connection = _connect_to_file(self._socket_path)
+            else:
+                connection = socket.create_connection(self._address, timeout=CONNECT_S)
         except OSError as error:
             raise Unavailable(f"no agent at {self._host}: {error}") from None
-        if self._wrap is not None:
+        if self._wrap is not None and self._socket_path is None:
             connection = self._wrap(connection, self._address[0])
         connection.settimeout(None)
         return connection
+
+
+def _connect_to_file(path: str) -> socket.socket:
+    """Return a connection to a socket in the file system, however long its path is. Raises OSError."""
+    parent, _, name = path.rpartition("/")
+    folder = os.open(parent or "/", os.O_PATH | os.O_DIRECTORY)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(CONNECT_S)
+        connection.connect(f"/proc/self/fd/{folder}/{name}")
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        os.close(folder)
+    return connection

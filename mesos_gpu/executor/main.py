@@ -20,6 +20,7 @@ from mesos_gpu.mesos.flags import parse_duration
 
 NEEDED = ("MESOS_AGENT_ENDPOINT", "MESOS_FRAMEWORK_ID", "MESOS_EXECUTOR_ID")
 TLS = ("LIBPROCESS_SSL_ENABLED", "SSL_ENABLED")
+TOKEN = "MESOS_EXECUTOR_AUTHENTICATION_TOKEN"
 USAGE = "mesos-gpu-default-executor is started by an agent, which says in MESOS_* variables who it is; %s is not set"
 """What somebody reads who starts it by hand."""
 
@@ -31,11 +32,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(USAGE % ", ".join(missing), file=sys.stderr)
         return 2
     threading.stack_size(256 * 1024)
+    endpoint, framework_id, executor_id = (os.environ[name] for name in NEEDED)
+    # The token leaves the environment: what we start is not who we are.
+    token = os.environ.pop(TOKEN, None)
+    socket_path = os.environ.get("MESOS_DOMAIN_SOCKET") or None
     try:
-        agent = Agent(*(os.environ[name] for name in NEEDED), wrap=wrap_of(os.environ))
+        wrap = wrap_of(os.environ)
     except MesosGpuError as error:
         print(error, file=sys.stderr)
         return 1
+    agent = Agent(endpoint, framework_id, executor_id, socket_path, token, wrap=wrap)
     state = ExecutorState(setting_of(os.environ), new_uuid=new_uuid, new_id=new_id)
     return Program(agent, state).run()
 
@@ -147,8 +153,8 @@ class Program:
         command["environment"] = {"variables": [*given, *added]}
         body: dict[str, Any] = {"container_id": self._state.nested_id(container_id), "command": command}
         kind = "LAUNCH_NESTED_CONTAINER"
-        if "container" in task:
-            body["container"] = task["container"]
+        if container := _with_volumes(task):
+            body["container"] = container
         if task.get("limits") or (task.get("container") or {}).get("linux_info", {}).get("share_cgroups") is False:
             kind = "LAUNCH_CONTAINER"  # only this one takes what the container is to be held to
             body["resources"] = task.get("resources", [])
@@ -184,6 +190,22 @@ class Program:
         nested = self._state.nested_id(action.container_id)
         result = look(action.probe, self._agent, nested, f"check-{new_id()}")
         self._inbox.put(ev.Probed(action.container_id, action.check, result))
+
+
+def _with_volumes(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a task's container with the persistent volumes of its resources; they are shown in our own sandbox.
+
+    Source: Mesos src/launcher/default_executor.cpp (_launchGroup).
+    """
+    container = dict(task.get("container") or {})
+    disks = (resource.get("disk", {}) for resource in task.get("resources", ()))
+    for volume in [disk["volume"] for disk in disks if "volume" in disk]:
+        path = {"type": "PARENT", "path": volume["container_path"]}
+        shown = {"mode": volume.get("mode", "RW"), "container_path": volume["container_path"]}
+        shown["source"] = {"type": "SANDBOX_PATH", "sandbox_path": path}
+        container["volumes"] = [*container.get("volumes", ()), shown]
+        container.setdefault("type", "MESOS")
+    return container
 
 
 def read_event(event: Mapping[str, Any]) -> ev.Event | None:

@@ -17,6 +17,7 @@ from mesos_gpu.marathon.app_rules import RULES, default_role, is_resident, is_si
 from mesos_gpu.marathon.app_schema import APP
 from mesos_gpu.marathon.app_settings import FEATURES, AppRules
 from mesos_gpu.marathon.app_words import shape_problem
+from mesos_gpu.marathon.persistent_volumes import completed
 
 __all__ = ["FEATURES", "INVALID_JSON", "AppRules", "canonical_id", "read_app", "unknown_keys"]
 
@@ -61,6 +62,8 @@ def _with_computed_defaults(app: dict[str, Any], rules: AppRules) -> dict[str, A
         new["residency"] = dict(_RESIDENCY)
     else:
         new.pop("residency", None)
+    if volumes(app):
+        new["container"] = {**app["container"], "volumes": [completed(volume) for volume in volumes(app)]}
     new.setdefault("role", default_role(app["id"], rules))
     new["dependencies"] = _unique(canonical_id(item, app["id"]) for item in app["dependencies"])
     new["constraints"] = _unique([item[0], item[1].upper(), *item[2:]] for item in app["constraints"])
@@ -69,7 +72,7 @@ def _with_computed_defaults(app: dict[str, Any], rules: AppRules) -> dict[str, A
     if not new.get("args"):
         new.pop("args", None)
     if app.get("container", {}).get("type") == "MESOS" and "docker" in app["container"]:
-        new["container"] = {**app["container"], "docker": _without_docker_engine(app["container"]["docker"])}
+        new["container"] = {**new["container"], "docker": _without_docker_engine(app["container"]["docker"])}
     new["healthChecks"] = [_addressed(check, port_count(app)) for check in app["healthChecks"]]
     return new
 

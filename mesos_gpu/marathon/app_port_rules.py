@@ -10,6 +10,7 @@ from mesos_gpu.marathon.app_forms import port_count, uri_problems
 from mesos_gpu.marathon.app_rules import App, Rule, volumes, wrong
 from mesos_gpu.marathon.app_settings import AppRules
 from mesos_gpu.marathon.external_rules import external_problems
+from mesos_gpu.marathon.persistent_volumes import disk_problems
 
 
 def _networks(app: App, rules: AppRules) -> Iterator[Problem]:
@@ -76,21 +77,12 @@ def _volumes(app: App, rules: AppRules) -> Iterator[Problem]:
             yield wrong(path, "a volume needs hostPath, persistent, external or secret", "add `hostPath`")
         if "persistent" not in volume:
             continue
-        disk = volume["persistent"]
         if place in (".", "..") or "/" in place:
             sentence = "a persistent volume is mounted at a plain name in the sandbox, without slashes"
             yield wrong(f"{path}/containerPath", sentence)
         if volume.get("mode", "RW") != "RW":
             yield wrong(f"{path}/mode", "a persistent volume must be writable", "write RW")
-        if disk["size"] <= 0:
-            yield wrong(f"{path}/persistent/size", "must be more than 0 MiB")
-        if "maxSize" in disk and (disk["type"] != "mount" or disk["maxSize"] <= disk["size"]):
-            yield wrong(f"{path}/persistent/maxSize", "only for the type mount, and must be more than size")
-        if disk["type"] == "root" and disk["constraints"]:
-            yield wrong(f"{path}/persistent/constraints", "a root disk takes no constraints")
-        for constraint in disk["constraints"]:
-            if constraint[0] != "path" or constraint[1].upper() not in ("LIKE", "UNLIKE"):
-                yield wrong(f"{path}/persistent/constraints", "only `path` with LIKE or UNLIKE")
+        yield from disk_problems(f"{path}/persistent", volume["persistent"])
 
 
 def _fetch(app: App, rules: AppRules) -> Iterator[Problem]:

@@ -119,7 +119,7 @@ def _find(
         pool=pool,
     )
     if isinstance(found, Match) and instance.reservation is not None:
-        found = residency.with_volumes(instance, found, left)
+        found = residency.with_volumes(spec, instance, found, left)
     return instance, found
 
 

@@ -86,7 +86,9 @@ def after_end(draft: Draft, instance: Instance, *, replaced: bool) -> None:
     if instance.task is not None:
         draft.kills.drop(instance.task.id)
         if instance.reservation is not None:
-            used = replace(instance.reservation, last_task_id=instance.task.id, last_state=instance.task.state)
+            # That of a pod is a name of ours for several.
+            task_id = None if instance.task.containers else instance.task.id
+            used = replace(instance.reservation, last_task_id=task_id, last_state=instance.task.state)
             instance = replace(instance, reservation=used)
     if instance.wanted:
         _reschedule(draft, instance, spec)

@@ -14,12 +14,12 @@ from mesos_gpu.marathon.app import INVALID_JSON, AppRules, canonical_id
 from mesos_gpu.marathon.app_rules import default_role
 from mesos_gpu.marathon.app_schema import POD
 from mesos_gpu.marathon.app_words import shape_problem
+from mesos_gpu.marathon.persistent_volumes import completed
 from mesos_gpu.marathon.pod_rules import POD_RULES
 from mesos_gpu.mesos.resource import milli
 
 Document = dict[str, Any]
 
-_AT_ONCE = {"inactiveAfterSeconds": 0, "expungeAfterSeconds": 0}
 SCALARS = ("cpus", "mem", "disk", "gpus")
 
 
@@ -33,7 +33,7 @@ def read_pod(document: object, rules: AppRules, *, base: str = "/") -> Document:
         raise InvalidApp([shape_problem("/", "type", "object", document)], stage=INVALID_JSON)
     cleaned = POD.clean(document)
     _refuse(POD.shape_problems(cleaned), stage=INVALID_JSON)
-    pod = _with_computed_defaults(POD.with_defaults(cleaned), rules, base)
+    pod = _with_computed_defaults(POD.with_defaults(cleaned), cleaned.get("scheduling", {}), rules, base)
     definition = run_definition(pod)
     _refuse(problem for rule in POD_RULES for problem in rule(pod, definition, rules))
     return definition
@@ -75,6 +75,8 @@ def run_definition(pod: Mapping[str, Any]) -> Document:
         definition |= {"portDefinitions": [_definition(port) for port in ports], "requirePorts": True}
     else:
         definition["container"] = {"type": "MESOS", "portMappings": [_mapping(port) for port in ports]}
+    if kept := [_as_apps(volume) for volume in pod["volumes"] if "persistent" in volume]:
+        definition["container"] = {"type": "MESOS", **definition.get("container", {}), "volumes": kept}
     return definition
 
 
@@ -84,24 +86,42 @@ def shown(definition: Mapping[str, Any]) -> Document:
     return {**pod, "version": definition["version"]} if "version" in definition else pod
 
 
-def _with_computed_defaults(pod: Document, rules: AppRules, base: str) -> Document:
+def _with_computed_defaults(pod: Document, scheduling: Mapping[str, Any], rules: AppRules, base: str) -> Document:
+    """Fill in what depends on the rest of the pod; `scheduling` is what it says about that itself."""
     pod_id = canonical_id(pod["id"], base)
-    scheduling = {**pod["scheduling"]}
-    scheduling.setdefault("unreachableStrategy", dict(_AT_ONCE))
     networks = [
         {**network, "name": rules.default_network_name}
         if network["mode"] == "container" and "name" not in network and rules.default_network_name is not None
         else network
         for network in pod["networks"] or [{"mode": "host"}]
     ]
+    containers = pod["containers"]
+    if not any(network["mode"] == "container" for network in networks):
+        containers = [
+            {**item, "endpoints": [{"hostPort": 0, **endpoint} for endpoint in item["endpoints"]]}
+            for item in containers
+        ]
     return {
         **pod,
         "id": pod_id,
+        "containers": containers,
         "role": pod.get("role", default_role(pod_id, rules)),
         "scaling": {"kind": "fixed", "instances": 1, **pod.get("scaling", {})},
-        "scheduling": scheduling,
+        "scheduling": _replacement(pod, scheduling),
         "networks": networks,
+        "volumes": [completed(volume) for volume in pod["volumes"]],
     }
+
+
+def _replacement(pod: Mapping[str, Any], asked: Mapping[str, Any]) -> Document:
+    """Return how instances are replaced, by new ones and on lost machines; by default those with volumes stay.
+
+    Source: PodNormalization.normalizeUpgradeAndUnreachableStrategy.
+    """
+    stays = any("persistent" in volume for volume in pod["volumes"])
+    upgrade = {"minimumHealthCapacity": 0.5 if stays else 1, "maximumOverCapacity": 0 if stays else 1}
+    unreachable = "disabled" if stays else {"inactiveAfterSeconds": 0, "expungeAfterSeconds": 0}
+    return {"unreachableStrategy": unreachable, **pod["scheduling"], "upgrade": {**upgrade, **asked.get("upgrade", {})}}
 
 
 def _refuse(problems: Iterable[Problem], stage: str = "Object is not valid") -> None:
@@ -112,6 +132,11 @@ def _refuse(problems: Iterable[Problem], stage: str = "Object is not valid") -> 
 def _sum(values: Iterable[float]) -> float:
     # In thousandths, as they are taken of an offer: a sum of binary fractions would be a hair beside.
     return sum(milli(value) for value in values) / 1000
+
+
+def _as_apps(volume: Mapping[str, Any]) -> Document:
+    """Return a persistent volume as an app's: it lies in the executor's sandbox, and containers mount it from there."""
+    return {"containerPath": volume["name"], "mode": "RW", "persistent": volume["persistent"]}
 
 
 def _definition(endpoint: Mapping[str, Any]) -> Document:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mesos_gpu.errors import Conflict, NotFound
+from mesos_gpu.errors import Conflict, InvalidApp, NotFound
 from mesos_gpu.marathon import requests
 from mesos_gpu.marathon.events import PutPod
 from mesos_gpu.marathon.groups import Group, enforced
 from mesos_gpu.marathon.pod import read_pod
+from mesos_gpu.marathon.resident_rules import resident_pod_changes
 from mesos_gpu.marathon.runspec import RunSpec, versioned
 from mesos_gpu.marathon.state import Draft
 
@@ -43,4 +44,7 @@ def _defined(
         raise Conflict(f"An app with id [{before.id}] already exists.")
     if before is not None and before.definition == definition:
         return before, before
-    return versioned(definition, version, before), before
+    spec = versioned(definition, version, before)
+    if before is not None and (problems := list(resident_pod_changes(before, spec))):
+        raise InvalidApp(problems)
+    return spec, before

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.errors import Problem
-from mesos_gpu.marathon.app_rules import PLACEMENT_RULES, constraint_problem, wrong
+from mesos_gpu.marathon.app_rules import PLACEMENT_RULES, constraint_problem, is_resident, wrong
 from mesos_gpu.marathon.app_settings import AppRules
+from mesos_gpu.marathon.persistent_volumes import disk_problems
 
 Pod = dict[str, Any]
 Rule = Callable[[Pod, Pod, AppRules], Iterator[Problem]]
@@ -60,21 +61,23 @@ def _networks(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:
 
 
 def _endpoints(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:
-    on_host = pod["networks"][0]["mode"] == "host"
+    on_host, in_container = (pod["networks"][0]["mode"] == mode for mode in ("host", "container"))
     networks = {network.get("name") for network in pod["networks"]}
     for path, endpoint in _each(pod, "endpoints"):
-        if on_host and "hostPort" not in endpoint:
-            yield wrong(f"{path}/hostPort", "is required when using host-mode networking", "0 means any free port")
         if on_host and "containerPort" in endpoint:
             yield wrong(f"{path}/containerPort", "is not allowed when using host-mode networking", "use `hostPort`")
-        if not on_host and "containerPort" not in endpoint:
+        if in_container and "containerPort" not in endpoint:
             yield wrong(f"{path}/containerPort", "is required when using container-mode networking")
         strange = sorted(set(endpoint.get("networkNames", ())) - networks)
         if strange:
             yield wrong(f"{path}/networkNames", f"there is no network {strange[0]!r} in this pod")
+        if len(networks) > 1 and "hostPort" in endpoint and len(endpoint.get("networkNames", ())) != 1:
+            yield wrong(path, "with several networks a hostPort must say which one it is for", "add `networkNames`")
     ports = [port for _, item in _each(pod, "endpoints") if (port := item.get("hostPort"))]
     for port in _repeated(ports):
         yield wrong("/containers", f"host port {port} is asked for twice")
+    for port in _repeated(item.get("containerPort") or None for _, item in _each(pod, "endpoints")):
+        yield wrong("/containers", f"container port {port} is there twice: the containers share a network")
 
 
 def _commands(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:
@@ -105,6 +108,8 @@ def _checks(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:
             given = [way for way in ("http", "tcp", "exec") if way in check]
             if len(given) != 1:
                 yield wrong(f"{path}/{kind}", "needs exactly one of http, tcp and exec")
+            if kind == "healthCheck" and check["timeoutSeconds"] >= check["intervalSeconds"]:
+                yield wrong(f"{path}/{kind}/timeoutSeconds", "must be less than intervalSeconds")
             for way in given:
                 if way == "exec":
                     yield from _command(f"{path}/{kind}/exec/command", check["exec"]["command"])
@@ -115,10 +120,14 @@ def _checks(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:
 
 def _volumes(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:
     kinds = {volume["name"]: volume for volume in pod["volumes"]}
+    mounted = {mount["name"] for _, mount in _each(pod, "volumeMounts")}
     for index, volume in enumerate(pod["volumes"]):
-        if "persistent" in volume or "secret" in volume:
-            sentence = "only volumes of the machine, and those that end with the instance, are supported yet"
-            yield wrong(f"/volumes({index})", sentence, "use `host`, or neither of the kinds")
+        path = f"/volumes({index})"
+        if volume["name"] not in mounted:
+            sentence = "volume must be referenced by at least one container"
+            yield wrong(path, sentence, f"mount it: {{'name': {volume['name']!r}, 'mountPath': ...}} in `volumeMounts`")
+        if "persistent" in volume:
+            yield from disk_problems(f"{path}/persistent", volume["persistent"])
     for path, mount in _each(pod, "volumeMounts"):
         if mount["name"] not in kinds:
             yield wrong(f"{path}/name", f"there is no volume {mount['name']!r} in this pod", "add it to `volumes`")
@@ -139,6 +148,7 @@ def _environment(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem
         for path, container in _containers(pod)
         if "pullConfig" in container.get("image", {})
     ]
+    used += [(f"/volumes({i})/secret", item["secret"]) for i, item in enumerate(pod["volumes"]) if "secret" in item]
     for path, name in used:
         if name not in pod["secrets"]:
             yield wrong(path, f"there is no secret {name!r}", "add it to `secrets`")
@@ -153,6 +163,11 @@ def _scheduling(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]
         if problem := constraint_problem(field, operator, value):
             yield wrong(f"/scheduling/placement/constraints({index})", *problem)
     unreachable = pod["scheduling"]["unreachableStrategy"]
+    if is_resident(definition):
+        if pod["scheduling"]["upgrade"]["maximumOverCapacity"] != 0:
+            yield wrong("/upgrade/maximumOverCapacity", "must be 0 for a pod with persistent volumes")
+        if unreachable != "disabled":
+            yield wrong("/", "unreachableStrategy must be disabled for pods with persistent volumes")
     if isinstance(unreachable, Mapping) and unreachable["inactiveAfterSeconds"] > unreachable["expungeAfterSeconds"]:
         sentence = "inactiveAfterSeconds must not be more than expungeAfterSeconds"
         yield wrong("/scheduling/unreachableStrategy", sentence, "replaced first and forgotten later")

@@ -86,8 +86,9 @@ def task_group(
 
 
 def _parts(spec: RunSpec, instance: Instance, found: Match, pick: int) -> list[_Part]:
-    # Of whatever roles the offer was taken.
-    roles, left = accepted_roles(spec), found.resources
+    # Of whatever roles the offer was taken; what is kept for this instance is of its own.
+    roles = accepted_roles(spec) if instance.reservation is None else (instance.role,)
+    left = found.resources
     asked, effective = wishes(spec.document), effective_ports(spec.document, found.ports, pick)
     parts, begin = [], 0
     for container in spec.document["pod"]["containers"]:
@@ -203,7 +204,9 @@ def _container(pod: Mapping[str, Any], container: Mapping[str, Any], *, apart: b
     if "image" in container:
         document["mesos"] = {"image": _image(pod, container["image"])}
     kinds = {volume["name"]: volume for volume in pod["volumes"]}
-    volumes = [_volume(kinds[mount["name"]], mount) for mount in container["volumeMounts"]]
+    mounts = [(kinds[mount["name"]], mount) for mount in container["volumeMounts"]]
+    # Files of secrets are left to plugins, as in Marathon.
+    volumes = [_volume(volume, mount) for volume, mount in mounts if "secret" not in volume]
     if volumes:
         document["volumes"] = volumes
     linux = linux_info(container.get("linuxInfo", {}))
@@ -228,5 +231,5 @@ def _volume(volume: Mapping[str, Any], mount: Mapping[str, Any]) -> Document:
     where = {"container_path": mount["mountPath"], "mode": "RO" if mount.get("readOnly") else "RW"}
     if "host" in volume:
         return {**where, "host_path": volume["host"]}
-    # A folder in the executor's sandbox, which all containers of the instance share.
+    # A folder in the executor's sandbox, which all containers of the instance share; a persistent one is put there.
     return {**where, "source": {"type": "SANDBOX_PATH", "sandbox_path": {"type": "PARENT", "path": volume["name"]}}}

@@ -11,6 +11,7 @@ from mesos_gpu.marathon.pods import healthy
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import State
 from mesos_gpu.marathon.timestamps import seconds_of, timestamp
+from mesos_gpu.marathon.volume_views import local_volumes
 
 Document = dict[str, Any]
 
@@ -64,7 +65,7 @@ def instance_status(state: State, instance: Instance, now_s: float) -> Document:
         "conditions": [],
         "networks": [],
         "containers": [],
-        "localVolumes": [],
+        "localVolumes": local_volumes(instance),
         "lastUpdated": timestamp(now_s),
         "lastChanged": since,
         "role": instance.role,
@@ -73,22 +74,23 @@ def instance_status(state: State, instance: Instance, now_s: float) -> Document:
         shown["specReference"] = f"/v2/pods{spec.id}::versions/{spec.version}"
         executor = spec.document["executorResources"]
         shown["resources"] = {name: spec.document[name] + executor.get(name, 0) for name in SCALARS}
-    if task is not None:
-        shown |= {"agentHostname": task.host, "agentId": task.agent_id}
+    place = task or instance.reservation
+    if place is not None:
+        shown |= {"agentHostname": place.host, "agentId": place.agent_id}
         shown |= {
-            key: value for key, value in (("agentRegion", task.region), ("agentZone", task.zone)) if value is not None
+            key: value for key, value in (("agentRegion", place.region), ("agentZone", place.zone)) if value is not None
         }
-        if spec is not None and spec.is_pod:
-            named = [network for network in spec.document["networks"] if network["mode"] != "host"]
-            addresses = [address for address, _ in task.ip_addresses]
-            shown["networks"] = [
-                {**({"name": network["name"]} if "name" in network else {}), "addresses": addresses}
-                for network in named or [{}]
-            ]
-            asked = {item["name"]: item for item in spec.document["pod"]["containers"]}
-            shown["containers"] = [
-                _container_status(container, asked.get(container.name, {}), now_s) for container in task.containers
-            ]
+    if task is not None and spec is not None and spec.is_pod:
+        named = [network for network in spec.document["networks"] if network["mode"] != "host"]
+        addresses = [address for address, _ in task.ip_addresses]
+        shown["networks"] = [
+            {**({"name": network["name"]} if "name" in network else {}), "addresses": addresses}
+            for network in named or [{}]
+        ]
+        asked = {item["name"]: item for item in spec.document["pod"]["containers"]}
+        shown["containers"] = [
+            _container_status(container, asked.get(container.name, {}), now_s) for container in task.containers
+        ]
     return shown
 
 
@@ -132,7 +134,7 @@ def _task_view(instance: Instance, task: Task, container: ContainerTask) -> Docu
         "state": container.state,
         "role": instance.role,
         "slaveId": task.agent_id,
-        "localVolumes": [],
+        "localVolumes": local_volumes(instance),
         "ipAddresses": [{"ipAddress": ip, "protocol": protocol} for ip, protocol in task.ip_addresses],
         "ports": [port for port in container.host_ports if port is not None],
         "stagedAt": timestamp(task.staged_at_s),

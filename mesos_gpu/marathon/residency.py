@@ -86,10 +86,14 @@ def choose(waiting: Sequence[Instance], offer: Offer, left: Resources) -> tuple[
     return None
 
 
-def with_volumes(instance: Instance, found: Match, left: Resources) -> Match:
+def with_volumes(spec: RunSpec, instance: Instance, found: Match, left: Resources) -> Match:
     """Return what a task takes, and the volumes of its instance with it."""
     kept = _kept(instance, left) or Resources()
-    return replace(found, resources=found.resources + kept.filter(lambda r: r.persistence_id is not None))
+    volumes = kept.filter(lambda r: r.persistence_id is not None)
+    if spec.is_pod:
+        # They are the executor's, from whose sandbox the containers mount them.
+        return replace(found, executor=found.executor + volumes)
+    return replace(found, resources=found.resources + volumes)
 
 
 def _kept(instance: Instance, left: Resources) -> Resources | None:

@@ -1,4 +1,4 @@
-"""What may not change once an app has persistent volumes: they and all that was reserved with them are on an agent.
+"""What may not change once an app or a pod has persistent volumes: they are on an agent, with all that was reserved.
 
 Source: Marathon state/AppDefinition.residentUpdateIsValid.
 """
@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from mesos_gpu.errors import Problem
 from mesos_gpu.marathon.ports import service_ports_of
 from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.mesos.resource import milli
 
 _RESOURCES = ("cpus", "mem", "disk", "gpus", "requirePorts")
+_POD_ADVICE = "create a pod of another id, or remove this one first: its volumes go with it"
 _ADVICE = "create an app of another id, or remove this one first: its volumes go with it"
 
 
@@ -31,6 +33,26 @@ def resident_changes(before: RunSpec, after: RunSpec, index: int = 0) -> Iterato
             yield _problem(f"{path}/{name}", "change resource requirements", name)
     if set(_host_ports(before)) != set(_host_ports(after)):
         yield _problem(path, "change host ports", "portDefinitions")
+
+
+def resident_pod_changes(before: RunSpec, after: RunSpec) -> Iterator[Problem]:
+    """Yield a problem for every change that a pod with persistent volumes may not make; none for other pods.
+
+    Source: Marathon PodsValidation.residentUpdateIsValid.
+    """
+    if not (before.resident or after.resident):
+        return
+    changed = ["persistent volumes"] if _volumes(before) != _volumes(after) else []
+    changed += [name for name in ("cpus", "mem", "disk", "gpus") if _asked(before, name) != _asked(after, name)]
+    changed += ["host ports"] if set(_host_ports(before)) != set(_host_ports(after)) else []
+    for what in changed:
+        what += " cannot be updated" + ("" if what == "persistent volumes" else " if a pod has persistent volumes")
+        yield Problem("/", what, what, _POD_ADVICE)
+
+
+def _asked(spec: RunSpec, name: str) -> int:
+    """Return the thousandths of a resource that the containers and their executor take together."""
+    return milli(spec.document[name]) + milli(spec.executor_resources.get(name, 0))
 
 
 def _volumes(spec: RunSpec) -> dict[str, object]:

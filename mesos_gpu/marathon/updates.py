@@ -86,7 +86,7 @@ def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Caus
         # A task that was asked to end and ended is not a failure, whatever its exit status.
         if failed and not was_ending:
             _note_backoff(draft, instance)
-        if after.state == "TASK_GONE_BY_OPERATOR":
+        if "TASK_GONE_BY_OPERATOR" in (after.state, *(container.state for container in after.containers)):
             # That agent will not come back, nor will what it kept (InstanceUpdater.shouldAbandonReservation).
             instance = replace(instance, reservation=None)
         lifecycle.after_end(draft, instance, replaced=_is_restarting(draft, instance.app_id))

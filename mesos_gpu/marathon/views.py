@@ -18,6 +18,7 @@ from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import State
 from mesos_gpu.marathon.task_stats import task_stats
 from mesos_gpu.marathon.timestamps import timestamp
+from mesos_gpu.marathon.volume_views import local_volumes
 
 Document = dict[str, Any]
 
@@ -97,7 +98,7 @@ def _past_task(instance: Instance, kept: Reservation, spec: RunSpec | None) -> D
         "state": kept.last_state,
         "role": instance.role,
         "slaveId": kept.agent_id,
-        "localVolumes": _local_volumes(instance),
+        "localVolumes": local_volumes(instance),
         "ipAddresses": [],
         "ports": [],
     }
@@ -105,18 +106,6 @@ def _past_task(instance: Instance, kept: Reservation, spec: RunSpec | None) -> D
         shown["servicePorts"] = service_ports_of(spec.document)
     places = (("region", kept.region), ("zone", kept.zone))
     return {**shown, **{key: value for key, value in places if value is not None}}
-
-
-def _local_volumes(instance: Instance) -> list[Document]:
-    return [
-        {
-            "runSpecId": volume.app_id,
-            "containerPath": volume.container_path,
-            "uuid": volume.uuid,
-            "persistenceId": volume.persistence_id,
-        }
-        for volume in (instance.reservation.volumes if instance.reservation is not None else ())
-    ]
 
 
 def readiness_views(state: State, app_ids: Iterable[str]) -> list[Document]:
@@ -139,7 +128,7 @@ def _task_view(instance: Instance, task: Task, spec: RunSpec | None, results: Re
         "state": task.state,
         "role": instance.role,
         "slaveId": task.agent_id,
-        "localVolumes": _local_volumes(instance),
+        "localVolumes": local_volumes(instance),
         "ipAddresses": [{"ipAddress": ip, "protocol": protocol} for ip, protocol in task.ip_addresses],
         "ports": list(task.ports),
         "stagedAt": timestamp(task.staged_at_s),

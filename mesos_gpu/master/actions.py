@@ -5,10 +5,16 @@ Documents are v1; agent_link turns them into internal messages.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from mesos_gpu.master.model import Now
+from mesos_gpu.master.registry_operations import Operation
 from mesos_gpu.mesos.resource import Document
+
+if TYPE_CHECKING:
+    from mesos_gpu.master.state import MasterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +33,15 @@ class CloseStream:
 
 
 @dataclass(frozen=True, slots=True)
-class SaveRegistry:
-    """Put the registry on disk before anything that follows."""
+class Store:
+    """Change the registry; when that is durable, and not before, apply `then` as an event.
 
-    document: Document
+    Other events come in between: `then` finds the state as they left it. What stands behind a Store in a list of
+    actions does not wait for it; of two Stores the first is durable, and followed, first.
+    """
+
+    operation: Operation
+    then: Callable[[MasterState, Now], list[Action]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,4 +231,6 @@ ToAgent: TypeAlias = (
     | MessageExecutor
     | AboutOperations
 )
-Action: TypeAlias = SendEvent | CloseStream | SaveRegistry | AwaitFailover | ObserveAgent | ForgetAgent | Warn | ToAgent
+NotStored: TypeAlias = SendEvent | CloseStream | AwaitFailover | ObserveAgent | ForgetAgent | Warn | ToAgent
+"""Actions that are carried out at once."""
+Action: TypeAlias = Store | NotStored

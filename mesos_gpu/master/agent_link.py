@@ -66,15 +66,17 @@ class AgentLink:
         only_authenticated: bool = False,
         limit: RemovalLimit | None = None,
         patience_s: float = 600.0,
+        most_missing: float = 1.0,
     ) -> None:
         """`only_authenticated`: agents that have not shown who they are are not registered.
 
-        `patience_s`: how long an agent that is away may take to come back.
+        `patience_s`: how long an agent that is away may take to come back; `most_missing`: the share of those known
+        at the start that may be missing then.
         """
         self._engine, self._endpoint, self._pace = engine, endpoint, pace
         self._authenticators, self._only_authenticated = authenticators, only_authenticated
         self._limit = limit or RemovalLimit()
-        self._absences = Absences(engine, self._limit, patience_s, self.forget)
+        self._absences = Absences(engine, self._limit, patience_s, most_missing=most_missing)
         self._observers: dict[str, Observer] = {}
         self._made = 0
 

@@ -1,5 +1,7 @@
 """Agents register, break off, come back, stop answering, or leave.
 
+An agent's place in the registry is stored before it hears its id, and before frameworks hear that it is lost.
+Until then it is as it was.
 Source: Mesos src/master/master.cpp (registerSlave, reregisterSlave, exited, markUnreachable, removeSlave).
 """
 
@@ -15,10 +17,12 @@ from mesos_gpu.master.actions import (
     ForgetAgent,
     ObserveAgent,
     ShutdownAgent,
+    Store,
     Warn,
 )
 from mesos_gpu.master.model import Agent, Framework, KnownAgent, Now, Task
-from mesos_gpu.master.reports import Report, admit, report_problem
+from mesos_gpu.master.registry_operations import Admit, MarkUnreachable, Remove
+from mesos_gpu.master.reports import Report, admit, described, report_problem
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record
 from mesos_gpu.mesos.resource import Document
@@ -35,17 +39,38 @@ def register(state: MasterState, report: Report, now: Now) -> list[Action]:
         return [Warn(f"refusing the registration of the agent at {report.pid}: {problem}")]
     if state.policy.is_down(report.info["hostname"], report.pid):
         return [ShutdownAgent(report.pid, MACHINE_DOWN)]
+    if state.transitions.introduced(report.pid):
+        return [Warn(f"passing over a registration of the agent at {report.pid}: one is being stored")]
     actions: list[Action] = []
     for agent in [a for a in state.agents.values() if a.pid == report.pid]:
         if agent.connected:
             return [AgentRegistered(agent.id)]
-        state.counters["slave_removals/reason_registered"] += 1
-        actions += remove_agent(state, agent, "a new agent registered at the same address", now)
-    for known in [id for id, k in state.recovered.items() if k.pid == report.pid]:
-        del state.recovered[known]  # its place is taken: it cannot come back under that id
-    agent = admit(state, report, state.new_id("agent"), now)
-    state.counters["slave_registrations"] += 1
-    return [*actions, state.registry(), ObserveAgent(agent.id), AgentRegistered(agent.id)]
+        actions += remove(state, agent.id, "a new agent registered at the same address", "registered")
+    # Their place is taken: they cannot come back under their ids.
+    taken = tuple(
+        id for id, k in state.recovered.items() if k.pid == report.pid and not state.transitions.under_way(id)
+    )
+    agent_id = state.new_id("agent")
+    known = KnownAgent(described(report, agent_id)[0], report.pid)
+    state.transitions.registering.add(report.pid)
+
+    def registered(state: MasterState, now: Now) -> list[Action]:
+        state.transitions.registering.discard(report.pid)
+        for other in taken:
+            state.recovered.pop(other, None)
+            state.deactivated.pop(other, None)
+        agent = admit(state, report, agent_id, now)
+        state.counters["slave_registrations"] += 1
+        return [ObserveAgent(agent.id), AgentRegistered(agent.id), *may_stay(state, agent)]
+
+    return [*actions, Store(Admit(agent_id, known, taken), registered)]
+
+
+def may_stay(state: MasterState, agent: Agent) -> list[Action]:
+    """Send an agent away that was admitted while an operator brought its machine down."""
+    if not state.policy.is_down(agent.hostname, agent.pid):
+        return []
+    return [ShutdownAgent(agent.pid, MACHINE_DOWN), *remove(state, agent.id, MACHINE_DOWN)]
 
 
 def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
@@ -74,18 +99,31 @@ def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
 
 
 def unreachable(state: MasterState, agent_id: str, now: Now, why: str = NOT_ANSWERING) -> list[Action]:
-    """An agent has not answered, or not come back, for too long. It still may, with its tasks."""
-    agent = state.agents.get(agent_id)
-    if agent is None:
+    """An agent has not answered, or not come back, for too long. It still may, with its tasks.
+
+    Until that is stored it is as it was, and its frameworks know nothing.
+    """
+    if agent_id not in state.agents or state.transitions.under_way(agent_id):
         return []
+    state.transitions.marking_unreachable.add(agent_id)
+
+    def marked(state: MasterState, later: Now) -> list[Action]:
+        state.transitions.marking_unreachable.discard(agent_id)
+        agent = state.agents.get(agent_id)
+        return [] if agent is None else _lose(state, agent, now, why)
+
+    return [Store(MarkUnreachable(agent_id, now.wall_s), marked)]
+
+
+def _lose(state: MasterState, agent: Agent, now: Now, why: str) -> list[Action]:
     actions = state.rescind_all(agent)
-    del state.agents[agent_id]
-    state.remember_unreachable(agent, now.wall_s)
+    del state.agents[agent.id]
+    state.unreachable[agent.id] = KnownAgent(agent.info, agent.pid, now.wall_s)
     state.announce("AGENT_REMOVED", agent)
-    state.filters.forget_agent(agent_id)
+    state.filters.forget_agent(agent.id)
     state.counters["slave_removals"] += 1
     state.counters["slave_removals/reason_unhealthy"] += 1
-    actions += [state.registry(), ForgetAgent(agent_id)]
+    actions.append(ForgetAgent(agent.id))
     since = {"unreachable_time": {"nanoseconds": round(now.wall_s * 1e9)}}
     for task in agent.tasks.values():
         framework = state.frameworks[task.framework_id]
@@ -111,7 +149,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now, why: str = NOT_ANSW
         actions += state.tell_status(framework, status)
     words = f"Agent {agent.hostname} is unreachable: {why}"
     actions += operations.lost(state, agent, "OPERATION_UNREACHABLE", words)
-    return [*actions, *tell_agent_lost(state, agent_id)]
+    return [*actions, *tell_agent_lost(state, agent.id)]
 
 
 def unregister(state: MasterState, agent_id: str, pid: str, now: Now) -> list[Action]:
@@ -119,12 +157,31 @@ def unregister(state: MasterState, agent_id: str, pid: str, now: Now) -> list[Ac
     agent = state.agents.get(agent_id)
     if agent is None or agent.pid != pid:
         return [Warn(f"ignoring that agent {agent_id} unregisters from {pid}")]
-    state.counters["slave_removals/reason_unregistered"] += 1
-    return [*remove_agent(state, agent, "the agent unregistered", now), state.registry()]
+    return remove(state, agent_id, "the agent unregistered", "unregistered")
 
 
-def remove_agent(state: MasterState, agent: Agent, cause: str, now: Now) -> list[Action]:
-    """Take an agent out for good; its tasks are gone."""
+def remove(state: MasterState, agent_id: str, cause: str, reason: str | None = None) -> list[Action]:
+    """Take an agent out for good; its tasks are gone. Nothing while it is leaving already.
+
+    `reason` is the last part of the metric that counts it. Source: Mesos src/master/master.cpp, removeSlave.
+    """
+    if state.transitions.leaving(agent_id):
+        return []
+    state.transitions.removing.add(agent_id)
+
+    def removed(state: MasterState, now: Now) -> list[Action]:
+        state.transitions.removing.discard(agent_id)
+        agent = state.agents.get(agent_id)
+        if agent is None:
+            return []
+        if reason is not None:
+            state.counters[f"slave_removals/reason_{reason}"] += 1
+        return _remove(state, agent, cause, now)
+
+    return [Store(Remove((agent_id,)), removed)]
+
+
+def _remove(state: MasterState, agent: Agent, cause: str, now: Now) -> list[Action]:
     actions = state.rescind_all(agent)
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
@@ -142,12 +199,23 @@ def remove_agent(state: MasterState, agent: Agent, cause: str, now: Now) -> list
 
 def not_back(state: MasterState, agent_ids: Sequence[str], now: Now) -> list[Action]:
     """`--agent_reregister_timeout` after our start: those of the registry that are still missing are unreachable."""
-    missing = [agent_id for agent_id in agent_ids if agent_id in state.recovered]
-    for agent_id in missing:
-        known = state.recovered.pop(agent_id)
+    missing = [id for id in agent_ids if id in state.recovered and not state.transitions.under_way(id)]
+    state.transitions.marking_unreachable.update(missing)
+    return [_give_up(agent_id, now) for agent_id in missing]
+
+
+def _give_up(agent_id: str, now: Now) -> Store:
+    def marked(state: MasterState, later: Now) -> list[Action]:
+        state.transitions.marking_unreachable.discard(agent_id)
+        known = state.recovered.pop(agent_id, None)
+        if known is None:
+            return []
         state.unreachable[agent_id] = KnownAgent(known.info, known.pid, now.wall_s)
-        state.counters["recovery_slave_removals"] += 1
-    return [state.registry()] if missing else []
+        for counted in ("slave_removals", "slave_removals/reason_unhealthy", "recovery_slave_removals"):
+            state.counters[counted] += 1
+        return [ForgetAgent(agent_id), *tell_agent_lost(state, agent_id)]
+
+    return Store(MarkUnreachable(agent_id, now.wall_s), marked)
 
 
 def updated(

@@ -30,6 +30,7 @@ from mesos_gpu.master.eligibility import (
 )
 from mesos_gpu.master.quota import Quota, countable, missing, shrink, top_level
 from mesos_gpu.master.random_sorter import Draw, Wanting, chances, order
+from mesos_gpu.master.sharing import Token, tokens
 from mesos_gpu.master.sorter import Quantities, ShareTree
 from mesos_gpu.mesos.resources import Resources
 
@@ -42,6 +43,8 @@ class _Books:
 
     total: dict[str, int]
     held: dict[Key, dict[str, int]]
+    """Without what is shared."""
+    shared: dict[Key, dict[Token, dict[str, int]]]
     consumed: dict[str, dict[str, int]]
     """By top-level role: reservations, and what is held unreserved."""
     headroom: dict[str, int]
@@ -57,7 +60,7 @@ class _Machine:
     books: _Books
 
 
-_NO_BOOKS = _Books({}, {}, {}, {})
+_NO_BOOKS = _Books({}, {}, {}, {}, {})
 
 
 class Allocator:
@@ -161,6 +164,8 @@ class Allocator:
                 self._guarantee(machine, keys, refused, given)
         for machine, keys in zip(machines, wanted, strict=True):
             self._share(machine, keys, refused, given)
+        for machine in machines:
+            self._take_back_shared(machine)
         return [Allocation(self._clients[key], agent_id, resources) for (agent_id, key), resources in given.items()]
 
     def _guarantee(
@@ -212,7 +217,8 @@ class Allocator:
         candidate = available(machine.free, client.role, refinement=client.refinement)
         if not self._allocatable(candidate, client) or not admits(machine.supply, client, self._rules):
             return None
-        return capable(candidate, client)
+        understood = capable(candidate, client)
+        return understood if understood is candidate or self._allocatable(understood, client) else None
 
     def _within_quota(self, candidate: Resources, client: Client) -> Resources:
         """Return what limits of the role and the guarantees of others leave of it; remember who was held back."""
@@ -254,6 +260,13 @@ class Allocator:
         self.tree.choose(client.role, client.framework_id)
         given[(agent_id, client.key)] = given.get((agent_id, client.key), NOTHING) + offered
 
+    def _take_back_shared(self, machine: _Machine) -> None:
+        """What is shared goes to one client in a cycle, and may go to others in the next."""
+        shared = machine.supply.free.shared()
+        if shared and machine.free.shared() != shared:
+            machine.free = machine.free.nonshared() + shared
+            self._weigh(machine)
+
     def _allocatable(self, candidate: Resources, client: Client) -> bool:
         own = client.min_allocatable
         return allocatable(candidate, self._rules.min_allocatable if own is None else own)
@@ -269,6 +282,12 @@ class Allocator:
         for role, framework_id in old.held.keys() | new.held.keys():
             key = (role, framework_id)
             self.tree.charge(role, framework_id, _difference(old.held.get(key, {}), new.held.get(key, {})))
+        for role, framework_id in old.shared.keys() | new.shared.keys():
+            before, now = (books.shared.get((role, framework_id), {}) for books in (old, new))
+            for token in now.keys() - before.keys():
+                self.tree.share_in(role, framework_id, token, now[token], 1)
+            for token in before.keys() - now.keys():
+                self.tree.share_in(role, framework_id, token, before[token], -1)
         for top in old.consumed.keys() | new.consumed.keys():
             change = _difference(old.consumed.get(top, {}), new.consumed.get(top, {}))
             _add(self.consumed.setdefault(top, {}), change)
@@ -278,10 +297,14 @@ class Allocator:
 
     def _hold(self, machine: _Machine, client: Client, offered: Resources) -> None:
         """Take what a client is given into the books of the agent and into the sums."""
-        taken, top, books = quantities(offered), top_level(client.role), machine.books
+        taken, top, books = quantities(offered.nonshared()), top_level(client.role), machine.books
         unreserved = quantities(r for r in offered if countable(r))
         _add(books.held.setdefault(client.key, {}), taken)
         self.tree.charge(client.role, client.framework_id, taken)
+        for token, amounts in tokens(machine.supply.agent_id, offered).items():
+            if token not in books.shared.setdefault(client.key, {}):
+                books.shared[client.key][token] = amounts
+                self.tree.share_in(client.role, client.framework_id, token, amounts, 1)
         for consumed in (books.consumed, self.consumed):
             _add(consumed.setdefault(top, {}), unreserved)
         for headroom in (books.headroom, self._headroom):
@@ -316,7 +339,8 @@ def _books(supply: Supply, free: Resources, held: Mapping[Key, Resources]) -> _B
             _add(consumed.setdefault(top_level(resource.role), {}), {resource.name: resource.amount})
     return _Books(
         quantities(supply.total),
-        {key: quantities(resources) for key, resources in held.items()},
+        {key: quantities(resources.nonshared()) for key, resources in held.items()},
+        {key: tokens(supply.agent_id, resources) for key, resources in held.items() if resources.shared()},
         consumed,
         quantities(r for r in free if countable(r)) if supply.active else {},
     )

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput, Conflict, Forbidden
-from mesos_gpu.master import maintenance, permissions, roles
+from mesos_gpu.master import draining, maintenance, permissions, roles
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.model import Now
@@ -35,10 +35,14 @@ CHANGES: Mapping[str, Change] = {
     "SET_QUOTA": lambda state, body, now: roles.set_quota(state, body["quota_request"]),
     "REMOVE_QUOTA": lambda state, body, now: roles.remove_quota(state, body["role"]),
     "UPDATE_MAINTENANCE_SCHEDULE": lambda state, body, now: maintenance.update_schedule(state, body["schedule"]),
-    "START_MAINTENANCE": lambda state, body, now: maintenance.start(state, body.get("machines", ()), now),
+    "START_MAINTENANCE": lambda state, body, now: maintenance.start(state, body.get("machines", ())),
     "STOP_MAINTENANCE": lambda state, body, now: maintenance.stop(state, body.get("machines", ())),
+    "DEACTIVATE_AGENT": lambda state, body, now: draining.deactivate(state, body["agent_id"]["value"]),
+    "DRAIN_AGENT": lambda state, body, now: draining.drain(state, body["agent_id"]["value"], body, now),
+    "REACTIVATE_AGENT": lambda state, body, now: draining.reactivate(state, body["agent_id"]["value"]),
+    "MARK_AGENT_GONE": lambda state, body, now: draining.mark_gone(state, body["agent_id"]["value"], now),
 }
-"""What v1 calls do, with the body of the call."""
+"""What v1 calls do that are answered with nothing, or with why not; with the body of the call."""
 
 
 def read(state: MasterState, kind: str, viewer: Viewer) -> Document | None:
@@ -101,13 +105,13 @@ class ClusterApi:
             return error_response(400, f"Failed to parse update weights request JSON ('{text}'): {error}")
         except BadInput as error:
             return error_response(400, f"Failed to convert weights JSON array to protobuf ('{text}'): {error}")
-        return self._change(request, "UPDATE_WEIGHTS", {"weight_infos": infos})
+        return await self._change(request, "UPDATE_WEIGHTS", {"weight_infos": infos})
 
     async def _quota(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
             return json_response(_quotas(self._engine.state, self._viewer(request)), request=request)
         if request.method == "DELETE":
-            return self._remove_quota(request)
+            return await self._remove_quota(request)
         if request.method != "POST":
             return method_not_allowed(request, "GET", "POST", "DELETE")
         text = (await read_body(request)).decode(errors="replace")
@@ -117,9 +121,9 @@ class ClusterApi:
             return error_response(400, f"Failed to parse set quota request JSON '{text}': {error}")
         except BadInput as error:
             return error_response(400, f"Failed to validate set quota request JSON '{text}': {error}")
-        return self._change(request, "SET_QUOTA", {"quota_request": asked})
+        return await self._change(request, "SET_QUOTA", {"quota_request": asked})
 
-    def _remove_quota(self, request: web.Request) -> web.Response:
+    async def _remove_quota(self, request: web.Request) -> web.Response:
         path = request.path
         role = path.partition("quota")[2].strip("/")
         if not role:
@@ -127,7 +131,7 @@ class ClusterApi:
             words = f"Failed to parse remove quota request for path '{path}': expected 3 tokens, found {found} tokens"
             return error_response(400, words)
         asked = f" for path '{path}'"
-        return self._change(
+        return await self._change(
             request, "REMOVE_QUOTA", {"role": role}, lambda state, body, now: roles.remove_quota(state, role, asked)
         )
 
@@ -140,7 +144,7 @@ class ClusterApi:
             schedule = _object((await read_body(request)).decode(errors="replace"), "mesos.v1.maintenance.Schedule")
         except BadInput as error:
             return error_response(400, str(error))
-        return self._change(request, "UPDATE_MAINTENANCE_SCHEDULE", {"schedule": schedule})
+        return await self._change(request, "UPDATE_MAINTENANCE_SCHEDULE", {"schedule": schedule})
 
     async def _status(self, request: web.Request) -> web.StreamResponse:
         if request.method != "GET":
@@ -160,18 +164,20 @@ class ClusterApi:
             machines = _list((await read_body(request)).decode(errors="replace"), "mesos.v1.MachineID")
         except BadInput as error:
             return error_response(400, str(error))
-        return self._change(request, kind, {"machines": machines})
+        return await self._change(request, kind, {"machines": machines})
 
     def _viewer(self, request: web.Request) -> Viewer:
         return viewer_of(request, self._engine.state.settings.acls)
 
-    def _change(self, request: web.Request, kind: str, body: Document, change: Change | None = None) -> web.Response:
+    async def _change(
+        self, request: web.Request, kind: str, body: Document, change: Change | None = None
+    ) -> web.Response:
         """Do what the v1 call of this kind and body does, or `change`. Raises Forbidden."""
         if not permissions.may(self._engine.state, principal_of(request), kind, body):
             raise Forbidden
         do = change or CHANGES[kind]
         try:
-            self._engine.do(lambda state, now: do(state, body, now))
+            await self._engine.store(lambda state, now: do(state, body, now))
         except BadInput as error:
             return error_response(400, str(error))
         except Conflict as error:

@@ -10,12 +10,12 @@ from typing import Any
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master import operations
-from mesos_gpu.master.actions import Action, DrainAgent, ForgetAgent, ShutdownAgent
+from mesos_gpu.master.actions import Action, DrainAgent, ForgetAgent, ShutdownAgent, Store
 from mesos_gpu.master.agents import end_task, tell_agent_lost
 from mesos_gpu.master.model import Agent, Drain, Now
+from mesos_gpu.master.registry_operations import Deactivate, MarkDrained, MarkGone, Nothing, Reactivate
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record
-from mesos_gpu.master.wishes import MAX_GONE
 from mesos_gpu.mesos.resource import Document
 
 CAPABILITY = "AGENT_DRAINING"
@@ -26,8 +26,14 @@ _GONE_REASON = "REASON_AGENT_REMOVED_BY_OPERATOR"
 def deactivate(state: MasterState, agent_id: str) -> list[Action]:
     """DEACTIVATE_AGENT: no more offers of it; what runs there goes on. Raises BadInput for an agent nobody knows."""
     _check_known(state, agent_id)
-    state.deactivated.setdefault(agent_id, None)
-    return [state.registry(), *_stop_offers(state, agent_id)]
+
+    def deactivated(state: MasterState, now: Now) -> list[Action]:
+        if not _is_known(state, agent_id):
+            return []
+        state.deactivated.setdefault(agent_id, None)
+        return _stop_offers(state, agent_id)
+
+    return [Store(Deactivate(agent_id), deactivated)]
 
 
 def drain(state: MasterState, agent_id: str, call: Mapping[str, Any], now: Now) -> list[Action]:
@@ -46,9 +52,17 @@ def drain(state: MasterState, agent_id: str, call: Mapping[str, Any], now: Now) 
         if nanoseconds < 0:
             raise BadInput("'max_grace_period' must be non-negative")
         config = {"max_grace_period": {"nanoseconds": nanoseconds}, **config}
-    state.deactivated[agent_id] = Drain(config, now.wall_s)
-    told = [DrainAgent(agent_id, config)] if agent is not None and agent.connected else []
-    return [state.registry(), *_stop_offers(state, agent_id), *told]
+    drain = Drain(config, now.wall_s)
+
+    def draining(state: MasterState, now: Now) -> list[Action]:
+        if not _is_known(state, agent_id):
+            return []
+        state.deactivated[agent_id] = drain
+        agent = state.agents.get(agent_id)
+        told = [DrainAgent(agent_id, config)] if agent is not None and agent.connected else []
+        return [*_stop_offers(state, agent_id), *told]
+
+    return [Store(Deactivate(agent_id, drain), draining)]
 
 
 def reactivate(state: MasterState, agent_id: str) -> list[Action]:
@@ -59,12 +73,16 @@ def reactivate(state: MasterState, agent_id: str) -> list[Action]:
     draining = state.deactivated[agent_id]
     if draining is not None and not draining.done:
         raise BadInput("Agent is still in the DRAINING state")
-    del state.deactivated[agent_id]
-    agent = state.agents.get(agent_id)
-    if agent is not None:
-        agent.deactivated, agent.drain = False, None
-        state.touch(agent)
-    return [state.registry()]
+
+    def reactivated(state: MasterState, now: Now) -> list[Action]:
+        state.deactivated.pop(agent_id, None)
+        agent = state.agents.get(agent_id)
+        if agent is not None:
+            agent.deactivated, agent.drain = False, None
+            state.touch(agent)
+        return []
+
+    return [Store(Reactivate(agent_id), reactivated)]
 
 
 def mark_gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
@@ -75,15 +93,23 @@ def mark_gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     if agent_id in state.gone:
         return []
     _check_known(state, agent_id)
+    if agent_id in state.transitions.marking_gone:
+        return [Store(Nothing(), lambda state, now: [])]  # answered when it is so
+    state.transitions.marking_gone.add(agent_id)
+    return [Store(MarkGone(agent_id, now.wall_s), lambda state, later: _gone(state, agent_id, now))]
+
+
+def _gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
+    state.transitions.marking_gone.discard(agent_id)
+    if not _is_known(state, agent_id):
+        return []  # it left just before
     state.gone[agent_id] = now.wall_s
-    while len(state.gone) > MAX_GONE:
-        del state.gone[next(iter(state.gone))]
     state.deactivated.pop(agent_id, None)
     known = state.recovered.pop(agent_id, None) or state.unreachable.pop(agent_id, None)
     agent = state.agents.get(agent_id)
     if agent is None:
         shut_down = [] if known is None else [ShutdownAgent(known.pid, GONE)]
-        return [state.registry(), ForgetAgent(agent_id), *shut_down, *_end_unreachable(state, agent_id, now)]
+        return [ForgetAgent(agent_id), *shut_down, *_end_unreachable(state, agent_id, now)]
     actions: list[Action] = [*state.rescind_all(agent), ShutdownAgent(agent.pid, GONE)]
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
@@ -93,7 +119,7 @@ def mark_gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     state.announce("AGENT_REMOVED", agent)
     state.filters.forget_agent(agent_id)
     state.counters["slave_removals"] += 1
-    return [state.registry(), *actions, ForgetAgent(agent_id), *tell_agent_lost(state, agent_id)]
+    return [*actions, ForgetAgent(agent_id), *tell_agent_lost(state, agent_id)]
 
 
 def settle(state: MasterState, now: Now) -> list[Action]:
@@ -105,12 +131,29 @@ def settle(state: MasterState, now: Now) -> list[Action]:
             continue
         if agent.tasks or agent.operations:
             continue
+        if agent_id in state.transitions.marking_drained or state.transitions.leaving(agent_id):
+            continue
         if draining.config["mark_gone"]:
             actions += mark_gone(state, agent_id, now)
         else:
-            state.deactivated[agent_id] = agent.drain = Drain(draining.config, draining.started_s, done=True)
-            actions.append(state.registry())
+            actions.append(_mark_drained(state, agent_id, draining))
     return actions
+
+
+def _mark_drained(state: MasterState, agent_id: str, drain: Drain) -> Store:
+    drained = Drain(drain.config, drain.started_s, done=True)
+    state.transitions.marking_drained.add(agent_id)
+
+    def marked(state: MasterState, now: Now) -> list[Action]:
+        state.transitions.marking_drained.discard(agent_id)
+        if agent_id in state.deactivated:
+            state.deactivated[agent_id] = drained
+            agent = state.agents.get(agent_id)
+            if agent is not None:
+                agent.drain = drained
+        return []
+
+    return Store(MarkDrained(agent_id, drained), marked)
 
 
 def welcome_back(state: MasterState, agent: Agent) -> list[Action]:
@@ -124,8 +167,12 @@ def welcome_back(state: MasterState, agent: Agent) -> list[Action]:
 
 
 def _check_known(state: MasterState, agent_id: str) -> None:
-    if not any(agent_id in known for known in (state.agents, state.recovered, state.unreachable)):
+    if not _is_known(state, agent_id):
         raise BadInput("Unknown agent")
+
+
+def _is_known(state: MasterState, agent_id: str) -> bool:
+    return any(agent_id in known for known in (state.agents, state.recovered, state.unreachable))
 
 
 def _stop_offers(state: MasterState, agent_id: str) -> list[Action]:

@@ -143,4 +143,4 @@ def dominant_share(held: Quantities, total: Quantities, excluded: frozenset[str]
 def _understands(resource: Resource, client: Client) -> bool:
     if not resource.other:
         return True
-    return (client.revocable or not resource.revocable) and (client.shared or '"shared"' not in resource.other)
+    return (client.revocable or not resource.revocable) and (client.shared or not resource.shared)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Protocol
 
 from typing_extensions import assert_never
@@ -29,21 +30,22 @@ from mesos_gpu.master.actions import (
     KeepResources,
     KillTask,
     MessageExecutor,
+    NotStored,
     ObserveAgent,
     ReconcileOperations,
     RunTask,
     RunTaskGroup,
-    SaveRegistry,
     SendEvent,
     ShutdownAgent,
     ShutdownExecutor,
     ShutdownFramework,
+    Store,
     ToAgent,
     UpdateFramework,
     Warn,
 )
 from mesos_gpu.master.model import Now
-from mesos_gpu.master.registry import Registry
+from mesos_gpu.master.registrar import Registrar
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.timers import Timer
@@ -79,6 +81,34 @@ class Agents(Protocol):
         """Ping it no more, and have no connection to it."""
 
 
+class Stored:
+    """Waits for one event's changes of the registry, and for what followed them. Left as often as entered."""
+
+    def __init__(self) -> None:
+        """Expect the event itself."""
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._expected = 1
+
+    def expect(self) -> None:
+        """Wait for one thing more."""
+        self._expected += 1
+
+    def fail(self, why: str) -> None:
+        """Wait no more: it will not be."""
+        if not self.done.done():
+            self.done.set_exception(Unavailable(why))
+            self.done.exception()  # it is told to who waits, if anybody does still
+
+    def __enter__(self) -> None:
+        """Begin one of the things."""
+
+    def __exit__(self, *error: object) -> None:
+        """End it."""
+        self._expected -= 1
+        if not self._expected and not self.done.done():
+            self.done.set_result(None)
+
+
 def clock() -> Now:
     """Return what time it is."""
     return Now(time.time(), time.monotonic())
@@ -87,12 +117,15 @@ def clock() -> Now:
 class Engine:
     """Applies events to the state and carries out what follows."""
 
-    def __init__(self, state: MasterState, registry: Registry, *, now: Callable[[], Now] = clock) -> None:
+    def __init__(self, state: MasterState, registrar: Registrar, *, now: Callable[[], Now] = clock) -> None:
         self.state, self.now = state, now
         self.agents: Agents | None = None
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Has an exception when the master cannot go on."""
-        self._registry = registry
+        self._registrar = registrar
+        registrar.on_failure = self.fail
+        self._changing = asyncio.Lock()
+        self._waiting: set[Stored] = set()
         self._subscribers: dict[str, Subscriber] = {}
         self._watchers: dict[str, tuple[Subscriber, Viewer]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
@@ -115,22 +148,53 @@ class Engine:
             timer.cancel()
         self._timers.clear()
 
+    @property
+    def stopped(self) -> bool:
+        """Tell whether events are applied no more."""
+        return self._stopped
+
     def fail(self, why: str) -> None:
         """Do nothing any more, and have `failed` say why."""
         log.critical("%s", why)
         self._stopped = True
         if not self.failed.done():
             self.failed.set_exception(Unavailable(why))
+        for stored in self._waiting:
+            stored.fail(why)
+        self._waiting.clear()
 
     def do(self, event: Event) -> None:
         """Apply one event and carry out its actions, then allocate in this turn of the loop if that is due."""
+        self._do(event, None)
+
+    async def store(self, event: Event) -> None:
+        """Apply an operator's event, and return when all that it wants of the registry is durable and has followed.
+
+        One after the other, so that each is judged by what those before it left. Raises what the event raises, and
+        Unavailable when this master ends before: then nobody knows whether it was stored.
+        """
+        async with self._changing:
+            if self._stopped:
+                raise Unavailable("this master has stopped")
+            stored = Stored()
+            self._waiting.add(stored)
+            try:
+                with stored:
+                    self._do(event, stored)
+                await stored.done
+            finally:
+                self._waiting.discard(stored)
+
+    def _do(self, event: Event, stored: Stored | None) -> None:
         if self._stopped:
             return
-        self._perform(event(self.state, self.now()))
+        self._perform(event(self.state, self.now()), stored)
         if self.state.deactivated:
-            self._perform(draining.settle(self.state, self.now()))
+            self._perform(draining.settle(self.state, self.now()), stored)
         if self.state.settings.check_invariants:
             problem = invariants.broken(self.state)
+            if problem is None and self._registrar.idle:
+                problem = invariants.differs(self.state, self._registrar.record)
             if problem is not None:
                 self.fail(f"the books of this master do not add up: {problem}")
         self._publish()
@@ -176,9 +240,8 @@ class Engine:
         return {
             **self._runs.shown(),
             **self._latency.shown(),
-            **self._registry.stored.shown(),
+            **self._registrar.metrics(),
             **self._removals(),
-            "registrar/registry_size_bytes": float(self._registry.size),
         }
 
     def _removals(self) -> dict[str, float]:
@@ -199,6 +262,15 @@ class Engine:
     def later(self, delay_s: float, event: Event) -> None:
         """Apply an event after `delay_s` seconds."""
         self.call_later(delay_s, lambda: self.do(event))
+
+    def every(self, interval_s: float, event: Event) -> None:
+        """Apply an event every `interval_s` seconds, the first time after that."""
+
+        def run() -> None:
+            self.call_later(interval_s, run)
+            self.do(event)
+
+        self.call_later(interval_s, run)
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
         """Call something after `delay_s` seconds, unless stopped before."""
@@ -230,15 +302,25 @@ class Engine:
             self._latency.add(began_s - self._due_s)
             self._due_s = None
 
-    def _perform(self, actions: list[Action]) -> None:
-        try:
-            for action in actions:
+    def _perform(self, actions: list[Action], stored: Stored | None) -> None:
+        for action in actions:
+            if isinstance(action, Store):
+                self._store(action, stored)
+            else:
                 self._carry_out(action)
-        except Unavailable as error:
-            # Nothing that was to follow may happen: an agent must not hear of an id that is not on disk.
-            self.fail(str(error))
 
-    def _carry_out(self, action: Action) -> None:
+    def _store(self, store: Store, stored: Stored | None) -> None:
+        """Have the registrar make a change, and apply what follows it; `stored` waits for that, too."""
+
+        def then() -> None:
+            with stored or nullcontext():
+                self._do(store.then, stored)
+
+        if stored is not None:
+            stored.expect()
+        self._registrar.apply(store.operation, then)
+
+    def _carry_out(self, action: NotStored) -> None:
         match action:
             case SendEvent(stream_id, event):
                 if stream_id in self._subscribers:
@@ -246,8 +328,6 @@ class Engine:
             case CloseStream(stream_id):
                 if stream_id in self._subscribers:
                     self._subscribers.pop(stream_id).close()
-            case SaveRegistry(document):
-                self._registry.save(document)
             case AwaitFailover(framework_id, epoch, delay_s):
                 self.later(delay_s, lambda s, now: subscriptions.failover_expired(s, framework_id, epoch, now))
             case Warn(text):

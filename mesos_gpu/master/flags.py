@@ -29,6 +29,9 @@ FLAGS: Sequence[Flag] = (
     Flag("zk", "text", None, "zk://HOST1:PORT1,HOST2:PORT2/PATH: one of several masters, elected there."),
     Flag("zk_session_timeout", "duration", 10.0, "How long a leader that vanished is waited for."),
     Flag("registry_store_timeout", "duration", 20.0, "How long ZooKeeper may take to keep the registry."),
+    Flag("registry_gc_interval", "duration", 900.0, "How often agents that left are looked through for the two below."),
+    Flag("registry_max_agent_age", "duration", 1_209_600.0, "How long agents that are unreachable or gone are known."),
+    Flag("registry_max_agent_count", "integer", 102_400, "How many agents that are unreachable, or gone, are known."),
     Flag("work_dir", "path", None, "Folder for the registry: the agents that this master knows."),
     Flag("cluster", "text", None, "Name of the cluster, for people."),
     Flag("filter_gpu_resources", "boolean", True, "Offer GPU machines to frameworks with GPU_RESOURCES only."),
@@ -77,6 +80,12 @@ FLAGS: Sequence[Flag] = (
         600.0,
         "How long an agent may stay away after its link broke, or after our start.",
     ),
+    Flag(
+        "recovery_agent_removal_limit",
+        "text",
+        "100%",
+        "If more of the known agents than that have not come back in this time after our start, stop.",
+    ),
 )
 
 
@@ -89,13 +98,22 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     if flags["advertise_port"] is not None and not 0 < flags["advertise_port"] <= 65535:
         raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
     removal_interval_s(flags["agent_removal_rate_limit"])
+    removal_share(flags["recovery_agent_removal_limit"])
     if flags["authenticate_agents"] and flags["credentials"] is None:
         raise BadFlag("credentials", "is needed with --authenticate_agents: the file of principals and secrets")
     if flags["zk"] is not None:
         parse_zk_url("zk", flags["zk"])
-    for name in ("allocation_interval", "agent_ping_timeout", "zk_session_timeout", "registry_store_timeout"):
+    for name in (
+        "allocation_interval",
+        "agent_ping_timeout",
+        "zk_session_timeout",
+        "registry_store_timeout",
+        "registry_gc_interval",
+    ):
         if flags[name] <= 0:
             raise BadFlag(name, "must be more than nothing")
+    if flags["registry_max_agent_count"] < 0:
+        raise BadFlag("registry_max_agent_count", "must not be negative")
     for name in ("max_agent_ping_timeouts", "max_operator_event_stream_subscribers"):
         if flags[name] < 1:
             raise BadFlag(name, "must be at least 1")
@@ -127,6 +145,8 @@ def settings(flags: Mapping[str, Any], acls: Acls = OPEN) -> Settings:
         allocation_interval_s=flags["allocation_interval"],
         roles=frozenset([*flags["roles"], "*"]) if flags["roles"] else None,
         offer_timeout_s=flags["offer_timeout"],
+        registry_max_agent_age_s=flags["registry_max_agent_age"],
+        registry_max_agent_count=flags["registry_max_agent_count"],
         check_invariants=flags["check_invariants"],
         framework_metrics=flags["publish_per_framework_metrics"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
@@ -159,6 +179,20 @@ def removal_interval_s(text: str | None) -> float:
         return parse_duration(duration) / int(count)
     except ValueError as error:
         raise BadFlag("agent_removal_rate_limit", f"'{text}': {error}") from None
+
+
+def removal_share(text: str) -> float:
+    """Return 0.25 of `25%`. Raises BadFlag."""
+    number, sign, rest = text.partition("%")
+    try:
+        if not sign or rest:
+            raise ValueError("it goes NUMBER%, as in 25%")
+        share = float(number) / 100
+        if not 0 <= share <= 1:
+            raise ValueError("it is from 0% to 100%")
+    except ValueError as error:
+        raise BadFlag("recovery_agent_removal_limit", f"'{text}': {error}") from None
+    return share
 
 
 def min_allocatable(text: str) -> tuple[Quantities, ...]:

@@ -104,7 +104,7 @@ def _fit_problem(group: GroupLaunch) -> str | None:
     problem = validate_gpus(required)
     if problem is not None:
         return f"Task group and executor use invalid resources: {problem}"
-    if not group.available.contains(required):
+    if not group.available.contains(required.single()):
         return (
             f"Total resources {required} required by task group and its executor are more than "
             f"available {group.available}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mesos_gpu.master.model import NOTHING, Agent, add
+from mesos_gpu.master.record import Record
+from mesos_gpu.master.sharing import adds_up
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resources import Resources
 
@@ -14,6 +16,16 @@ def broken(state: MasterState) -> str | None:
     return next((problem for agent in state.agents.values() for problem in _agent(state, agent)), None) or next(
         _frameworks(state), None
     )
+
+
+def differs(state: MasterState, record: Record) -> str | None:
+    """Return what these books say otherwise than the registry, None when both agree. Only while nothing is stored."""
+    ours = state.record()
+    for name in ("agents", "unreachable", "gone", "deactivated", "policy"):
+        here, there = getattr(ours, name), getattr(record, name)
+        if here != there:
+            return f"the registry has other {name} than the master: {there}, not {here}"
+    return None
 
 
 def _agent(state: MasterState, agent: Agent) -> Iterator[str]:
@@ -31,7 +43,8 @@ def _agent(state: MasterState, agent: Agent) -> Iterator[str]:
         yield f"agent {agent.id} has {agent.used} booked as used, and {held} is"
     if not agent.offered == add(o.resources for o in agent.offers.values()) == add(agent.offered_to.values()):
         yield f"agent {agent.id} has {agent.offered} booked as offered, and {list(agent.offers.values())} are out"
-    if agent.free + agent.offered.unallocated() + agent.used_total.unallocated() != agent.total:
+    parts_of_it = (agent.free, agent.offered.unallocated(), agent.used_total.unallocated())
+    if not adds_up(agent.total, *parts_of_it) or agent.free.shared() != agent.total.shared():
         parts = f"used {agent.used_total}, offered {agent.offered} and free {agent.free}"
         yield f"{parts} do not add up to the total {agent.total} of agent {agent.id}"
     if agent.offers and not agent.active:

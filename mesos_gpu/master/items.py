@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mesos_gpu.master.model import Agent, Drain, Executor, Framework, KnownAgent, Offer, Task, add, role_of
+from mesos_gpu.master.model import NOTHING, Agent, Drain, Executor, Framework, KnownAgent, Offer, Task, add, role_of
+from mesos_gpu.master.sharing import summed
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document, Resource, amount_text
 from mesos_gpu.mesos.resources import Resources
@@ -62,7 +63,7 @@ def recovered_view(known: KnownAgent) -> Document:
 def framework_view(state: MasterState, framework: Framework, viewer: Viewer = EVERYBODY) -> Document:
     """Return a framework as /state shows it, with the tasks and executors that `viewer` may see."""
     info = framework.info
-    used, offered = usage(state, framework)
+    used, offered = amounts(state, framework)
     executors = [(a, e) for a, e in _executors(state, framework) if viewer.executor(e.info, info)]
 
     def shown(tasks: Iterable[Task]) -> list[Document]:
@@ -151,8 +152,22 @@ def executor_view(agent: Agent, executor: Executor) -> Document:
 
 def usage(state: MasterState, framework: Framework) -> tuple[Resources, Resources]:
     """Return what a framework uses, and what it is offered."""
-    used = add(a.used[framework.id] for a in state.agents.values() if framework.id in a.used)
-    return used, add(offer.resources for offer in framework.offers.values())
+    used, offered = _by_agent(state, framework)
+    return add(used), add(offered)
+
+
+def amounts(state: MasterState, framework: Framework) -> tuple[Resources, Resources]:
+    """Return the same for numbers to be made of: a shared volume counts once on each agent that has it."""
+    used, offered = _by_agent(state, framework)
+    return summed(used), summed(offered)
+
+
+def _by_agent(state: MasterState, framework: Framework) -> tuple[list[Resources], list[Resources]]:
+    used = [a.used[framework.id] for a in state.agents.values() if framework.id in a.used]
+    offered: dict[str, Resources] = {}
+    for offer in framework.offers.values():
+        offered[offer.agent_id] = offered.get(offer.agent_id, NOTHING) + offer.resources
+    return used, list(offered.values())
 
 
 def all_tasks(framework: Framework) -> list[Task]:
@@ -165,7 +180,7 @@ def framework_head(
 ) -> Document:
     """Return what /state and /state-summary both say of a framework."""
     if used is None or offered is None:
-        used, offered = usage(state, framework)
+        used, offered = amounts(state, framework)
     return {
         "id": framework.id,
         "name": framework.name,

@@ -14,6 +14,7 @@ from mesos_gpu.master.group_validation import GroupLaunch, group_problem
 from mesos_gpu.master.model import Agent, Executor, Framework, Now, Offer, Task, add
 from mesos_gpu.master.operations import failed, perform, refined
 from mesos_gpu.master.permissions import task_refusal
+from mesos_gpu.master.sharing import Left
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import made_here
 from mesos_gpu.master.validation import Launch, executor_resources, task_problem
@@ -50,14 +51,14 @@ def accept(state: MasterState, framework: Framework, body: Mapping[str, Any], no
         return _all_lost(state, framework, operations, problem, now)
     framework.counters["offers/accepted"] += len(offers)
     agent, role = state.agents[offers[0].agent_id], offers[0].role
-    remaining = add(offer.resources for offer in offers)
+    left = Left.of(add(offer.resources for offer in offers))
     actions: list[Action] = []
     for operation in operations:
         framework.counters["operations"] += 1
         framework.counters[f"operations/{operation.get('type', 'UNKNOWN').lower()}"] += 1
-        made, remaining = _perform(state, framework, agent, role, operation, remaining, now)
+        made, left = _perform(state, framework, agent, role, operation, left, now)
         actions += made
-    _refuse(state, offers[0], remaining, seconds, now)
+    _refuse(state, offers[0], left.resources, seconds, now)
     return actions
 
 
@@ -131,15 +132,15 @@ def _perform(
     agent: Agent,
     role: str,
     operation: Document,
-    remaining: Resources,
+    left: Left,
     now: Now,
-) -> tuple[list[Action], Resources]:
+) -> tuple[list[Action], Left]:
     kind = operation.get("type", "UNKNOWN")
     actions: list[Action] = []
     if kind == "LAUNCH":
         for task in _tasks_of(operation):
             prepared = _prepared(framework, task, role)
-            launch = Launch(prepared, framework, agent, remaining)
+            launch = Launch(prepared, framework, agent, left.available)
             refusal = task_refusal(state, framework, prepared, group=False)
             if refusal is not None:
                 actions += _refused(state, framework, task, "REASON_TASK_UNAUTHORIZED", refusal, now)
@@ -148,27 +149,28 @@ def _perform(
             if problem is None:
                 taken = Resources.from_json(prepared["resources"]) + executor_resources(launch)
                 actions.append(_launch(state, launch))
-                remaining = remaining - taken
+                left = left.less(taken)
             else:
                 actions += _refused(state, framework, task, "REASON_TASK_INVALID", problem, now)
     elif kind == "LAUNCH_GROUP":
-        group = _group(framework, agent, role, operation, remaining)
+        group = _group(framework, agent, role, operation, left.available)
         if group is None:
-            return actions, remaining
+            return actions, left
         refusals = [task_refusal(state, framework, task, group=True) for task in group.tasks]
         # The last one counts, in Mesos; none of a group may run where one may not.
         refusal = next(filter(None, reversed(refusals)), None)
         problem = refusal or _id_on_launch_problem(operation) or group_problem(group)
         if problem is None:
-            remaining = remaining - group.required
+            left = left.less(group.required)
             actions.append(_launch_group(state, group))
         else:
             reason = "REASON_TASK_GROUP_INVALID" if refusal is None else "REASON_TASK_GROUP_UNAUTHORIZED"
             for task in group.tasks:
                 actions += _refused(state, framework, task, reason, problem, now)
     else:
-        return perform(state, framework, agent, role, operation, remaining)
-    return actions, remaining
+        actions, after = perform(state, framework, agent, role, operation, left.resources)
+        left = left.after(after)
+    return actions, left
 
 
 def _launch(state: MasterState, launch: Launch) -> RunTask:

@@ -28,7 +28,7 @@ class Leadership:
 
     def __init__(self, master_id: str) -> None:
         self._id = master_id
-        self.leading = False
+        self.leading = self.elected = False
         self.leader: Leader | None = None
         self._known = asyncio.Event()
 
@@ -44,7 +44,8 @@ class Leadership:
             self._known.clear()
         else:
             self._known.set()
-        return leader is not None and leader.info.get("id") == self._id
+        self.elected = leader is not None and leader.info.get("id") == self._id
+        return self.elected
 
     def middleware(self) -> Middleware:
         """Return what sends requests to the leader while that is another."""
@@ -67,8 +68,8 @@ class Leadership:
             await asyncio.wait_for(self._known.wait(), PATIENCE_S)
         except asyncio.TimeoutError:
             return error_response(503, "No leader elected")
-        if self.leader is None or self.leading:
-            # It is us, and we lead in a moment; or it is gone again.
+        if self.leader is None or self.elected:
+            # It is us, and we lead once the registry is read; or it is gone again.
             return error_response(503, "Leader has not finished recovery")
         where = f"//{self.leader.hostname}:{self.leader.pid.port}"
         return web.Response(status=307, headers={"Location": where if bare else where + request.raw_path})

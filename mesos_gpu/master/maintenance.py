@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master.actions import Action, ShutdownAgent
-from mesos_gpu.master.agents import remove_agent
+from mesos_gpu.master.actions import Action, ShutdownAgent, Store
+from mesos_gpu.master.agents import remove
 from mesos_gpu.master.filters import refuse_seconds
 from mesos_gpu.master.model import Agent, Drainage, Framework, Now
 from mesos_gpu.master.policy import key_of, key_of_agent
+from mesos_gpu.master.registry_operations import SetSchedule, StartMaintenance, StopMaintenance
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
 
@@ -27,10 +28,14 @@ def update_schedule(state: MasterState, schedule: Document) -> list[Action]:
     problem = schedule_problem(state, schedule)
     if problem is not None:
         raise BadInput(problem)
+    return [Store(SetSchedule(schedule), lambda state, now: _scheduled(state, schedule))]
+
+
+def _scheduled(state: MasterState, schedule: Document) -> list[Action]:
     before = {key: machine.unavailability for key, machine in state.policy.machines.items()}
     state.policy.set_schedule(schedule)
     after = {key: machine.unavailability for key, machine in state.policy.machines.items()}
-    actions: list[Action] = [state.registry()]
+    actions: list[Action] = []
     for agent in state.agents.values():
         key = key_of_agent(agent)
         if key in before or key in after:
@@ -40,24 +45,32 @@ def update_schedule(state: MasterState, schedule: Document) -> list[Action]:
     return actions
 
 
-def start(state: MasterState, machine_ids: Sequence[Document], now: Now) -> list[Action]:
+def start(state: MasterState, machine_ids: Sequence[Document]) -> list[Action]:
     """START_MAINTENANCE, /machine/down: agents there end, and cannot register until the machines are up."""
     _check(state, machine_ids, "DRAINING", "brought down")
-    keys = {key_of(machine_id) for machine_id in machine_ids}
-    for key in keys:
-        state.policy.machines[key].mode = "DOWN"
-    actions: list[Action] = []
-    for agent in [agent for agent in state.agents.values() if key_of_agent(agent) in keys]:
-        actions.append(ShutdownAgent(agent.pid, DOWN))
-        actions += remove_agent(state, agent, DOWN, now)
-    return [state.registry(), *actions]
+    keys = frozenset(key_of(machine_id) for machine_id in machine_ids)
+
+    def started(state: MasterState, now: Now) -> list[Action]:
+        state.policy.bring_down(keys)
+        actions: list[Action] = []
+        for agent in [agent for agent in state.agents.values() if key_of_agent(agent) in keys]:
+            actions.append(ShutdownAgent(agent.pid, DOWN))
+            actions += remove(state, agent.id, DOWN)
+        return actions
+
+    return [Store(StartMaintenance(keys), started)]
 
 
 def stop(state: MasterState, machine_ids: Sequence[Document]) -> list[Action]:
     """STOP_MAINTENANCE, /machine/up: the machines are out of the schedule, and agents there may register."""
     _check(state, machine_ids, "DOWN", "brought up")
-    state.policy.forget_machines({key_of(machine_id) for machine_id in machine_ids})
-    return [state.registry()]
+    keys = frozenset(key_of(machine_id) for machine_id in machine_ids)
+
+    def stopped(state: MasterState, now: Now) -> list[Action]:
+        state.policy.forget_machines(set(keys))
+        return []
+
+    return [Store(StopMaintenance(keys), stopped)]
 
 
 def status(state: MasterState) -> Document:

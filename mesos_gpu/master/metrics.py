@@ -7,10 +7,11 @@ from itertools import accumulate
 
 from mesos_gpu.master.eligibility import dominant_share, quantities
 from mesos_gpu.master.framework_metrics import of_framework
-from mesos_gpu.master.model import Now, add
-from mesos_gpu.master.offering import holdings
+from mesos_gpu.master.model import Now
+from mesos_gpu.master.offering import held_by_role
 from mesos_gpu.master.operation_metrics import of_operations
 from mesos_gpu.master.quota import countable
+from mesos_gpu.master.sharing import summed
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import known_roles
 from mesos_gpu.mesos.resource import Resource
@@ -125,9 +126,9 @@ def _tasks(state: MasterState) -> dict[str, float]:
 
 
 def _resources(state: MasterState) -> dict[str, float]:
-    total = add(agent.total for agent in state.agents.values())
-    used = add(agent.used_total for agent in state.agents.values())
-    held = add(holdings(state).values())
+    total = summed(agent.total for agent in state.agents.values())
+    used = summed(agent.used_total for agent in state.agents.values())
+    held = summed(agent.used_total.unallocated() + agent.offered.unallocated() for agent in state.agents.values())
     metrics: dict[str, float] = {}
     for name in _RESOURCES:
         there, taken = total.milli(name), used.milli(name)
@@ -159,12 +160,12 @@ def _quota(state: MasterState) -> dict[str, float]:
 
 
 def _shares(state: MasterState) -> dict[str, float]:
-    total = quantities(add(agent.total for agent in state.agents.values()))
-    held = holdings(state)
+    total = quantities(summed(agent.total for agent in state.agents.values()))
+    held = held_by_role(state)
     metrics: dict[str, float] = {}
     for role in known_roles(state):
         if state.settings.draw is None:
-            mine = quantities(add(resources for (r, _), resources in held.items() if r == role))
+            mine = quantities(held.get(role, ()))
             share = dominant_share(mine, total, state.settings.rules.excluded_names)
             metrics[f"allocator/mesos/roles/{role}/shares/dominant"] = share
         metrics[f"allocator/mesos/offer_filters/roles/{role}/active"] = float(state.filters.count(role))

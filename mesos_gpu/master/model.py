@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from mesos_gpu.master.sharing import free_of
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -305,11 +306,10 @@ class Agent:
 
     @property
     def free(self) -> Resources:
-        """Return what is neither held nor offered."""
+        """Return what is neither held nor offered, and what is shared."""
         parts = (self.total, self.used_total, self.offered)
         if self._free is None or any(now is not then for now, then in zip(parts, self._free[0], strict=True)):
-            left = self.total - self.used_total.unallocated() - self.offered.unallocated()
-            self._free = (parts, left)
+            self._free = (parts, free_of(self.total, self.used_total.unallocated(), self.offered.unallocated()))
         return self._free[1]
 
     def charge(self, framework_id: str, resources: Resources) -> None:

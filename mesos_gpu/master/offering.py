@@ -9,6 +9,7 @@ from mesos_gpu.master.actions import Action
 from mesos_gpu.master.eligibility import Allocation
 from mesos_gpu.master.market import holdings_of
 from mesos_gpu.master.model import NOTHING, Now, Offer
+from mesos_gpu.master.sharing import summed
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -73,6 +74,18 @@ def holdings(state: MasterState) -> dict[tuple[str, str], Resources]:
         for key, part in holdings_of(agent).items():
             held[key] = held.get(key, NOTHING) + part
     return held
+
+
+def held_by_role(state: MasterState) -> dict[str, Resources]:
+    """Return what is used of each role and offered to it; what is shared counts once on each agent."""
+    found: dict[str, list[Resources]] = {}
+    for agent in state.agents.values():
+        here: dict[str, Resources] = {}
+        for (role, _), part in holdings_of(agent).items():
+            here[role] = here.get(role, NOTHING) + part
+        for role, together in here.items():
+            found.setdefault(role, []).append(together)
+    return {role: summed(parts) for role, parts in found.items()}
 
 
 def _offer(state: MasterState, allocation: Allocation) -> Offer:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.master.model import Agent, Framework
+from mesos_gpu.master.sharing import uses
 from mesos_gpu.mesos.ids import id_problem, role_problem
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources, validate, validate_gpus
@@ -204,7 +205,7 @@ def _shared(asked: Asked, volume: Resource) -> str | None:
             f"Create volume operation for '{volume}' has been attempted by framework '{asked.framework.id}' with no "
             "SHARED_RESOURCES capability"
         )
-    return f"Shared persistent volumes are not supported by this master: {volume}"
+    return None
 
 
 def _destroy(asked: Asked) -> str | None:
@@ -215,21 +216,20 @@ def _destroy(asked: Asked) -> str | None:
     volumes = Resources.from_json(documents).unallocated()
     if not asked.agent.total.kept().contains(volumes):
         return "Persistent volumes not found"
-    used = {(r.role, r.persistence_id) for r in asked.agent.used_total}
-    if any((volume.role, volume.persistence_id) in used for volume in volumes):
+    if uses(asked.agent.used_total, volumes):
         return "Persistent volumes in use"
     return None
 
 
 def _grow(asked: Asked) -> str | None:
-    return _resize(asked, "GrowVolume", "volume", "addition")
+    return _resize(asked, "GrowVolume", "Growing", "volume", "addition")
 
 
 def _shrink(asked: Asked) -> str | None:
-    return _resize(asked, "ShrinkVolume", "volume")
+    return _resize(asked, "ShrinkVolume", "Shrinking", "volume")
 
 
-def _resize(asked: Asked, name: str, *fields: str) -> str | None:
+def _resize(asked: Asked, name: str, doing: str, *fields: str) -> str | None:
     absent = next((field for field in fields if field not in asked.body), None)
     if absent is not None:
         return f"'{absent}' must be set in the '{name}' operation"
@@ -238,6 +238,8 @@ def _resize(asked: Asked, name: str, *fields: str) -> str | None:
     problem = _valid(documents) or _volumes_problem([volume])
     if problem is not None:
         return f"{problem} in the '{name}' operation"
+    if "shared" in volume:
+        return f"{doing} a shared persistent volume is not supported"
     if "RESIZE_VOLUME" not in asked.agent.capabilities:
         return f"Volume cannot be resized on agent {asked.agent.id} without RESIZE_VOLUME capability"
     if not asked.agent.total.contains(Resources.from_json([volume]).unallocated()):

@@ -25,6 +25,7 @@ from mesos_gpu.master.actions import (
 from mesos_gpu.master.model import Agent, Framework, Operation
 from mesos_gpu.master.operation_metrics import count
 from mesos_gpu.master.operation_validation import Asked, operation_problem, resource_lists
+from mesos_gpu.master.sharing import uses
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.conversions import Conversion, applied, conversions, unallocated
@@ -57,7 +58,8 @@ def perform(
         try:
             changes = conversions(prepared)
             after = applied(remaining, changes)
-            return _apply(state, agent, prepared, changes, framework.id), after
+            actions = _withdraw(state, agent, changes)
+            return actions + _apply(state, agent, prepared, changes, framework.id), after
         except BadResources as error:
             problem = str(error)
     count(state, str(operation.get("type")), "OPERATION_ERROR")
@@ -78,12 +80,12 @@ def operate(
         changes = conversions(prepared)
     except BadResources as error:
         return Refusal(f"Invalid {operation['type']} operation on agent {agent.id}: {error}"), []
-    reach = agent.free + agent.offered.unallocated()
+    reach = agent.free + agent.offered.unallocated().nonshared()
     try:
         applied(reach, changes)
     except BadResources as error:
         return Refusal(str(error), conflict=True), []
-    actions: list[Action] = []
+    actions = _withdraw(state, agent, changes)
     for offer in list(agent.offers.values()):
         if _possible(agent.free, changes):
             break
@@ -230,6 +232,15 @@ def _apply(
 def base64_of(name: uuid.UUID) -> str:
     """Return the 16 bytes of a UUID as documents have them."""
     return base64.b64encode(name.bytes).decode("ascii")
+
+
+def _withdraw(state: MasterState, agent: Agent, changes: Sequence[Conversion]) -> list[Action]:
+    """Take back the offers of shared volumes that are about to be no more; others may be offered them, too."""
+    shared = [volume for change in changes if change.last for volume in change.consumed if volume.shared]
+    if not shared:
+        return []
+    holding = [offer for offer in agent.offers.values() if uses(offer.resources, shared)]
+    return [action for offer in holding for action in state.rescind(offer)]
 
 
 def _possible(free: Resources, changes: Sequence[Conversion]) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mesos_gpu.master.model import Agent
@@ -33,6 +33,11 @@ class Policy:
     schedule: Document = field(default_factory=dict)
     """The maintenance Schedule as it was given, less the machines that came up again."""
     machines: dict[MachineKey, Machine] = field(default_factory=dict)
+
+    def copy(self) -> Policy:
+        """Return one of its own that may be changed."""
+        machines = {key: replace(machine) for key, machine in self.machines.items()}
+        return Policy(dict(self.weights), dict(self.quotas), self.schedule, machines)
 
     def weight(self, role: str) -> float:
         """Return a role's weight."""
@@ -76,6 +81,18 @@ class Policy:
                 key = key_of(machine_id)
                 mode = old[key].mode if key in old else "DRAINING"
                 self.machines[key] = Machine(machine_id, window["unavailability"], mode)
+
+    def set_quotas(self, quotas: Mapping[str, Quota]) -> None:
+        """Take over quotas of some roles; the default one is none."""
+        kept = {**self.quotas, **quotas}
+        self.quotas = {role: quota for role, quota in kept.items() if not quota.default}
+
+    def bring_down(self, keys: Collection[MachineKey]) -> bool:
+        """Note that machines of the schedule are down; tell whether any was not."""
+        going = [machine for key, machine in self.machines.items() if key in keys and machine.mode != "DOWN"]
+        for machine in going:
+            machine.mode = "DOWN"
+        return bool(going)
 
     def forget_machines(self, keys: set[MachineKey]) -> None:
         """Take machines out of the schedule, and windows that are empty then."""

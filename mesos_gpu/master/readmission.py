@@ -14,11 +14,13 @@ from mesos_gpu.master.actions import (
     ObserveAgent,
     ShutdownAgent,
     ShutdownFramework,
+    Store,
     UpdateFramework,
     Warn,
 )
-from mesos_gpu.master.agents import MACHINE_DOWN, unreachable
-from mesos_gpu.master.model import Agent, Executor, Framework, Now, Task
+from mesos_gpu.master.agents import MACHINE_DOWN, may_stay, unreachable
+from mesos_gpu.master.model import Agent, Executor, Framework, KnownAgent, Now, Task
+from mesos_gpu.master.registry_operations import Admit
 from mesos_gpu.master.reports import Report, admit, described, kept_problem, report_problem, tasks_problem
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record
@@ -45,14 +47,60 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
         return [ShutdownAgent(report.pid, MACHINE_DOWN)]
     if agent_id in state.gone:
         return [ShutdownAgent(report.pid, draining.GONE)]
-    state.counters["slave_reregistrations"] += 1
-    returned = agent_id in state.unreachable
-    state.recovered.pop(agent_id, None)
-    state.unreachable.pop(agent_id, None)
+    before = state.transitions.returning.get(agent_id)
+    if before is not None and before.pid == report.pid:
+        state.transitions.returning[agent_id] = report  # it says it again, or better: that is what will count
+        return []
+    if state.transitions.under_way(agent_id) or state.transitions.introduced(report.pid):
+        # It asks again; by then we know which of both it was.
+        return [Warn(f"passing over a re-registration of agent {agent_id}: its coming or going is being stored")]
     actions: list[Action] = []
     # Two agents cannot live at one address; the one that speaks is there.
     for other in [a.id for a in state.agents.values() if a.pid == report.pid and a.id != agent_id]:
         actions += unreachable(state, other, now)
+    known = KnownAgent(described(report, agent_id)[0], report.pid)
+    agent = state.agents.get(agent_id)
+    if not actions and known == _known(state, agent_id):
+        return _welcome(state, report, agent_id, now)  # the registry says so already
+    if agent is not None:
+        # It waits for our answer and takes nothing; what it has now is another matter than what was offered.
+        actions += state.rescind_all(agent)
+        agent.connected = False
+        state.touch(agent)
+    return [*actions, _store(state, report, agent_id)]
+
+
+def _store(state: MasterState, report: Report, agent_id: str) -> Store:
+    """Have an agent admitted as it says it is, then welcome it; if it says otherwise meanwhile, store that first."""
+    state.transitions.returning[agent_id] = report
+    known = KnownAgent(described(report, agent_id)[0], report.pid)
+
+    def stored(state: MasterState, now: Now) -> list[Action]:
+        latest = state.transitions.returning.pop(agent_id)
+        if agent_id in state.transitions.marking_gone:
+            return []
+        if agent_id in state.gone:
+            return [ShutdownAgent(report.pid, draining.GONE)]
+        if described(latest, agent_id)[0] != known.info:
+            return [_store(state, latest, agent_id)]
+        return _welcome(state, latest, agent_id, now)
+
+    return Store(Admit(agent_id, known), stored)
+
+
+def _known(state: MasterState, agent_id: str) -> KnownAgent | None:
+    agent = state.agents.get(agent_id)
+    return state.recovered.get(agent_id) if agent is None else KnownAgent(agent.info, agent.pid)
+
+
+def _welcome(state: MasterState, report: Report, agent_id: str, now: Now) -> list[Action]:
+    """Make both books agree; what of it concerns the registry is stored."""
+    state.counters["slave_reregistrations"] += 1
+    returned = agent_id in state.unreachable
+    state.recovered.pop(agent_id, None)
+    state.unreachable.pop(agent_id, None)
+    agent = state.agents.get(agent_id)
+    actions: list[Action] = []
     keep: list[Action] = []
     if agent is None:
         agent = admit(state, report, agent_id, now)
@@ -69,7 +117,6 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
     removed = [i["id"]["value"] for i in report.frameworks if i["id"]["value"] in state.completed]
     return [
         *actions,
-        state.registry(),
         ObserveAgent(agent.id),
         AgentReregistered(agent.id, missing),
         *keep,
@@ -78,6 +125,7 @@ def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
         *(ShutdownFramework(agent.id, framework_id) for framework_id in removed),
         *(KillTask(agent.id, fid, tid, policy) for (fid, tid), policy in agent.killed.items()),
         *told,
+        *may_stay(state, agent),
     ]
 
 

@@ -1,25 +1,19 @@
 """What a master must remember over its restarts: which agents are its own. One JSON document, replaced whole.
 
-It is a file, or, of several masters, a value in ZooKeeper that only the leading one can write; and it is kept before an
-agent hears its id, as Mesos' registrar does it.
+It is a file, or, of several masters, a value in ZooKeeper that only the leading one can write. Reading and writing wait
+for disks and networks: the registrar does both, off the event loop.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master.model import KnownAgent
-from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.timers import Timer
-
-MAX_MASTERS = 100
-"""Ids of earlier masters kept, for people who read the file."""
+from mesos_gpu.master.record import Record
 
 
 class Keeper(Protocol):
@@ -74,51 +68,29 @@ class FileKeeper:
 
 
 class Registry:
-    """The document, read and written through a keeper."""
+    """The document, read and written through a keeper. It may be used from any one thread at a time."""
 
     def __init__(self, keeper: Path | Keeper) -> None:
         """Keep it below a work directory, or wherever `keeper` does. Raises Unavailable."""
         self._keeper: Keeper = FileKeeper(keeper) if isinstance(keeper, Path) else keeper
-        self._saved: Document | None = None
-        self._masters: list[str] = []
-        self.stored = Timer("registrar/state_store")
         self.size = 0
         """Bytes of the document as it was last read or written."""
-        self.rest: Document = {}
-        """What `load` found beside the agents, for who wrote it."""
 
-    def load(self) -> dict[str, KnownAgent]:
-        """Return the known agents by id, none on a first start. Raises Unavailable on a file that is not ours."""
+    def load(self) -> Record:
+        """Return what is kept, an empty record on a first start. Raises Unavailable on a document that is not ours."""
         data = self._keeper.read()
         if data is None:
-            return {}
+            return Record()
         self.size = len(data)
         try:
-            document = msgspec.json.decode(data)
-            known = {
-                agent["info"]["id"]["value"]: KnownAgent(agent["info"], agent["pid"], agent.get("unreachable_since_s"))
-                for agent in document["agents"]
-            }
-            self._masters = [str(master) for master in document["masters"]]
-            self.rest = {key: value for key, value in document.items() if key not in ("agents", "masters")}
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            return Record.from_document(msgspec.json.decode(data))
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
             raise Unavailable(
                 f"the registry {self._keeper} is damaged ({error}); move it away to start without known agents"
             ) from None
-        return known
 
-    def save(self, document: Document) -> None:
-        """Put the registry on disk, whole or not at all; nothing is written when it says nothing new.
-
-        Raises Unavailable when it cannot be written.
-        """
-        if document == self._saved:
-            return
-        rest = {key: value for key, value in document.items() if key != "master_id"}
-        masters = list(dict.fromkeys([*self._masters, document["master_id"]]))[-MAX_MASTERS:]
-        data = msgspec.json.format(msgspec.json.encode({"masters": masters, **rest}), indent=1)
-        began_s = time.monotonic()
+    def save(self, record: Record) -> None:
+        """Put the registry on disk, whole or not at all. Raises Unavailable when it cannot be written."""
+        data = msgspec.json.format(msgspec.json.encode(record.to_document()), indent=1)
         self._keeper.write(data)
-        self.stored.add(time.monotonic() - began_s)
         self.size = len(data)
-        self._saved, self._masters = document, masters

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.errors import BadInput, Conflict
-from mesos_gpu.master.actions import Action
+from mesos_gpu.master.actions import Action, Store
 from mesos_gpu.master.eligibility import quantities
 from mesos_gpu.master.quota import (
     Quota,
@@ -17,6 +17,7 @@ from mesos_gpu.master.quota import (
     requested,
     update_problem,
 )
+from mesos_gpu.master.registry_operations import SetQuotas, SetWeights
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.ids import role_problem
 from mesos_gpu.mesos.resource import Document
@@ -36,10 +37,14 @@ def update_weights(state: MasterState, infos: Sequence[Mapping[str, Any]]) -> li
         if not 0 < weight < float("inf"):
             raise BadInput(f"{begin} for role '{role}': Invalid weight '{weight:g}': Weights must be positive")
         weights[role] = weight
+    return [Store(SetWeights(weights), lambda state, now: _weighted(state, weights))]
+
+
+def _weighted(state: MasterState, weights: Mapping[str, float]) -> list[Action]:
     state.policy.weights.update(weights)
     for role, weight in weights.items():
         state.market.allocator.tree.set_weight(role, weight)
-    actions: list[Action] = [state.registry()]
+    actions: list[Action] = []
     if any(role in framework.roles for framework in state.frameworks.values() for role in weights):
         for agent in state.agents.values():
             actions += state.rescind_offers(agent)
@@ -85,11 +90,14 @@ def capacity(state: MasterState) -> dict[str, int]:
 
 
 def _set(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
-    kept = {**state.policy.quotas, **quotas}
-    state.policy.quotas = {role: quota for role, quota in kept.items() if not quota.default}
+    return [Store(SetQuotas(quotas), lambda state, now: _granted(state, quotas))]
+
+
+def _granted(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
+    state.policy.set_quotas(quotas)
     state.market.allocator.set_quotas(state.policy.quotas)
     state.ask_for_offers()
-    actions: list[Action] = [state.registry()]
+    actions: list[Action] = []
     for role, quota in quotas.items():
         actions += _rescind(state, role, quota)
     return actions

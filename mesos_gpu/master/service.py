@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.master import registry_gc
 from mesos_gpu.master.access import open_access
 from mesos_gpu.master.agent_link import PROCESS_ID, AgentLink
 from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, clock
-from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, settings
+from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, removal_share, settings
 from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.observers import Pace, RemovalLimit
 from mesos_gpu.master.operator_api import VERSION, OperatorApi
+from mesos_gpu.master.record import Record
+from mesos_gpu.master.registrar import Registrar
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import master_info
@@ -58,6 +61,7 @@ class RunningMaster:
     """A master that serves: it leads, or stands by until it does."""
 
     engine: Engine
+    registrar: Registrar
     endpoint: Endpoint
     link: AgentLink
     leadership: Leadership
@@ -75,6 +79,7 @@ class RunningMaster:
         await self.endpoint.stop()
         if self.group is not None:
             await self.group.close()
+        await self.registrar.close()
 
 
 async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> RunningMaster:
@@ -86,11 +91,11 @@ async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> Runni
     )
     state = MasterState({"id": str(uuid.uuid4())}, settings(flags, access.acls), clock())
     leadership = Leadership(state.id)
-    group = None if flags["zk"] is None else _group(flags, leadership, lambda: lead(), lambda why: engine.fail(why))
-    registry = Registry(Path(flags["work_dir"]) if group is None else _zk_registry(flags, group))
-    engine = Engine(state, registry)
+    group = None if flags["zk"] is None else _group(flags, leadership, lambda: elected(), lambda why: engine.fail(why))
+    registrar = Registrar(Registry(Path(flags["work_dir"]) if group is None else _zk_registry(flags, group)))
+    engine = Engine(state, registrar)
     if group is None:
-        state.recover(registry.load(), registry.rest)
+        state.recover(await registrar.recover(state.id))
     shown = flags_as_text(flags)
     app = OperatorApi(
         engine,
@@ -116,20 +121,33 @@ async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> Runni
         only_authenticated=flags["authenticate_agents"],
         limit=RemovalLimit(removal_interval_s(flags["agent_removal_rate_limit"])),
         patience_s=flags["agent_reregister_timeout"],
+        most_missing=removal_share(flags["recovery_agent_removal_limit"]),
     )
     engine.agents = link
 
+    def elected() -> None:
+        recovery = asyncio.ensure_future(registrar.recover(state.id))
+        recovery.add_done_callback(recovered)
+
+    def recovered(recovery: asyncio.Future[Record]) -> None:
+        if recovery.cancelled() or engine.stopped:
+            recovery.cancelled() or recovery.exception()
+            return
+        try:
+            state.recover(recovery.result())
+        except Unavailable as error:
+            engine.fail(str(error))
+            return
+        lead()
+
     def lead() -> None:
         """Begin to lead: what the registry holds is ours now."""
-        if group is not None:
-            state.recover(registry.load(), registry.rest)
-            # Written at once: from here on a leader that was thought dead cannot write any more.
-            registry.save(state.registry().document)
         state.elected = clock()
         leadership.take()
         link.listen()
         engine.start()
         link.call_back()
+        engine.every(flags["registry_gc_interval"], registry_gc.collect)
         log.info("master %s leads at %s, %d agents in the registry", state.id, pid, len(state.recovered))
 
     if group is None:
@@ -137,11 +155,11 @@ async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> Runni
     else:
         log.info("master %s at %s waits for its election in %s", state.id, pid, group.session.url)
         group.join(write_node(state.master_info))
-    return RunningMaster(engine, endpoint, link, leadership, group)
+    return RunningMaster(engine, registrar, endpoint, link, leadership, group)
 
 
 def _group(
-    flags: Mapping[str, Any], leadership: Leadership, lead: Callable[[], None], fail: Callable[[str], None]
+    flags: Mapping[str, Any], leadership: Leadership, elected: Callable[[], None], fail: Callable[[str], None]
 ) -> ZkGroup:
     """Return the group of masters that this one is about to join.
 
@@ -149,19 +167,17 @@ def _group(
     """
 
     def heard(leader: Leader | None) -> None:
+        was_elected = leadership.elected
         ours = leadership.heard(leader)
-        if leadership.leading and not ours:
+        if was_elected and not ours:
             fail(f"lost the leadership to {leader.pid if leader is not None else 'nobody'}; start it again to stand by")
-        elif ours and not leadership.leading:
-            try:
-                lead()
-            except MesosGpuError as error:
-                fail(str(error))
+        elif ours and not was_elected:
+            elected()
         elif leader is not None and not ours:
             log.info("standing by; %s leads", leader.pid)
 
     def lost() -> None:
-        if leadership.leading:
+        if leadership.elected:
             fail("lost the session with ZooKeeper, so another master may lead; start it again to stand by")
 
     return ZkGroup(parse_zk_url("zk", flags["zk"]), heard, session_timeout_s=flags["zk_session_timeout"], on_lost=lost)

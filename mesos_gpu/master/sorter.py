@@ -10,7 +10,7 @@ Each change costs the depth of its path, not the size of the tree: a node's chil
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 Quantities = Mapping[str, int]
 """Thousandths by name, scalars only."""
@@ -21,14 +21,30 @@ DEFAULT_WEIGHT = 1.0
 
 
 class _Node:
-    """`held` is of all below it; `wanting` counts leaves below that want offers; `order` has the children with any."""
+    """`held` is of all below it; `wanting` counts leaves below that want offers; `order` has the children with any.
 
-    __slots__ = ("children", "chosen", "held", "key", "member", "name", "order", "parent", "wanting", "weight")
+    `shared` counts the leaves below that hold a shared thing, by thing.
+    """
+
+    __slots__ = (
+        "children",
+        "chosen",
+        "held",
+        "key",
+        "member",
+        "name",
+        "order",
+        "parent",
+        "shared",
+        "wanting",
+        "weight",
+    )
 
     def __init__(self, name: str, parent: _Node | None, weight: float = DEFAULT_WEIGHT) -> None:
         self.name, self.parent, self.weight = name, parent, weight
         self.children: dict[str, _Node] = {}
         self.held: dict[str, int] = {}
+        self.shared: dict[Hashable, int] = {}
         self.chosen = 0
         self.wanting = 0
         self.member = False
@@ -89,13 +105,24 @@ class ShareTree:
         leaf = self._leaf(role, framework_id)
         node: _Node | None = leaf
         while node is not None:
-            for name, amount in change.items():
-                left = node.held.get(name, 0) + amount
-                if left:
-                    node.held[name] = left
-                else:
-                    node.held.pop(name, None)
+            _add(node.held, change, 1)
             self._rekey(node)
+            node = node.parent
+        self._prune(leaf)
+
+    def share_in(self, role: str, framework_id: str, thing: Hashable, amounts: Quantities, by: int) -> None:
+        """A framework begins (`by` 1) or ceases (-1) to hold a shared thing, which counts once for all below a node."""
+        leaf = self._leaf(role, framework_id)
+        node: _Node | None = leaf
+        while node is not None:
+            holders = node.shared.get(thing, 0) + by
+            if holders == int(by > 0):
+                _add(node.held, amounts, by)
+                self._rekey(node)
+            if holders:
+                node.shared[thing] = holders
+            else:
+                del node.shared[thing]
             node = node.parent
         self._prune(leaf)
 
@@ -203,3 +230,12 @@ class ShareTree:
             child.key = (self._dominant(child) / child.weight, child.chosen, child.name)
             self._rekey_below(child)
         node.order = sorted(child.key for child in node.children.values() if child.wanting)
+
+
+def _add(sums: dict[str, int], change: Quantities, times: int) -> None:
+    for name, amount in change.items():
+        left = sums.get(name, 0) + times * amount
+        if left:
+            sums[name] = left
+        else:
+            sums.pop(name, None)

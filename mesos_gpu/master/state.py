@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mesos_gpu.master import wishes
-from mesos_gpu.master.actions import Action, SaveRegistry, SendEvent
+from mesos_gpu.master.actions import Action, SendEvent
 from mesos_gpu.master.eligibility import Rules
 from mesos_gpu.master.filters import Filters
 from mesos_gpu.master.market import Market
@@ -30,12 +29,13 @@ from mesos_gpu.master.model import (
 )
 from mesos_gpu.master.policy import Policy
 from mesos_gpu.master.random_sorter import Draw
+from mesos_gpu.master.record import Record
+from mesos_gpu.master.transitions import Transitions
 from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 
 MAX_COMPLETED_FRAMEWORKS = 50
-MAX_UNREACHABLE_AGENTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,10 @@ class Settings:
     """The only roles there are (`--roles`, and `*`); None allows any."""
     offer_timeout_s: float | None = None
     """How long an offer may stay unanswered; None is for ever."""
+    registry_max_agent_age_s: float = 14 * 24 * 3600.0
+    """How long agents that are unreachable or gone are known."""
+    registry_max_agent_count: int = 102_400
+    """How many unreachable agents are known, and how many that are gone."""
     check_invariants: bool = False
     """Whether the books are checked after every event."""
     acls: Acls = OPEN
@@ -71,10 +75,8 @@ class News:
 class MasterState:
     """One master's frameworks, agents, offers and tasks."""
 
-    def __init__(
-        self, master_info: Document, settings: Settings, started: Now, known: Mapping[str, KnownAgent] | None = None
-    ) -> None:
-        """`known` is what the registry of an earlier run holds, by agent id."""
+    def __init__(self, master_info: Document, settings: Settings, started: Now, record: Record | None = None) -> None:
+        """`record` is what the registry of an earlier run holds."""
         self.master_info, self.settings, self.started = master_info, settings, started
         self.elected: Now | None = None
         self.frameworks: dict[str, Framework] = {}
@@ -101,7 +103,8 @@ class MasterState:
         """Whether any operator listens; only then `news` are kept, until somebody takes them."""
         self.news: list[News] = []
         self._made: Counter[str] = Counter()
-        self.recover(known or {})
+        self.transitions = Transitions()
+        self.recover(record or Record())
 
     @property
     def allocation_due(self) -> bool:
@@ -141,18 +144,14 @@ class MasterState:
         """Return this master's id, the beginning of every id it gives."""
         return str(self.master_info["id"])
 
-    def recover(self, known: Mapping[str, KnownAgent], rest: Mapping[str, Any] | None = None) -> None:
-        """Take over what the registry holds, by agent id: at the start, or when this master is elected.
-
-        `rest` is what else it holds: here, what operators wanted of agents.
-        """
-        self.policy = Policy.from_registry(rest or {})
+    def recover(self, record: Record) -> None:
+        """Take over what the registry holds: at the start, or when this master is elected."""
+        self.policy = record.policy.copy()
         self.market.allocator.set_quotas(self.policy.quotas)
         for role, weight in self.policy.weights.items():
             self.market.allocator.tree.set_weight(role, weight)
-        self.deactivated, self.gone = wishes.from_registry(rest or {})
-        self.recovered = {id: agent for id, agent in known.items() if agent.since_s is None}
-        self.unreachable = {id: agent for id, agent in known.items() if agent.since_s is not None}
+        self.deactivated, self.gone = dict(record.deactivated), dict(record.gone)
+        self.recovered, self.unreachable = dict(record.agents), dict(record.unreachable)
 
     def new_id(self, kind: str) -> str:
         """Return a fresh id: `framework` <id>-0000, `agent` <id>-S0, `offer` <id>-O0."""
@@ -168,22 +167,10 @@ class MasterState:
         """Return the agents that can be told something."""
         return [agent for agent in self.agents.values() if agent.connected]
 
-    def registry(self) -> SaveRegistry:
-        """Return the action that saves which agents this master answers for."""
-        known = {**self.recovered, **self.unreachable}
-        for agent in self.agents.values():
-            known[agent.id] = KnownAgent(agent.info, agent.pid)
-        return SaveRegistry(
-            {
-                "master_id": self.id,
-                "agents": [
-                    {"info": a.info, "pid": a.pid, **({} if a.since_s is None else {"unreachable_since_s": a.since_s})}
-                    for a in known.values()
-                ],
-                **wishes.to_registry(self.deactivated, self.gone),
-                **self.policy.to_registry(),
-            }
-        )
+    def record(self) -> Record:
+        """Return what the registry holds once nothing is under way, but for who led: these books are made of it."""
+        here = {agent.id: KnownAgent(agent.info, agent.pid) for agent in self.agents.values()}
+        return Record((), {**self.recovered, **here}, self.unreachable, self.gone, self.deactivated, self.policy)
 
     # Events to schedulers.
 
@@ -335,12 +322,6 @@ class MasterState:
         self.completed[framework.id] = framework
         while len(self.completed) > MAX_COMPLETED_FRAMEWORKS:
             del self.completed[next(iter(self.completed))]
-
-    def remember_unreachable(self, agent: Agent, since_s: float) -> None:
-        """Keep an agent that stopped answering; it may come back with its id."""
-        self.unreachable[agent.id] = KnownAgent(agent.info, agent.pid, since_s)
-        while len(self.unreachable) > MAX_UNREACHABLE_AGENTS:
-            del self.unreachable[next(iter(self.unreachable))]
 
 
 _ID_FORMS = {"framework": "{:04d}", "agent": "S{}", "offer": "O{}", "operation": "P{}"}

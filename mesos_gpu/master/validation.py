@@ -175,7 +175,10 @@ def _executor(launch: Launch) -> str | None:
         return "'ExecutorInfo.type' must be 'CUSTOM' for a task that is launched with LAUNCH; use LAUNCH_GROUP"
     # A scheduler may leave the framework out here, not in a group.
     named = {"framework_id": {"value": launch.framework.id}, **executor}
-    return executor_problem(named, launch.framework, launch.agent)
+    problem = executor_problem(named, launch.framework, launch.agent)
+    if problem is None and (resources := Resources.from_json(executor.get("resources", []))).shared():
+        return f"Executor resources {resources} should not contain any shared resources"
+    return problem
 
 
 def executor_problem(executor: Mapping[str, Any], framework: Framework, agent: Agent) -> str | None:

@@ -20,9 +20,10 @@ from mesos_gpu.master.items import (
     sees_task,
     task_view,
 )
-from mesos_gpu.master.model import Framework, Task, add
+from mesos_gpu.master.model import Framework, Task
 from mesos_gpu.master.offering import holdings
 from mesos_gpu.master.quota import Quota, countable
+from mesos_gpu.master.sharing import summed
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document, Resource
@@ -179,18 +180,18 @@ def framework_ids(state: MasterState, role: str) -> list[str]:
 
 
 def _role_view(state: MasterState, role: str) -> Document:
-    used = add(
-        u.filter(lambda r: (r.allocation_role or "*") == role) for a in state.agents.values() for u in a.used.values()
-    )
-    offered = add(o.resources for a in state.agents.values() for o in a.offers.values() if o.role == role)
-    reserved = add(agent.total.reserved(role) for agent in state.agents.values())
+    parts = [
+        [books.filter(lambda r: (r.allocation_role or "*") == role) for books in (agent.used_total, agent.offered)]
+        for agent in state.agents.values()
+    ]
+    reserved = summed(agent.total.reserved(role) for agent in state.agents.values())
     return {
         "name": role,
         "weight": state.policy.weight(role),
         "quota": _quota_view(state, role),
-        "resources": _numbers(used.unallocated() + offered.unallocated()),
-        "allocated": _numbers(used),
-        "offered": _numbers(offered),
+        "resources": _numbers(summed(used + offered for used, offered in parts)),
+        "allocated": _numbers(summed(used for used, _ in parts)),
+        "offered": _numbers(summed(offered for _, offered in parts)),
         "reserved": _numbers(reserved),
         "frameworks": framework_ids(state, role),
     }

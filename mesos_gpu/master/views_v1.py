@@ -7,13 +7,13 @@ them by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mesos_gpu.master.eligibility import quantities
 from mesos_gpu.master.items import sees_task, usage
-from mesos_gpu.master.model import Agent, Executor, Framework, Task, add
-from mesos_gpu.master.offering import holdings
+from mesos_gpu.master.model import NOTHING, Agent, Executor, Framework, Task
+from mesos_gpu.master.offering import held_by_role
 from mesos_gpu.master.operation_validation import resource_lists
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import framework_ids, known_roles, seen
@@ -190,7 +190,7 @@ def agent_view(agent: Agent, viewer: Viewer = EVERYBODY) -> Document:
 
 
 def _role(state: MasterState, role: str) -> Document:
-    held = add(resources for (r, _), resources in holdings(state).items() if r == role)
+    held = held_by_role(state).get(role, NOTHING)
     view: Document = {"name": role, "weight": state.policy.weight(role)}
     frameworks = [{"value": framework_id} for framework_id in framework_ids(state, role)]
     resources = [
@@ -204,3 +204,16 @@ def _role(state: MasterState, role: str) -> Document:
 def time_info(seconds: float) -> Document:
     """Return a TimeInfo."""
     return {"nanoseconds": round(seconds * 1e9)}
+
+
+READS: Mapping[str, Callable[[MasterState, Viewer], Document]] = {
+    "GET_STATE": get_state,
+    "GET_AGENTS": get_agents,
+    "GET_FRAMEWORKS": get_frameworks,
+    "GET_EXECUTORS": get_executors,
+    "GET_TASKS": get_tasks,
+    "GET_OPERATIONS": get_operations,
+    "GET_ROLES": get_roles,
+    "GET_MASTER": lambda state, viewer: get_master(state),
+}
+"""What answers a call, by its type."""

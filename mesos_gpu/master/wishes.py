@@ -8,9 +8,6 @@ from typing import Any
 from mesos_gpu.master.model import Drain
 from mesos_gpu.mesos.resource import Document
 
-MAX_GONE = 100_000
-"""Agents marked gone that are remembered, the newest."""
-
 
 def to_registry(deactivated: Mapping[str, Drain | None], gone: Mapping[str, float]) -> Document:
     """Return the parts of the registry's document; what nobody wants is not there."""

@@ -25,6 +25,8 @@ class Conversion:
 
     consumed: Resources
     converted: Resources
+    last: bool = False
+    """Whether none of `consumed` may be there afterwards: what is shared may be there more than once."""
 
 
 def conversions(operation: Mapping[str, Any]) -> tuple[Conversion, ...]:
@@ -43,13 +45,16 @@ def applied(resources: Resources, changes: Iterable[Conversion]) -> Resources:
     for change in changes:
         if not resources.contains(change.consumed):
             raise BadResources(f"{resources} does not contain {change.consumed}")
-        resources = resources - change.consumed + change.converted
+        left = resources - change.consumed
+        if change.last and left.contains(change.consumed):
+            raise BadResources(f"Persistent volume {change.consumed} cannot be removed due to additional shared copies")
+        resources = left + change.converted
     return resources
 
 
 def unallocated(changes: Iterable[Conversion]) -> tuple[Conversion, ...]:
     """Return the same changes of an agent's own resources, which are allocated to nobody."""
-    return tuple(Conversion(c.consumed.unallocated(), c.converted.unallocated()) for c in changes)
+    return tuple(replace(c, consumed=c.consumed.unallocated(), converted=c.converted.unallocated()) for c in changes)
 
 
 def with_kept(total: Resources, kept: Resources) -> Resources:
@@ -88,7 +93,8 @@ def _create(body: Mapping[str, Any]) -> Iterable[Conversion]:
 
 
 def _destroy(body: Mapping[str, Any]) -> Iterable[Conversion]:
-    return [Conversion(Resources([v]), Resources([v.without_volume()])) for v in _read(body.get("volumes", ()))]
+    volumes = _read(body.get("volumes", ()))
+    return [Conversion(Resources([v]), Resources([v.without_volume()]), last=True) for v in volumes]
 
 
 def _grow(body: Mapping[str, Any]) -> Iterable[Conversion]:

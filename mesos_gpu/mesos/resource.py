@@ -59,6 +59,8 @@ class Resource:
     reservations: tuple[Reservation, ...] = ()
     allocation_role: str | None = None
     other: str = ""
+    copies: int = 1
+    """How often it is here, which may be more than once for what is shared alone: its amount does not add up."""
 
     @property
     def type(self) -> str:
@@ -74,8 +76,10 @@ class Resource:
         Of a DiskInfo that is its source and the id of its volume: how a task wants to see the volume (path, mode) is
         no property of the disk, and may differ from task to task.
         """
-        identity = identity_text(self.other) if self.other else ""
-        return (self.name, self.type, self.reservations, self.allocation_role, identity)
+        if not self.other:
+            return (self.name, self.type, self.reservations, self.allocation_role, "")
+        identity = (self.name, self.type, self.reservations, self.allocation_role, identity_text(self.other))
+        return (*identity, self.amount) if self.shared else identity
 
     @property
     def role(self) -> str:
@@ -85,17 +89,17 @@ class Resource:
     @property
     def empty(self) -> bool:
         """Tell whether there is none of it."""
-        return not self.amount
+        return not self.amount or self.copies < 1
 
     @property
     def revocable(self) -> bool:
         """Tell whether Mesos may take it back at any time."""
-        return '"revocable"' in self.other
+        return '"revocable":' in self.other
 
     @property
     def shared(self) -> bool:
         """Tell whether several tasks may have it at once."""
-        return '"shared"' in self.other
+        return '"shared":' in self.other
 
     @property
     def dynamic(self) -> bool:
@@ -141,7 +145,13 @@ class Resource:
         fields.pop("shared", None)
         if "source" in disk:
             fields["disk"] = {"source": disk["source"]}
-        return replace(self, other=json.dumps(fields, sort_keys=True) if fields else "")
+        return replace(self, other=json.dumps(fields, sort_keys=True) if fields else "", copies=1)
+
+    def unshared(self) -> Resource:
+        """Return a shared volume as one that only one task may have."""
+        fields: Document = json.loads(self.other) if self.other else {}
+        fields.pop("shared", None)
+        return replace(self, other=json.dumps(fields, sort_keys=True) if fields else "", copies=1)
 
     def base(self) -> Resource:
         """Return it as the agent's flags give it: static reservations only, no volume, allocated to nobody."""
@@ -150,14 +160,20 @@ class Resource:
 
     def plus(self, other: Resource) -> Resource:
         """Return the sum; both have one key."""
+        if self.shared:
+            return replace(self, copies=self.copies + other.copies)
         return replace(self, amount=_plus(self.amount, other.amount))
 
     def minus(self, other: Resource) -> Resource:
         """Return what is left, never less than nothing; both have one key."""
+        if self.shared:
+            return replace(self, copies=max(0, self.copies - other.copies))
         return replace(self, amount=_minus(self.amount, other.amount))
 
     def holds(self, other: Resource) -> bool:
         """Tell whether all of `other` is in this one; both have one key. A persistent volume is taken whole or not."""
+        if self.shared:
+            return self.copies >= other.copies
         if self.other and self.persistence_id is not None:
             return self.amount == other.amount
         if isinstance(self.amount, int) and isinstance(other.amount, int):

@@ -85,8 +85,8 @@ class Resources:
     def __hash__(self) -> int:
         return hash(frozenset(self._amounts().items()))
 
-    def _amounts(self) -> dict[tuple[object, ...], Amount]:
-        return {key: resource.amount for key, resource in self._by_key.items()}
+    def _amounts(self) -> dict[tuple[object, ...], tuple[Amount, int]]:
+        return {key: (resource.amount, resource.copies) for key, resource in self._by_key.items()}
 
     def __add__(self, other: Resources) -> Resources:
         return Resources((*self, *other))
@@ -104,7 +104,7 @@ class Resources:
         return all(key in self._by_key and self._by_key[key].holds(r) for key, r in other._by_key.items())
 
     def __str__(self) -> str:
-        return "; ".join(map(str, self)) if self else "{}"
+        return "; ".join(f"{r}<{r.copies}>" if r.shared else str(r) for r in self) if self else "{}"
 
     def __repr__(self) -> str:
         return f"Resources({self})"
@@ -148,6 +148,18 @@ class Resources:
     def unreserved(self) -> Resources:
         """Return what anyone may have."""
         return self.filter(lambda r: not r.reservations)
+
+    def shared(self) -> Resources:
+        """Return what several tasks may have at once, each with as many copies as are here."""
+        return self.filter(lambda r: r.shared)
+
+    def nonshared(self) -> Resources:
+        """Return what one task alone may have."""
+        return self.filter(lambda r: not r.shared)
+
+    def single(self) -> Resources:
+        """Return the same with one copy of everything."""
+        return Resources(replace(r, copies=1) for r in self)
 
     def reserved(self, role: str) -> Resources:
         """Return what is reserved for exactly `role`."""
@@ -206,10 +218,19 @@ def validate(documents: Sequence[Mapping[str, Any]]) -> str | None:
         if isinstance(resource.amount, int) and resource.amount <= 0 and document["scalar"]["value"] != 0:
             shown = str(replace(resource, amount=milli(document["scalar"]["value"])))
             return f"Resource '{shown}' is invalid: Invalid scalar resource: value <= 0"
-        problem = _reservations_problem(document)
+        problem = _reservations_problem(document) or _sharing_problem(resource)
         if problem is not None:
             return f"Resource '{resource}' is invalid: {problem}"
     return None
+
+
+def _sharing_problem(resource: Resource) -> str | None:
+    """Return why a resource cannot be shared; only persistent volumes can."""
+    if not resource.shared:
+        return None
+    if resource.name != "disk":
+        return f"Resource {resource.name} cannot be shared"
+    return "Only persistent volumes can be shared" if resource.persistence_id is None else None
 
 
 def _reservations_problem(document: Mapping[str, Any]) -> str | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
+import socket
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from aiohttp import web
 
@@ -54,6 +57,8 @@ class Endpoint:
         self._fronts: weakref.WeakSet[Front] = weakref.WeakSet()
         self._server: asyncio.Server | None = None
         self._listener: TlsListener | None = None
+        self._local_server: asyncio.Server | None = None
+        self._socket_path: Path | None = None
         self._runner: web.AppRunner | None = None
 
     def pid(self, process_id: str) -> Pid:
@@ -66,8 +71,12 @@ class Endpoint:
         scheme = "http" if self._tls is None else "https"
         return f"{scheme}://{self._advertise_ip}:{self._advertise_port or self.port}"
 
-    async def start(self, app: web.Application) -> None:
-        """Listen, and serve `app` to whoever speaks HTTP. Raises Unavailable when the port cannot be had."""
+    async def start(self, app: web.Application, socket_path: Path | None = None) -> None:
+        """Listen, and serve `app` to whoever speaks HTTP; `socket_path` is a second way in, for this machine alone.
+
+        There nothing is encrypted, and whoever sees that file may use it, as every user of the machine may use a port
+        of the loopback. Raises Unavailable when the port, or the file, cannot be had.
+        """
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -86,6 +95,15 @@ class Endpoint:
             await runner.cleanup()
             raise Unavailable(_why_no_port(self.ip, self.port, error)) from None
         self._runner = runner
+        if socket_path is not None:
+            self._socket_path = socket_path
+            try:
+                self._local_server = await asyncio.get_running_loop().create_unix_server(
+                    lambda: self._front(http), sock=_unix_socket(socket_path)
+                )
+            except OSError as error:
+                await self.stop()
+                raise Unavailable(f"cannot listen at {socket_path}: {error.strerror or error}") from None
 
     async def _listen(self, front: Callable[[], Front]) -> None:
         if self._tls is not None:
@@ -126,6 +144,10 @@ class Endpoint:
 
     async def stop(self) -> None:
         """Stop listening, close streams and links, and let answers under way finish (up to 2 s)."""
+        if self._local_server is not None:
+            self._local_server.close()
+        if self._socket_path is not None:
+            self._socket_path.unlink(missing_ok=True)
         if self._server is not None:
             self._server.close()
         if self._listener is not None:
@@ -157,6 +179,24 @@ class Endpoint:
         local = self._locals.get(owner_id)
         if local is not None and local.on_exited is not None:
             local.on_exited(to)
+
+
+def _unix_socket(path: Path) -> socket.socket:
+    """Return a socket at a path, in the place of what was left there, for every user. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The kernel takes no more than 107 characters for the place of a socket, and folders may be longer.
+        made.bind(f"/proc/self/fd/{folder}/{path.name}")
+        path.chmod(0o666)
+    except BaseException:
+        made.close()
+        raise
+    finally:
+        os.close(folder)
+    return made
 
 
 def _why_no_port(ip: str, port: int, error: OSError) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import BadVersionError, ConnectionLoss, KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
@@ -27,6 +28,7 @@ SESSION_TIMEOUT_S = 10.0
 MAX_VALUE = 1024 * 1000
 """Bytes that ZooKeeper takes in one node by default (jute.maxbuffer), with room for the request around them."""
 _RETRY_MAX_S = 1.0
+_RETRY_S = 0.1
 # kazoo says much about every lost connection; we say once what it means.
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
@@ -222,6 +224,7 @@ class ZkValue:
     """One durable value beside a group, that only the newest owner may change: who wrote since we read is noticed.
 
     It lies below `log_replicas`, the one child of a group that every detector passes over (Mesos keeps its log there).
+    Its calls wait for ZooKeeper: they belong into a thread, one at a time.
     """
 
     def __init__(self, session: ZkSession, name: str, *, patience_s: float) -> None:
@@ -246,21 +249,47 @@ class ZkValue:
         return bytes(data)
 
     def write(self, data: bytes) -> None:
-        """Replace the value. Raises Unavailable when that fails, or another wrote since we read: it owns it now."""
+        """Replace the value. Raises Unavailable when that fails, or another wrote since we read: it owns it now.
+
+        A connection that breaks is no failure while the session lasts: it is tried again for `patience_s` in all.
+        """
         if len(data) > MAX_VALUE:
             raise Unavailable(f"cannot write {self}: {len(data)} bytes, and it takes {MAX_VALUE}")
+        deadline_s = time.monotonic() + self._patience_s
+        unsure = False
+        while True:
+            try:
+                self._version = self._set(data, deadline_s - time.monotonic())
+                return
+            except ConnectionLoss as error:
+                unsure, problem = True, error  # it may have arrived
+            except (BadVersionError, NodeExistsError):
+                if unsure and self._is_ours(data, deadline_s - time.monotonic()):
+                    return
+                raise Unavailable(f"{self} was written by another master, which leads now") from None
+            except (KazooException, KazooTimeoutError) as error:
+                raise Unavailable(f"cannot write {self}: {_words(error)}") from None
+            if time.monotonic() >= deadline_s:
+                raise Unavailable(f"cannot write {self}: {_words(problem)}")
+            time.sleep(_RETRY_S)
+
+    def _set(self, data: bytes, patience_s: float) -> int:
+        if self._version is None:
+            self._client.create_async(self.path, data, self._acl, makepath=True).get(timeout=patience_s)
+            return 0
+        version: int = self._client.set_async(self.path, data, self._version).get(timeout=patience_s).version
+        return version
+
+    def _is_ours(self, data: bytes, patience_s: float) -> bool:
+        """Tell whether the last change is the one that we made without hearing so; from now on we know its version."""
         try:
-            if self._version is None:
-                made = self._client.create_async(self.path, data, self._acl, makepath=True)
-                made.get(timeout=self._patience_s)
-                self._version = 0
-            else:
-                stat = self._client.set_async(self.path, data, self._version).get(timeout=self._patience_s)
-                self._version = stat.version
-        except (BadVersionError, NodeExistsError):
-            raise Unavailable(f"{self} was written by another master, which leads now") from None
+            found, stat = self._client.get_async(self.path).get(timeout=patience_s)
         except (KazooException, KazooTimeoutError) as error:
             raise Unavailable(f"cannot write {self}: {_words(error)}") from None
+        if bytes(found) != data or stat.version != (0 if self._version is None else self._version + 1):
+            return False
+        self._version = stat.version
+        return True
 
 
 def _words(error: Exception) -> str:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from mesos_gpu.agent.container_api import _make_sandbox
 from mesos_gpu.agent.executor_launch import executor_spec, late_volume
 from mesos_gpu.agent.executors import Executor, ExecutorKey, ExecutorPatience
+from mesos_gpu.agent.nested import container_config, seen_of_parent
 from mesos_gpu.agent.tasks import Task
-from mesos_gpu.container.config import Volume
+from mesos_gpu.container.checkpoints import Record
+from mesos_gpu.container.config import ContainerConfig, Volume
+from mesos_gpu.errors import BadInput
 from tests.agent.documents import FRAMEWORK_ID, IDENTITY, framework, key, scalar, task
 
 
@@ -36,3 +43,38 @@ def test_a_volume_that_comes_too_late_is_refused_in_words() -> None:
     words = late_volume(IDENTITY, EXECUTOR, [task("c", resources=[volume("new")])])
     assert words is not None
     assert "cannot be given the persistent volume at new" in words
+
+
+def test_a_task_of_a_group_sees_its_executors_volume_and_nothing_that_it_leads_to(tmp_path: Path) -> None:
+    """The volume lies elsewhere: what is named below it in the executor's sandbox is taken from there."""
+    sandbox, data = tmp_path / "sandbox", tmp_path / "volumes" / "data"
+    for folder in (sandbox, data / "sub"):
+        folder.mkdir(parents=True)
+    (data / "way-out").symlink_to("/etc")
+
+    def nested(path: str, *, read_only: bool = False) -> tuple[ContainerConfig, list[Volume]]:
+        shared = [Volume(str(data), "data", read_only, owned=True)]
+        source = {"type": "SANDBOX_PATH", "sandbox_path": {"type": "PARENT", "path": path}}
+        call = {
+            "container_id": {"value": "c", "parent": {"value": "p"}},
+            "command": {"value": "true"},
+            "container": {"type": "MESOS", "volumes": [{"container_path": "x", "mode": "RW", "source": source}]},
+        }
+        found = container_config(
+            IDENTITY, call, parent_sandbox=str(sandbox), parent_user=None, parent_volumes=tuple(shared)
+        )
+        return found, shared
+
+    config, shared = nested("data")
+    assert config.volumes == (Volume(str(data), "x"),)
+    assert seen_of_parent(config, str(sandbox), shared) == [(str(data), str(data))]
+    assert nested("data", read_only=True)[0].volumes == (Volume(str(data), "x", read_only=True),)
+    inside, shared = nested("data/sub")
+    assert seen_of_parent(inside, str(sandbox), shared) == [(str(data / "sub"), str(data))]
+    (beside,) = nested("database")[0].volumes
+    assert beside.source == str(sandbox / "database")
+    parent = Record(container_id="p", step="running", boot_id="b", sandbox=str(sandbox), volumes=tuple(shared))
+    with pytest.raises(BadInput, match="leads out of"):
+        _make_sandbox(nested("data/way-out")[0], parent)
+    _make_sandbox(nested("data/new/deep")[0], parent)
+    assert (data / "new" / "deep").is_dir()

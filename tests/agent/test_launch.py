@@ -99,6 +99,16 @@ def test_a_plain_mesos_container_is_no_reason_to_refuse() -> None:
         assert refusal(task(container={"type": "MESOS", "network_infos": [nameless]})) is None
 
 
+def test_networks_with_a_name_are_joined_and_libprocess_listens_on_what_they_give() -> None:
+    infos = [{"port_mappings": []}, {"name": "one", "labels": {"labels": []}}, {"name": "two"}]
+    made = spec({**task(), "container": {"type": "MESOS", "hostname": "web", "network_infos": infos}})
+    assert (made.networks, made.hostname) == (tuple(infos[1:]), "web")
+    assert made.environment["LIBPROCESS_IP"] == "0.0.0.0"
+    made = spec({**task(), "container": {"type": "MESOS", "network_infos": infos[:1]}})
+    assert (made.networks, made.hostname) == ((), None)
+    assert made.environment["LIBPROCESS_IP"] == "127.0.0.1"
+
+
 def test_a_terminal_is_asked_for_by_a_tty_info_also_an_empty_one() -> None:
     made = spec({**task(), "container": {"type": "MESOS", "tty_info": {}}})
     assert (made.terminal, made.window) == (True, None)
@@ -113,7 +123,6 @@ def test_refusals_name_what_is_missing() -> None:
     assert "hdfs://namenode/x.tgz" in str(refusal(task(command={"value": "x", "uris": uris})))
     secret = [{"name": "S", "type": "SECRET", "secret": {}}]
     assert "variable 'S'" in str(refusal(task(command={"value": "x", "environment": {"variables": secret}})))
-    assert "networks" in str(refusal(task(container={"type": "MESOS", "network_infos": [{"name": "cni"}]})))
 
 
 IMAGE = {"type": "DOCKER", "docker": {"name": "nvidia/cuda"}}

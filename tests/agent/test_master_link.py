@@ -98,7 +98,11 @@ def test_our_status_updates_are_the_real_agents_bytes(setup: Setup, number: int)
         executor_id=status["task_id"]["value"],
         uuid=status["uuid"],
         wall_s=status["timestamp"],
-        container=container_status(container["container_id"]["value"], "127.0.0.1", container["executor_pid"]),
+        container=container_status(
+            container["container_id"]["value"],
+            [{"ip_addresses": [{"ip_address": "127.0.0.1"}]}],
+            container["executor_pid"],
+        ),
     )
     setup.link.forward(Forward(TaskKey(FRAMEWORK_ID, status["task_id"]["value"]), ours, update["latest_state"]))
     assert setup.wire.sent == [(MASTER, "StatusUpdateMessage", real)]

@@ -29,7 +29,7 @@ POD = {
             "exec": {"command": {"shell": "cd s && exec python3 -m http.server --bind 127.0.0.1 $EP_HOST_HTTP"}},
             "resources": {"cpus": 0.1, "mem": 64},
             "endpoints": [{"name": "http", "hostPort": 0}],
-            "healthCheck": {"http": {"endpoint": "http"}, "delaySeconds": 0, "intervalSeconds": 1},
+            "healthCheck": {"http": {"endpoint": "http"}, "delaySeconds": 0, "intervalSeconds": 2, "timeoutSeconds": 1},
             "volumeMounts": [{"name": "shared", "mountPath": "s"}],
         },
     ],

@@ -98,3 +98,61 @@ def test_data_and_gpu_are_there_for_every_later_task_until_the_app_goes(box: Liv
     (after,) = requests.get(f"{url}/slaves", timeout=10).json()["slaves"]
     assert after["unreserved_resources"] == before["unreserved_resources"]
     assert list((box.work_dir / "agent1" / "volumes" / "roles").glob("*/*")) == []
+
+
+POD = {
+    "id": "keep-pod",
+    "volumes": [{"name": "data", "persistent": {"size": 50}}],
+    "scheduling": {"upgrade": {"minimumHealthCapacity": 0}},
+    "containers": [
+        {
+            "name": "writer",
+            "exec": {"command": {"shell": "echo run >> here/log; nvidia-smi -L >> here/gpus; exec sleep 1000"}},
+            "resources": {"cpus": 0.1, "mem": 32, "gpus": 1},
+            "volumeMounts": [{"name": "data", "mountPath": "here"}],
+        },
+        {
+            "name": "reader",
+            "exec": {
+                "command": {
+                    "shell": "echo no > there/x && exit 1; while sleep 0.1; do cp there/log there/gpus .; done",
+                }
+            },
+            "resources": {"cpus": 0.1, "mem": 32},
+            "volumeMounts": [{"name": "data", "mountPath": "there", "readOnly": True}],
+        },
+    ],
+}
+
+
+def test_containers_of_a_pod_share_a_volume_that_outlives_them(box: LiveBox) -> None:
+    keeper = Keeper(box)
+
+    def instance() -> dict[str, Any]:
+        (only,) = box.marathon("/v2/pods/keep-pod::status")["instances"]
+        return dict(only)
+
+    def until_run(number: int) -> list[dict[str, Any]]:
+        def settled() -> bool:
+            if box.marathon("/v2/deployments") or instance()["status"] != "STABLE":
+                return False
+            reader = instance()["containers"][1]["containerId"]
+            copies = list(box.work_dir.glob(f"agent1/slaves/*/frameworks/*/executors/*/runs/latest/tasks/{reader}/log"))
+            return [path.read_text() for path in copies] == ["run\n" * number]
+
+        box.until(f"start {number} finds what the ones before it wrote, and another container reads it", settled)
+        return list(instance()["localVolumes"])
+
+    keeper.send("POST", "/v2/pods", POD)
+    (volume,) = until_run(1)
+    assert (volume["runSpecId"], volume["containerPath"]) == ("/keep-pod", "data")
+    (kept,) = keeper.reserved().values()
+    assert (kept["gpus"], kept["disk"]) == (1.0, 60.0), "the volume, and the executor's own disk"
+
+    keeper.send("PUT", "/v2/pods/keep-pod", {**POD, "labels": {"a": "b"}})
+    assert until_run(2) == [volume]
+    keeper.send("DELETE", f"/v2/pods/keep-pod::instances/{instance()['id']}?wipe=true")
+    assert until_run(1) != [volume]
+    requests.delete(f"{box.status()['marathon']['url']}/v2/pods/keep-pod", timeout=10).raise_for_status()
+    box.until("nothing is reserved", lambda: keeper.reserved() == {})
+    assert list((box.work_dir / "agent1" / "volumes" / "roles").glob("*/*")) == []

@@ -69,6 +69,10 @@ SCHEDULER_API = """
 6.14 what an ExecutorInfo needs | master/validation::an_executor_needs_its_command master/validation::executors_are_checked_too
 6.15 a running executor is not charged again | master/validation::a_running_executor_is_not_charged_again_and_must_be_the_same master/launching::an_executor_is_booked_once_and_named_in_later_offers
 6.16 limits: cpus and mem alone; in groups only with share_cgroups=false | master/validation::limits_need_an_agent_that_knows_them master/groups::one_fault_keeps_the_whole_group_from_running
+6.17 shared volumes are offered while in use, and one copy serves every task of an ACCEPT | master/sharing::a_volume_is_offered_while_tasks_of_two_frameworks_use_it master/sharing::one_copy_serves_every_task_of_an_accept_and_of_a_group agent/shared_volumes::two_tasks_and_a_group_share_a_folder_while_they_run
+6.18 only frameworks with SHARED_RESOURCES create them and are offered them | master/sharing::only_frameworks_that_can_share_are_offered_it master/operations::what_mesos_refuses_is_refused_in_its_words
+6.19 DESTROY of a volume in use is refused, and takes back offers of it | master/sharing::destroy_is_refused_while_anyone_uses_it master/sharing::destroy_takes_back_the_offers_that_others_have_of_it
+6.20 RESERVE is not checked against quota; reservations count as consumed | master/roles::a_reservation_beyond_the_limit_is_made_and_counts
 7.1 the order and form of events | conformance/mesos_master_sessions::a_frameworks_whole_life_is_told_as_a_real_master_told_it
 7.2 the fields of an offer | master/launching::offers_look_as_recorded
 7.3 a Resource in both reservation formats | mesos/resources::json_and_back_is_the_same_in_both_formats master/launching::a_framework_of_refined_reservations_is_offered_them_without_role

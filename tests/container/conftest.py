@@ -13,6 +13,7 @@ from mesos_gpu.container import ContainerConfig, Containerizer, open_containeriz
 from mesos_gpu.container.bundle import DEFAULT_PATH
 from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.container.isolation import NO_LABELS, Isolator
+from mesos_gpu.container.networks import Networks
 from mesos_gpu.container.provisioner import Images
 from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, NotEnoughGpus
@@ -81,6 +82,7 @@ class Box:
         runtimes: tuple[str, ...] = ("crun", "runc"),
         images: Images | None = None,
         driver: DriverFacts | None = None,
+        networks: Networks | None = None,
     ) -> Containerizer:
         """Return a containerizer over what earlier ones left; `live` is for its recover."""
         containerizer = await open_containerizer(
@@ -90,6 +92,7 @@ class Box:
             runtimes=runtimes,
             images=images,
             driver=driver,
+            networks=networks,
         )
         self._open.append(containerizer)
         await containerizer.recover(live)

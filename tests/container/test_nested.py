@@ -152,7 +152,9 @@ async def test_a_session_is_inside_its_parent_and_ends_with_its_first_process(bo
 async def test_a_session_on_a_terminal_is_resized_and_interrupted(box: Box) -> None:
     containerizer = await box.open(runtimes=("crun",))
     await containerizer.launch(box.config("parent", shell=FOREVER))
-    config = session("trap 'echo interrupted; stty size; exit 5' INT; tty; stty size; sleep 1000 & wait", terminal=True)
+    # A terminal gets its size right after the command begins: one that looks at once may see 0 by 0.
+    sized = 'while [ "$(stty size)" = "0 0" ]; do sleep 0.01; done; stty size'
+    config = session(f"trap 'echo interrupted; stty size; exit 5' INT; tty; {sized}; sleep 1000 & wait", terminal=True)
     attachment = await containerizer.enter(replace(config, window=(31, 97)))
     board = containerizer.switchboard("parent.session")
     assert board is not None

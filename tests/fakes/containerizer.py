@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.container.checkpoints import Record
@@ -40,6 +40,7 @@ class FakeContainerizer:
         self.executed: list[Execution] = []
         self.exit_codes: list[int] = []
         self.pull_says: Sequence[str] = ()
+        self.networks: dict[str, Sequence[Mapping[str, Any]]] = {}
         self._waiting: dict[str, asyncio.Event] = {}
 
     async def recover(self, live: Collection[str]) -> None:
@@ -84,6 +85,12 @@ class FakeContainerizer:
 
     def pid_of(self, container_id: str) -> int | None:
         return 4711 if container_id in self.running else None
+
+    def network_infos(self, container_id: str) -> Sequence[Mapping[str, Any]]:
+        return self.networks.get(container_id, ())
+
+    def network_namespace(self, container_id: str) -> int | None:
+        return None
 
     async def kill(self, container_id: str, grace_s: float) -> None:
         if container_id not in self.running and container_id not in self.ended:

@@ -27,6 +27,8 @@ class Agent:
         self.free = self.whole
         self.tasks: dict[str, Resources] = {}
         self.infos: dict[str, Mapping[str, Any]] = {}
+        self.executors: dict[str, tuple[frozenset[str], Resources]] = {}
+        """The tasks that an executor was started with, and what it takes beside them, by its id."""
         self.kinds: list[str] = []
         self._offers = 0
 
@@ -46,14 +48,41 @@ class Agent:
             self.free = applied(self.free, conversions(operation))
         for info in launch.task_infos:
             self.kinds.append("LAUNCH")
-            taken = Resources.from_json(info["resources"])
-            assert self.free.contains(taken), f"{self.free} has not {taken}"
-            self.free -= taken
-            self.tasks[info["task_id"]["value"]] = taken
-            self.infos[info["task_id"]["value"]] = info
+            self._begin(info)
+        for group in launch.groups:
+            self.kinds.append("LAUNCH_GROUP")
+            mine = frozenset(info["task_id"]["value"] for info in group.task_infos)
+            taken = self._take(group.executor["resources"])
+            self.executors[group.executor["executor_id"]["value"]] = mine, taken
+            for info in group.task_infos:
+                self._begin(info)
+
+    def _begin(self, info: Mapping[str, Any]) -> None:
+        self.tasks[info["task_id"]["value"]] = self._take(info["resources"])
+        self.infos[info["task_id"]["value"]] = info
+
+    def _take(self, resources: Sequence[Mapping[str, Any]]) -> Resources:
+        taken = Resources.from_json(resources)
+        assert self.free.contains(taken), f"{self.free} has not {taken}"
+        self.free -= taken
+        return taken
+
+    def release(self, task_id: str) -> None:
+        """Take back what a task used; an executor's share with the last of its tasks."""
+        self.free += self.tasks.pop(task_id)
+        for executor_id, (mine, taken) in list(self.executors.items()):
+            if task_id in mine and mine.isdisjoint(self.tasks):
+                del self.executors[executor_id]
+                self.free += taken
+
+    def siblings(self, task_id: str) -> list[str]:
+        """Return the other tasks of the same group that still run."""
+        return [
+            other for mine, _ in self.executors.values() if task_id in mine for other in mine if other in self.tasks
+        ]
 
     def end(self, task_id: str, state: str = "TASK_FAILED") -> list[Action]:
-        self.free += self.tasks.pop(task_id)
+        self.release(task_id)
         return self.run.do(status(task_id, state))
 
     def settle(self, offers: int = 4) -> None:
@@ -70,7 +99,7 @@ class Agent:
     def kept(self) -> Resources:
         """What is reserved, free or in use."""
         everything = self.free
-        for taken in self.tasks.values():
+        for taken in (*self.tasks.values(), *(taken for _, taken in self.executors.values())):
             everything += taken
         return everything.filter(lambda r: bool(r.reservations))
 

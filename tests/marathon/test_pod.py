@@ -16,6 +16,7 @@ from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import RULES, SETTINGS, Run, container, only, pod, scalar
 
 BRIDGE = [{"mode": "container/bridge"}]
+NAMED = [{"mode": "container", "name": "n"}]
 WEB = {"name": "web", "hostPort": 0}
 INSIDE = {"name": "web", "containerPort": 80, "hostPort": 0}
 
@@ -46,9 +47,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (one(image={"kind": "APPC", "id": "i"}), "/containers(0)/image/kind"),
     (one(image={"kind": "OTHER", "id": "i"}), "/containers(0)/image/kind"),
     (one(image={"kind": "DOCKER"}), "/containers(0)/image/id"),
-    (one(endpoints=[{"name": "web"}]), "/containers(0)/endpoints(0)/hostPort"),
+    (one(endpoints=[{"name": "web", "hostPort": -1}]), "/containers(0)/endpoints(0)/hostPort"),
     (one(endpoints=[INSIDE]), "/containers(0)/endpoints(0)/containerPort"),
-    ({**one(endpoints=[WEB]), "networks": BRIDGE}, "/containers(0)/endpoints(0)/containerPort"),
+    ({**one(endpoints=[WEB]), "networks": NAMED}, "/containers(0)/endpoints(0)/containerPort"),
+    ({**one(endpoints=[INSIDE]), "networks": [*NAMED, {"mode": "container", "name": "m"}]},
+     "/containers(0)/endpoints(0)"),
+    ({**pod("/p", container("a", endpoints=[INSIDE]), container("b", endpoints=[{**INSIDE, "name": "x"}])),
+      "networks": BRIDGE}, "/containers"),
+    (one(healthCheck={"exec": {"command": {"shell": "a"}}, "timeoutSeconds": 60}),
+     "/containers(0)/healthCheck/timeoutSeconds"),
     ({**one(endpoints=[{**INSIDE, "networkNames": ["x"]}]), "networks": BRIDGE},
      "/containers(0)/endpoints(0)/networkNames"),
     (one(endpoints=[{"name": "a", "hostPort": 80}, {"name": "b", "hostPort": 80}]), "/containers"),
@@ -57,7 +64,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (one(check={"exec": {"command": {}}}), "/containers(0)/check/exec/command"),
     (one(volumeMounts=[{"name": "v", "mountPath": "m"}]), "/containers(0)/volumeMounts(0)/name"),
     (pod(volumes=[{"name": "v"}, {"name": "v"}]), "/volumes"),
-    (pod(volumes=[{"name": "v", "persistent": {"size": 1}}]), "/volumes(0)"),
+    (pod(volumes=[{"name": "v"}]), "/volumes(0)"),
+    (one(volumes=[], volumeMounts=[{"name": "s", "mountPath": "m"}]) | {"volumes": [{"name": "s", "secret": "no"}]},
+     "/volumes(0)/secret"),
     (pod(environment={"1A": "x"}), "/environment/1A"),
     (one(environment={"A-B": "x"}), "/containers(0)/environment/A-B"),
     (pod(environment={"A": {"secret": "s"}}), "/environment/A"),

@@ -8,11 +8,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.marathon.actions import Action, Kill, Launch, Reconcile
-from mesos_gpu.marathon.events import CallFailed, Event, KillTasks, Offered, PutApps, RemoveApp, RestartApp, Tick
+from mesos_gpu.marathon.events import (
+    CallFailed,
+    Event,
+    KillTasks,
+    Offered,
+    PutApps,
+    PutPod,
+    RemoveApp,
+    RestartApp,
+    Tick,
+)
 from mesos_gpu.marathon.instances import Phase, instance_of
 from mesos_gpu.marathon.state import restored
 from tests.marathon.builders import Run, offer, only, status
 from tests.marathon.residents import Agent, resident
+from tests.marathon.test_pod_volumes import keeping
 
 APPS = st.sampled_from(["/a", "/g/b"])
 AGENTS = st.sampled_from([0, 1])
@@ -51,8 +62,13 @@ class Histories(RuleBasedStateMachine):
     def end(self, task_id: str, state: str) -> None:
         for agent in self.agents:
             if task_id in agent.tasks:
-                agent.free += agent.tasks.pop(task_id)
+                siblings = agent.siblings(task_id)
+                agent.release(task_id)
                 self.feed(status(task_id, state))
+                # An executor whose task ended badly ends the others of its group.
+                for sibling in siblings if state != "TASK_FINISHED" else ():
+                    if sibling in agent.tasks:
+                        self.end(sibling, "TASK_KILLED")
                 return
         self.feed(status(task_id, "TASK_UNKNOWN"))
 
@@ -61,7 +77,13 @@ class Histories(RuleBasedStateMachine):
         document = resident(app_id, gpus=1, instances=instances, env={"VALUE": value})
         self.feed(PutApps([document], f"p{self.run.now_s}", force=force))
 
-    @rule(app_id=APPS)
+    @rule(instances=st.integers(0, 2), value=st.sampled_from(["1", "2"]), force=st.booleans())
+    def put_pod(self, instances: int, value: str, *, force: bool) -> None:
+        exists = any(spec.id == "/p" for spec in self.run.state.apps())
+        document = keeping(gpus=1, instances=instances, environment={"VALUE": value})
+        self.feed(PutPod(document, f"q{self.run.now_s}", force, create=not exists))
+
+    @rule(app_id=APPS | st.just("/p"))
     def remove(self, app_id: str) -> None:
         self.feed(RemoveApp(app_id, f"r{self.run.now_s}"))
 
@@ -69,9 +91,9 @@ class Histories(RuleBasedStateMachine):
     def restart(self, app_id: str, *, force: bool) -> None:
         self.feed(RestartApp(app_id, f"s{self.run.now_s}", force=force))
 
-    @rule(app_id=APPS, how=st.sampled_from(["", "wipe", "scale"]))
+    @rule(app_id=APPS | st.just("/p"), how=st.sampled_from(["", "wipe", "scale"]))
     def kill(self, app_id: str, how: str) -> None:
-        ids = [task_id for i in self.run.state.instances_of(app_id) if (task_id := i.shown_task_id)]
+        ids = [i.shown_task_id or i.id for i in self.run.state.instances_of(app_id)]
         self.feed(KillTasks(ids[:1], f"k{self.run.now_s}", wipe=how == "wipe", scale=how == "scale", force=True))
 
     @rule(number=AGENTS, run=st.booleans())
@@ -119,15 +141,17 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def no_volume_is_in_two_tasks(self) -> None:
         for agent in self.agents:
-            used = [r.persistence_id for taken in agent.tasks.values() for r in taken if r.persistence_id]
+            everything = (*agent.tasks.values(), *(taken for _, taken in agent.executors.values()))
+            used = [r.persistence_id for taken in everything for r in taken if r.persistence_id]
             assert len(used) == len(set(used))
 
     @invariant()
     def a_task_has_the_volumes_of_its_instance(self) -> None:
         for agent in self.agents:
-            for task_id, taken in agent.tasks.items():
+            for task_id, own in agent.tasks.items():
+                taken = next((shared for mine, shared in agent.executors.values() if task_id in mine), own)
                 instance = self.run.state.lasting.instances.get(instance_of(task_id) or "")
-                if instance is not None and instance.task is not None and instance.task.id == task_id:
+                if instance is not None and instance.task is not None and instance.task.has(task_id):
                     assert instance.reservation is not None
                     wanted = {volume.persistence_id for volume in instance.reservation.volumes}
                     assert {r.persistence_id for r in taken} - {None} == wanted
@@ -140,7 +164,9 @@ class Histories(RuleBasedStateMachine):
             running = [i for i in self.run.state.instances_of(spec.id) if i.task is not None]
             assert len(running) <= spec.instances
         wanted = sum(spec.instances for spec in self.run.state.apps())
-        assert sum(len(agent.tasks) for agent in self.agents) == min(wanted, sum(self.room()))
+        # A pod's instance has two tasks.
+        started = [{instance_of(task_id) for task_id in agent.tasks} for agent in self.agents]
+        assert sum(map(len, started)) == min(wanted, sum(self.room()))
         for spec in list(self.run.state.apps()):
             self.feed(RemoveApp(spec.id, f"end{spec.id}"))
         self.settle()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.master import agents, invariants, launching, offering, subscriptions
-from mesos_gpu.master.actions import Action, SendEvent
+from mesos_gpu.master.actions import Action, SendEvent, Store
 from mesos_gpu.master.eligibility import Rules
 from mesos_gpu.master.flags import min_allocatable
 from mesos_gpu.master.model import Agent, Framework, Now, Offer
@@ -59,7 +59,9 @@ def report(resources: str = GPU_AGENT, *, port: int = 5051, hostname: str = "127
 
 def add_agent(state: MasterState, resources: str = GPU_AGENT, *, port: int = 5051, now: Now = NOW) -> Agent:
     before = set(state.agents)
-    agents.register(state, report(resources, port=port), now)
+    for action in agents.register(state, report(resources, port=port), now):
+        if isinstance(action, Store):
+            action.then(state, now)
     return next(agent for agent_id, agent in state.agents.items() if agent_id not in before)
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import pytest
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.master.model import KnownAgent
+from mesos_gpu.master.record import Record
+from mesos_gpu.master.registry import Registry
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.process.endpoint import Endpoint
-from tests.master.build import framework_info, task_info
-from tests.master.live import Scheduler, ScriptedAgent, live_master, until
+from tests.master.build import framework_info, report, task_info
+from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 
 SLOW = "--agent_removal_rate_limit=1/1hrs"
 
@@ -21,7 +28,7 @@ async def test_agents_of_the_registry_that_stay_away_are_given_up_one_after_the_
             await agent.stop()
     async with live_master(tmp_path, "--agent_reregister_timeout=10ms", SLOW) as second:
         state, limit = second.engine.state, second.link._limit
-        await until(lambda: len(limit._waiting) == 2)
+        await until(lambda: len(limit._waiting) == 2 and bool(state.unreachable))
         assert len(state.unreachable) == 1, "the first goes at once, the others in one hour and in two"
         assert len(state.recovered) == 2
         assert state.counters["recovery_slave_removals"] == 1
@@ -40,7 +47,7 @@ async def test_one_that_comes_back_while_it_waits_for_its_turn_stays(tmp_path: P
     try:
         async with live_master(tmp_path, "--agent_reregister_timeout=10ms", SLOW) as second:
             state, limit = second.engine.state, second.link._limit
-            await until(lambda: len(limit._waiting) == 1)
+            await until(lambda: len(limit._waiting) == 1 and bool(state.unreachable))
             (late,) = [agent for agent in agents if agent.id in state.recovered]
             late.master = Pid.parse(f"master@127.0.0.1:{second.endpoint.port}")
             await late.reregister([], [])
@@ -49,6 +56,23 @@ async def test_one_that_comes_back_while_it_waits_for_its_turn_stays(tmp_path: P
     finally:
         for agent in agents:
             await agent.stop()
+
+
+async def test_a_master_that_would_give_up_too_many_stops_instead(tmp_path: Path) -> None:
+    record = Record(agents={name: KnownAgent(report(agent_id=name).info, report().pid) for name in ("S1", "S2", "S3")})
+    Registry(tmp_path).save(record)
+    flags = ("--agent_reregister_timeout=10ms", "--recovery_agent_removal_limit=99%")
+    words = r"3 of the 3 agents of the registry \(100%\) did not re-register within 10ms .*: S1, S2, S3. .*=99% allows"
+    async with live_master(tmp_path, *flags) as master:
+        with pytest.raises(Unavailable, match=words):
+            await soon(asyncio.shield(master.engine.failed))
+        assert len(master.engine.state.recovered) == 3
+    assert list(Registry(tmp_path).load().agents) == ["S1", "S2", "S3"]
+    async with live_master(tmp_path, flags[0], "--recovery_agent_removal_limit=100%") as master:
+        await until(lambda: len(master.engine.state.unreachable) == 3)
+    async with live_master(tmp_path, flags[0], "--recovery_agent_removal_limit=0%") as master:
+        master.link._absences._recovery_ended()
+        assert not master.engine.failed.done(), "nobody was missing"
 
 
 async def test_an_agent_whose_link_stays_broken_is_unreachable_in_mesos_words(tmp_path: Path) -> None:

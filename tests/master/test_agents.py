@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master import agents, readmission, subscriptions, updates
+from mesos_gpu.master import subscriptions, updates
 from mesos_gpu.master.actions import (
     Action,
     AgentRegistered,
@@ -12,16 +12,18 @@ from mesos_gpu.master.actions import (
     ForgetAgent,
     KillTask,
     ObserveAgent,
-    SaveRegistry,
     ShutdownAgent,
     ShutdownFramework,
+    Store,
     UpdateFramework,
     Warn,
 )
 from mesos_gpu.master.model import Agent, Framework, KnownAgent
+from mesos_gpu.master.registry_operations import Admit, MarkUnreachable, Remove
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from tests.master.at_once import agents, readmission
 from tests.master.build import (
     GPU_AGENT,
     MASTER_ID,
@@ -82,10 +84,10 @@ def back(state: MasterState, *tasks: Document, frameworks: list[Document] | None
 
 def test_an_agent_hears_its_id_after_it_is_on_disk(state: MasterState) -> None:
     actions = agents.register(state, report(), NOW)
-    assert kinds(actions) == ["SaveRegistry", "ObserveAgent", "AgentRegistered"]
+    assert kinds(actions) == ["Store", "ObserveAgent", "AgentRegistered"]
     assert actions[1:] == [ObserveAgent(ID), AgentRegistered(ID)]
-    assert isinstance(actions[0], SaveRegistry)
-    assert [agent["info"]["id"]["value"] for agent in actions[0].document["agents"]] == [ID]
+    assert isinstance(actions[0], Store)
+    assert actions[0].operation == Admit(ID, KnownAgent(state.agents[ID].info, state.agents[ID].pid))
     assert state.agents[ID].total == Resources.parse(GPU_AGENT)
 
 
@@ -137,7 +139,7 @@ def test_it_comes_back_with_its_tasks(state: MasterState) -> None:
     actions = back(state, task_document(framework.id))
     assert AgentReregistered(ID, []) in actions
     assert UpdateFramework(ID, framework.info) in actions
-    assert kinds(actions).index("SaveRegistry") < kinds(actions).index("AgentReregistered")
+    assert "Store" not in kinds(actions), "the registry says so already"
     assert not statuses(actions)
     assert agent.connected
     assert framework.tasks["t"].state == "TASK_RUNNING"
@@ -249,7 +251,7 @@ def test_an_agent_that_does_not_answer_is_unreachable_and_may_return(
     offers(state)
     actions = agents.unreachable(state, agent.id, NOW)
     assert [event["type"] for event in events(actions)] == ["RESCIND", "UPDATE", "FAILURE"]
-    assert kinds(actions).index("SaveRegistry") < kinds(actions).index("ForgetAgent")
+    assert kinds(actions).index("Store") < kinds(actions).index("ForgetAgent")
     [told] = statuses(actions)
     assert (told["state"], told["reason"]) == (expected, "REASON_AGENT_REMOVED")
     assert "uuid" not in told
@@ -306,10 +308,10 @@ def test_after_a_restart_of_the_master_agents_bring_their_frameworks_and_tasks(s
 
 def test_agents_that_never_come_back_after_a_restart_are_unreachable(state: MasterState) -> None:
     state.recovered = {ID: KnownAgent(report(agent_id=ID).info, "slave(1)@127.0.0.1:5051")}
-    [save] = agents.not_back(state, list(state.recovered), NOW)
-    assert isinstance(save, SaveRegistry)
-    assert save.document["agents"][0]["unreachable_since_s"] == NOW.wall_s
-    assert ID in state.unreachable
+    [save, forget] = agents.not_back(state, list(state.recovered), NOW)
+    assert isinstance(save, Store)
+    assert (save.operation, forget) == (MarkUnreachable(ID, NOW.wall_s), ForgetAgent(ID))
+    assert state.unreachable[ID].since_s == NOW.wall_s
     assert agents.not_back(state, list(state.recovered), NOW) == []
 
 
@@ -328,8 +330,8 @@ def test_an_agent_may_leave_and_only_it_can_say_so(state: MasterState) -> None:
     assert (gone["state"], gone["reason"]) == ("TASK_GONE", "REASON_AGENT_REMOVED")
     assert not state.agents
     assert not framework.tasks
-    assert isinstance(actions[-1], SaveRegistry)
-    assert actions[-1].document["agents"] == []
+    assert isinstance(actions[0], Store)
+    assert actions[0].operation == Remove((agent.id,))
 
 
 def test_an_agents_newer_resource_version_is_the_one_that_tasks_name(state: MasterState) -> None:

@@ -15,11 +15,23 @@ from mesos_gpu.master.allocator import Allocator
 from mesos_gpu.master.constraints import constraints_of
 from mesos_gpu.master.eligibility import Client, Key, Rules, Supply, quantities
 from mesos_gpu.master.quota import Quota
+from mesos_gpu.master.sharing import free_of
+from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import RULES
 
 R = Resources.parse
 NOTHING = Resources()
+SHARED = Resource.from_json(
+    {
+        "name": "disk",
+        "type": "SCALAR",
+        "scalar": {"value": 64},
+        "reservations": [{"role": "ml", "type": "DYNAMIC"}],
+        "disk": {"persistence": {"id": "v"}, "volume": {"container_path": "v", "mode": "RW"}},
+        "shared": {},
+    }
+)
 SIZES = ["cpus:4;mem:256;gpus:4", "cpus:2;mem:128", "cpus:1;mem:64;gpus(ml):2;cpus(ml):1", "gpus:2;ports:[1-9]"]
 ROLES = ["*", "ml", "ml/train", "ml/serve", "web"]
 NAMES = ["f", "g", "h"]
@@ -70,16 +82,14 @@ class Histories(RuleBasedStateMachine):
 
     def put(self, agent_id: str, total: Resources, active: bool = True) -> None:
         parts = self.held.setdefault(agent_id, {})
-        free = total
-        for resources in parts.values():
-            free = free - resources
+        free = free_of(total, *parts.values())
         self.supplies[agent_id] = Supply(agent_id, total, free, active=active, info={"hostname": agent_id})
         self.allocator.put_agent(self.supplies[agent_id], dict(parts))
 
-    @rule(name=agents, size=st.sampled_from(SIZES), active=st.booleans())
-    def agent_changes(self, name: str, size: str, active: bool) -> None:
+    @rule(name=agents, size=st.sampled_from(SIZES), active=st.booleans(), shared=st.booleans())
+    def agent_changes(self, name: str, size: str, active: bool, shared: bool) -> None:
         self.held[name] = {}
-        self.put(name, R(size), active)
+        self.put(name, R(size) + Resources([SHARED] if shared else []), active)
 
     @rule(name=agents)
     def agent_goes(self, name: str) -> None:
@@ -91,7 +101,12 @@ class Histories(RuleBasedStateMachine):
     def client_comes(self, name: str, role: str, gpus: bool, kind: int) -> None:
         least: Any = {1: ({"cpus": 10},), 2: ()}.get(kind)
         client = Client(
-            name, role, gpu_resources=gpus, min_allocatable=least, constraints=ONLY_A if kind == 3 else None
+            name,
+            role,
+            shared=kind != 2,
+            gpu_resources=gpus,
+            min_allocatable=least,
+            constraints=ONLY_A if kind == 3 else None,
         )
         self.clients[client.key] = client
         self.muted.discard(client.key)
@@ -173,7 +188,8 @@ class Histories(RuleBasedStateMachine):
             parts[key] = parts.get(key, NOTHING) + allocation.resources
             one = self.supplies[allocation.agent_id]
             assert one.free.contains(allocation.resources)
-            left = one.free - allocation.resources
+            assert (agent_shared := allocation.resources.shared()).single() == agent_shared
+            left = free_of(one.total, *parts.values())
             self.supplies[one.agent_id] = Supply(one.agent_id, one.total, left, active=one.active, info=one.info)
 
     def line(self, supply: Supply) -> int:
@@ -185,13 +201,15 @@ class Histories(RuleBasedStateMachine):
             assert self.allocator.total == quantities(r for s in self.supplies.values() for r in s.total)
             for role in ROLES:
                 below = [
-                    r
-                    for parts in self.held.values()
+                    (agent_id, r)
+                    for agent_id, parts in self.held.items()
                     for (other, _), resources in parts.items()
                     for r in resources
                     if other == role or other.startswith(f"{role}/")
                 ]
-                assert self.allocator.tree.held(role) == quantities(below)
+                volumes = {(agent_id, r.key): r for agent_id, r in below if r.shared}
+                exclusive = [r for _, r in below if not r.shared]
+                assert self.allocator.tree.held(role) == quantities([*exclusive, *volumes.values()])
 
 
 def as_dict(allocations: list[Any]) -> dict[tuple[str, Key], Resources]:
@@ -214,7 +232,7 @@ def test_long_histories_with_few_changes_between_cycles(seed: int) -> None:
         (20, lambda: history.a_refusal_ends(dice.randint(0, 5))),
         (15, lambda: history.client_comes(name(), dice.choice(ROLES), dice.random() < 0.7, dice.randint(0, 3))),
         (5, lambda: history.client_goes(name(), dice.choice(ROLES), dice.random() < 0.5)),
-        (3, lambda: history.agent_changes(agent(), dice.choice(SIZES), dice.random() < 0.8)),
+        (3, lambda: history.agent_changes(agent(), dice.choice(SIZES), dice.random() < 0.8, dice.random() < 0.5)),
         (1, lambda: history.agent_goes(agent())),
         (2, lambda: history.quota_changes(dice.choice(QUOTAS))),
         (2, lambda: history.weight_changes(dice.choice(ROLES), dice.choice([0.5, 1.0, 3.0]))),

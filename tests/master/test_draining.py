@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master import agents, draining, readmission, updates
-from mesos_gpu.master.actions import DrainAgent, ForgetAgent, SaveRegistry, ShutdownAgent
+from mesos_gpu.master import updates
+from mesos_gpu.master.actions import DrainAgent, ForgetAgent, ShutdownAgent, Store
 from mesos_gpu.master.model import Agent, Framework
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from tests.master import build
+from tests.master.at_once import agents, draining, readmission
 from tests.master.build import (
     NOW,
     UUID,
@@ -69,7 +70,7 @@ def test_a_deactivated_agent_is_not_offered_until_it_is_reactivated(
     [offer] = offers(state)
     actions = draining.deactivate(state, agent.id)
     assert events(actions, "RESCIND") == [{"offer_id": {"value": offer.id}}]
-    assert isinstance(actions[0], SaveRegistry), "it holds over a restart"
+    assert isinstance(actions[0], Store), "it holds over a restart"
     assert not offers(state)
     assert (agent.active, agent.connected, agent.deactivated) == (False, True, True)
     assert draining.deactivate(state, agent.id) != [], "asked twice, done twice"
@@ -96,7 +97,7 @@ def test_a_drained_agent_has_ended_its_tasks_and_their_ends_are_acknowledged(
     body = {"agent_id": {"value": agent.id}, "task_id": {"value": "t"}, "uuid": UUID}
     updates.acknowledge(state, framework, body)
     [saved] = draining.settle(state, later(1))
-    assert isinstance(saved, SaveRegistry)
+    assert isinstance(saved, Store)
     assert agent.drain.to_json()["state"] == "DRAINED"
     assert not offers(state)
     draining.reactivate(state, agent.id)
@@ -141,7 +142,7 @@ def test_an_agent_marked_gone_is_shut_down_and_cannot_come_back(
         ShutdownAgent,
         ForgetAgent,
     ]
-    assert isinstance(actions[0], SaveRegistry)
+    assert isinstance(actions[0], Store)
     assert draining.mark_gone(state, agent.id, NOW) == []
     again = readmission.reregister(state, report(agent_id=agent.id), later(1))
     assert again == [ShutdownAgent(agent.pid, "Agent has been marked gone")]
@@ -198,10 +199,8 @@ def test_an_old_agent_cannot_be_drained(state: MasterState) -> None:
 def test_what_operators_want_is_kept_in_the_registry(state: MasterState, agent: Agent, tmp_path: Path) -> None:
     draining.drain(state, agent.id, {"max_grace_period": {"seconds": 1}}, NOW)
     state.gone["other"] = NOW.wall_s
-    Registry(tmp_path).save(state.registry().document)
-    registry = Registry(tmp_path)
-    again = MasterState({"id": "m2"}, state.settings, NOW)
-    again.recover(registry.load(), registry.rest)
+    Registry(tmp_path).save(state.record())
+    again = MasterState({"id": "m2"}, state.settings, NOW, Registry(tmp_path).load())
     assert (again.deactivated, again.gone) == (state.deactivated, state.gone)
     back = readmission.reregister(again, report(agent_id=agent.id), later(1))
     assert any(isinstance(action, DrainAgent) for action in back)

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.master import agents
 from mesos_gpu.master.invariants import broken
 from mesos_gpu.master.model import Agent, Framework
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import add_agent, add_framework, launch, new_state, offers, task_info
+from tests.master.build import add_agent, add_framework, launch, new_state, offers, report, task_info
 from tests.master.live import live_master, soon
 
 GPU = Resources.parse("gpus:1")
@@ -62,8 +63,8 @@ def test_damage_is_noticed(damage: Callable[[MasterState, Agent, Framework], obj
 async def test_a_master_that_checks_itself_stops(tmp_path: Path) -> None:
     async with live_master(tmp_path, "--check_invariants") as master:
         engine = master.engine
-        agent = add_agent(engine.state)
-        engine.do(lambda state, now: [])
+        await engine.store(lambda state, now: agents.register(state, report(), now))
+        [agent] = engine.state.agents.values()
         assert not engine.failed.done()
         agent.used_total = GPU
         engine.do(lambda state, now: [])

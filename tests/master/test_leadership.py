@@ -15,7 +15,8 @@ from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos.leader import Leader
 from mesos_gpu.mesos.libprocess import Pid
-from tests.master.live import ScriptedAgent, live_master, soon, until
+from tests.master.build import framework_info, task_info
+from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 from tests.zookeeper import RealZooKeeper
 
 
@@ -85,6 +86,39 @@ async def test_a_leader_without_its_session_stops_and_writes_no_more(tmp_path: P
             await soon(asyncio.shield(leader.engine.failed))
         await until(lambda: standby.leadership.leading)
         assert standby.engine.failed.done() is False
+
+
+async def test_a_leader_goes_on_while_zookeeper_is_silent_and_answers_later_who_needs_it(
+    tmp_path: Path, zookeeper: RealZooKeeper, http: aiohttp.ClientSession
+) -> None:
+    zk = [f"--zk={zookeeper.url('silent')}", "--zk_session_timeout=10secs", "--check_invariants"]
+    async with AsyncExitStack() as stack:
+        master = await stack.enter_async_context(live_master(tmp_path / "1", *zk))
+        await until(lambda: master.leadership.leading)
+        agent, late, scheduler = ScriptedAgent(master.url), ScriptedAgent(master.url), Scheduler(master.url)
+        stack.push_async_callback(scheduler.close)
+        for scripted in (agent, late):
+            await scripted.start()
+            stack.push_async_callback(scripted.stop)
+        await agent.register()
+        await scheduler.subscribe(framework_info())
+        offer = await scheduler.offer()
+        zookeeper.pause()
+        stack.callback(zookeeper.resume)
+        late.introduce("RegisterSlaveMessage")
+        weights = scheduler.operate("UPDATE_WEIGHTS", {"weight_infos": [{"role": "ml", "weight": 2.0}]})
+        operator = asyncio.create_task(weights)
+        await until(lambda: master.engine.metrics()["registrar/queued_operations"] == 2)
+        assert (await get(http, master, "/health"))[0] == 200
+        await scheduler.launch(offer, task_info(master.engine.state.agents[agent.id]))
+        agent.update(await agent.message("RunTaskMessage"), "TASK_RUNNING")
+        assert (await scheduler.status())["state"] == "TASK_RUNNING"
+        assert late.messages.empty()
+        assert not operator.done()
+        zookeeper.resume()
+        assert (await late.message("SlaveRegisteredMessage"))["slave_id"]["value"] in master.engine.state.agents
+        assert await soon(operator) == (200, "")
+        assert not master.engine.failed.done()
 
 
 async def test_without_a_leader_a_request_waits_a_little_and_is_refused(

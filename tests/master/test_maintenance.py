@@ -10,12 +10,13 @@ import aiohttp
 import pytest
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master import agents, maintenance, offering, readmission, subscriptions
-from mesos_gpu.master.actions import Action, SaveRegistry, ShutdownAgent
+from mesos_gpu.master import offering, subscriptions
+from mesos_gpu.master.actions import ShutdownAgent, Store
 from mesos_gpu.master.model import Agent, Framework
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
+from tests.master.at_once import agents, maintenance, readmission
 from tests.master.build import (
     NOW,
     add_agent,
@@ -68,7 +69,7 @@ def test_a_schedule_takes_offers_back_and_makes_new_ones_that_say_so(
     state: MasterState, agent: Agent, framework: Framework
 ) -> None:
     actions = maintenance.update_schedule(state, schedule(MACHINE))
-    assert isinstance(actions[0], SaveRegistry)
+    assert isinstance(actions[0], Store)
     assert [event["type"] for event in events(actions)] == ["RESCIND"]
     told = offering.offer_resources(state, NOW)
     assert [event["type"] for event in events(told)] == ["OFFERS", "INVERSE_OFFERS"]
@@ -124,7 +125,7 @@ def test_who_has_nothing_there_is_not_asked(state: MasterState, agent: Agent) ->
 def test_a_machine_goes_down_and_comes_up(state: MasterState, agent: Agent, framework: Framework) -> None:
     maintenance.update_schedule(state, schedule(MACHINE, OTHER))
     offers(state)
-    actions = maintenance.start(state, [MACHINE], NOW)
+    actions = maintenance.start(state, [MACHINE])
     assert ShutdownAgent(agent.pid, maintenance.DOWN) in actions
     assert [status["state"] for status in statuses(actions)] == ["TASK_LOST"]
     assert not state.agents
@@ -186,31 +187,27 @@ def test_a_schedule_that_cannot_be_is_refused(state: MasterState, given: Documen
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda state: maintenance.start(state, [], NOW), "List of machines is empty"),
-        (lambda state: maintenance.start(state, [{"hostname": "x"}], NOW), "is not part of a maintenance schedule"),
+        (lambda state: maintenance.start(state, []), "List of machines is empty"),
+        (lambda state: maintenance.start(state, [{"hostname": "x"}]), "is not part of a maintenance schedule"),
         (lambda state: maintenance.stop(state, [MACHINE]), "is not in DOWN mode and cannot be brought up"),
-        (lambda state: maintenance.start(state, [MACHINE, MACHINE], NOW), "appears more than once"),
+        (lambda state: maintenance.start(state, [MACHINE, MACHINE]), "appears more than once"),
     ],
 )
 def test_machines_that_cannot_change_are_refused(state: MasterState, change: Any, words: str) -> None:
     maintenance.update_schedule(state, schedule(MACHINE))
     with pytest.raises(BadInput, match=words):
         change(state)
-    maintenance.start(state, [MACHINE], NOW)
+    maintenance.start(state, [MACHINE])
     with pytest.raises(BadInput, match="is not in DRAINING mode and cannot be brought down"):
-        maintenance.start(state, [MACHINE], NOW)
-
-
-def saved(actions: list[Action]) -> Document:
-    [save] = [action for action in actions if isinstance(action, SaveRegistry)]
-    return save.document
+        maintenance.start(state, [MACHINE])
 
 
 def test_a_restarted_master_knows_the_schedule_and_what_is_down(tmp_path: Path, state: MasterState) -> None:
     maintenance.update_schedule(state, schedule(MACHINE, OTHER))
-    Registry(tmp_path).save(saved(maintenance.start(state, [OTHER], NOW)))
-    registry, again = Registry(tmp_path), new_state()
-    again.recover(registry.load(), registry.rest)
+    maintenance.start(state, [OTHER])
+    Registry(tmp_path).save(state.record())
+    again = new_state()
+    again.recover(Registry(tmp_path).load())
     assert again.policy.schedule == schedule(MACHINE, OTHER)
     assert maintenance.status(again) == maintenance.status(state)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master import agents, draining, launching, operations, readmission, subscriptions, updates
+from mesos_gpu.master import launching, operations, subscriptions, updates
 from mesos_gpu.master.actions import (
     AcknowledgeOperation,
     Action,
@@ -29,6 +29,7 @@ from mesos_gpu.master.views import slaves_view
 from mesos_gpu.master.views_v1 import get_agents, get_operations
 from mesos_gpu.mesos.resource import Document, Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
+from tests.master.at_once import agents, draining, readmission
 from tests.master.build import (
     NOW,
     UUID,

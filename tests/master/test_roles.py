@@ -11,11 +11,13 @@ import aiohttp
 import pytest
 
 from mesos_gpu.errors import BadInput, Conflict
-from mesos_gpu.master import roles
+from mesos_gpu.master import launching, operations, subscriptions
 from mesos_gpu.master.quota import Quota
 from mesos_gpu.master.registry import Registry
+from mesos_gpu.master.views import roles_view
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import add_agent, add_framework, check_books, events, new_state, offers
+from tests.master.at_once import roles
+from tests.master.build import NOW, add_agent, add_framework, check_books, events, new_state, offers
 from tests.master.live import JSON, Scheduler, ScriptedAgent, framework_info, live_master
 from tests.master.shapes import differences
 
@@ -153,6 +155,36 @@ def test_a_new_guarantee_takes_back_enough_offers_and_is_met() -> None:
     check_books(state)
 
 
+def test_a_reservation_beyond_the_limit_is_made_and_counts() -> None:
+    """Mesos checks no RESERVE against quota (src/master/http.cpp, reserve): the next offers show it."""
+    state = new_state()
+    agent = add_agent(state, "cpus:8;gpus:4;mem:4096")
+    framework = add_framework(state, role="dev")
+    roles.update_quota(state, {"quota_configs": [{"role": "dev", "limits": {"gpus": {"value": 3}}}]})
+    assert [offer.resources.gpus for offer in offers(state)] == [3]
+    two = {
+        "name": "gpus",
+        "type": "SCALAR",
+        "scalar": {"value": 2},
+        "reservations": [{"type": "DYNAMIC", "role": "dev"}],
+    }
+    reserve = {"type": "RESERVE", "reserve": {"resources": [two]}}
+    for _ in range(2):
+        refusal, _ = operations.operate(state, agent, reserve)
+        assert refusal is None
+        check_books(state)
+    (shown,) = [role for role in roles_view(state)["roles"] if role["name"] == "dev"]
+    assert (shown["quota"]["limit"]["gpus"], shown["quota"]["consumed"]["gpus"]) == (3.0, 4.0)
+    assert sum(offer.resources.gpus for offer in offers(state)) == 4, "its reservations are always offered"
+    launching.decline(state, framework, {"offer_ids": [{"value": o.id} for o in list(agent.offers.values())]}, NOW)
+    half = {**reserve, "type": "UNRESERVE", "unreserve": reserve["reserve"]}
+    assert operations.operate(state, agent, half)[0] is None
+    subscriptions.revive(state, framework, [])
+    by_role = {r.role: r.amount for offer in offers(state) for r in offer.resources if r.name == "gpus"}
+    assert by_role == {"dev": 2000, "*": 1000}, "two are reserved, so one more makes three"
+    check_books(state)
+
+
 def test_a_limit_that_goes_sets_free_what_it_held_back() -> None:
     state = new_state()
     add_agent(state)
@@ -174,11 +206,11 @@ def test_a_restarted_master_knows_weights_and_quota(tmp_path: Path) -> None:
     roles.update_weights(state, [{"role": "ml", "weight": 2.5}])
     config = {"role": "ml", "guarantees": {"gpus": {"value": 1}}, "limits": {"gpus": {"value": 2}}}
     [save] = roles.update_quota(state, {"force": True, "quota_configs": [config]})
-    registry = Registry(tmp_path)
-    registry.save(save.document)  # type: ignore[union-attr]
+    record = state.record()
+    assert not save.operation.apply(record), "the books say what is stored"
+    Registry(tmp_path).save(record)
     again = new_state()
-    fresh = Registry(tmp_path)
-    again.recover(fresh.load(), fresh.rest)
+    again.recover(Registry(tmp_path).load())
     assert again.policy.weights == {"ml": 2.5}
     assert again.policy.quotas == {"ml": Quota({"gpus": 1000}, {"gpus": 2000})}
     add_agent(again)

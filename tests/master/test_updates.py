@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.master import agents, updates
+from mesos_gpu.master import updates
 from mesos_gpu.master.actions import AcknowledgeStatus, KillTask, MessageExecutor, ShutdownExecutor
 from mesos_gpu.master.model import Agent, Framework
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
+from tests.master.at_once import agents
 from tests.master.build import (
     NOW,
     OTHER_UUID,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from kazoo.exceptions import ConnectionLoss
 
 from mesos_gpu.errors import BadFlag, Unavailable
 from mesos_gpu.mesos.leader import parse_zk_url, write_node
@@ -190,3 +191,40 @@ async def test_a_value_belongs_to_the_last_who_wrote_it(zookeeper: RealZooKeeper
     finally:
         for session in sessions:
             await session.close()
+
+
+async def test_a_write_whose_answer_was_lost_is_made_once_and_known_to_be_made(zookeeper: RealZooKeeper) -> None:
+    class Value(ZkValue):
+        """Loses the connection right before or right after the next writes."""
+
+        lost: list[str]
+
+        def _set(self, data: bytes, patience_s: float) -> int:
+            when = self.lost.pop(0) if self.lost else ""
+            version = 0 if when == "before" else super()._set(data, patience_s)
+            if when:
+                raise ConnectionLoss
+            return version
+
+    session = ZkSession(parse_zk_url("zk", zookeeper.url("lost-answers")), 10.0)
+    try:
+        connected = asyncio.Event()
+        session.start(partial(session.call_in_loop, connected.set), lambda: None)
+        await asyncio.wait_for(connected.wait(), PATIENCE_S)
+        ours, other = Value(session, "registry", patience_s=10.0), ZkValue(session, "registry", patience_s=10.0)
+        for lost in (["after"], ["before", "after"], ["before", "before"], ["after"]):
+            ours.lost = lost
+            data = str(lost).encode()
+            await asyncio.to_thread(ours.write, data)
+            assert (other.read(), ours.lost) == (data, [])
+        await asyncio.to_thread(other.write, b"other")
+        ours.lost = ["before"]
+        with pytest.raises(Unavailable, match="written by another master"):
+            await asyncio.to_thread(ours.write, b"late")
+        impatient = Value(session, "registry", patience_s=0.0)
+        impatient.lost = ["before"]
+        with pytest.raises(Unavailable, match="ConnectionLoss"):
+            await asyncio.to_thread(impatient.write, b"never")
+        assert other.read() == b"other"
+    finally:
+        await session.close()

@@ -1,0 +1,124 @@
+"""Tasks and task groups in a network of real CNI plugins, by the agent program."""
+
+from __future__ import annotations
+
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import unused_port
+
+from mesos_gpu.mesos.messages import devolve
+from tests.agent.documents import FRAMEWORK_ID, scalar, task
+from tests.agent.live import FRAMEWORK, LiveAgent, live_agent
+from tests.container.cni_networks import PLUGINS, CniNetwork, cni_network
+
+pytestmark = pytest.mark.root
+
+SERVE = (
+    'exec python3 -c \'import http.server as h; s = h.HTTPServer(("", 80), h.SimpleHTTPRequestHandler); '
+    'print("ready", flush=True); s.serve_forever()\''
+)
+SOON = {"delay_seconds": 0, "interval_seconds": 0.05, "grace_period_seconds": 60, "consecutive_failures": 1000}
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[CniNetwork]:
+    with cni_network(tmp_path) as network:
+        network.write_chain()
+        yield network
+
+
+def flags(network: CniNetwork) -> tuple[str, ...]:
+    isolation = "cgroups/cpu,cgroups/mem,cgroups/devices,filesystem/linux,gpu/nvidia,network/cni"
+    dirs = (f"--network_cni_config_dir={network.configs}", f"--network_cni_plugins_dir={PLUGINS}")
+    return f"--isolation={isolation}", *dirs
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, network: CniNetwork) -> AsyncIterator[LiveAgent]:
+    async with live_agent(tmp_path, *flags(network)) as live:
+        yield live
+
+
+def addresses(status: dict[str, Any]) -> list[str]:
+    infos = status["container_status"].get("network_infos", [])
+    return [address["ip_address"] for info in infos for address in info["ip_addresses"]]
+
+
+def fetched(port: int) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return int(error.code)
+
+
+async def test_a_task_in_a_network_is_checked_there_and_keeps_it_when_the_agent_is_killed(
+    agent: LiveAgent, network: CniNetwork
+) -> None:
+    ports = [unused_port(), unused_port()]
+    for name, port, kind in (("a", ports[0], "HTTP"), ("b", ports[1], "TCP")):
+        check = {"type": kind, kind.lower(): {"port": 80, **({"scheme": "http"} if kind == "HTTP" else {})}, **SOON}
+        container = {"type": "MESOS", "hostname": f"host-{name}", "network_infos": [network.info((port, 80))]}
+        agent.run(name, SERVE, container=container, health_check=check)
+    for name in "ab":
+        starting, running = await agent.reaches(name, "TASK_STARTING"), await agent.reaches(name, "TASK_RUNNING")
+        assert addresses(starting) == []
+        assert addresses(running)[0].startswith(f"{network.prefix}.")
+        assert running["container_status"]["network_infos"][0]["name"] == network.name
+        await agent.master.until(lambda n=name: any(u["status"].get("healthy") for u in agent.master.updates(n)))
+    assert [fetched(port) for port in ports] == [200, 200], "two tasks with the same port inside"
+    before = addresses(await agent.reaches("a", "TASK_RUNNING"))
+
+    agent.run("lost", "true", container={"type": "MESOS", "network_infos": [{"name": "nowhere"}]})
+    failed = await agent.reaches("lost", "TASK_FAILED")
+    assert failed["reason"] == "REASON_CONTAINER_LAUNCH_FAILED"
+    assert failed["message"].startswith("Failed to launch container: Unknown CNI network 'nowhere'")
+
+    assert await agent.signal(signal.SIGKILL) == -signal.SIGKILL
+    await agent.start(*flags(network))
+    assert [fetched(port) for port in ports] == [200, 200]
+    shown = await agent.get("/containers")
+    assert sorted(len(one["status"].get("network_infos", [])) for one in shown) == [1, 1]
+    agent.kill("a")
+    assert addresses(await agent.reaches("a", "TASK_KILLED")) == before
+    agent.kill("b")
+    await agent.reaches("b", "TASK_KILLED")
+    assert network.left() == []
+
+
+async def test_a_group_shares_one_network_and_its_executor_reaches_the_agent_from_there(
+    agent: LiveAgent, network: CniNetwork
+) -> None:
+    port = unused_port()
+    container = {"type": "MESOS", "network_infos": [network.info((port, 80))]}
+    pod = {
+        "type": "DEFAULT",
+        "executor_id": {"value": "pod"},
+        "framework_id": {"value": FRAMEWORK_ID},
+        "resources": [scalar("cpus", 0.1), scalar("mem", 64.0), scalar("disk", 8.0)],
+        "container": container,
+    }
+    check = {"type": "HTTP", "http": {"port": 80, "scheme": "http"}, **SOON}
+    server = task("server", SERVE, health_check=check)
+    client = task("client", "exec sleep 600")
+    group = {"tasks": [devolve("mesos.TaskInfo", one) for one in (server, client)]}
+    executor = devolve("mesos.ExecutorInfo", pod)
+    document = {"framework": FRAMEWORK, "executor": executor, "task_group": group, "launch_executor": True}
+    agent.master.send("RunTaskGroupMessage", document)
+    for name in ("server", "client"):
+        assert addresses(await agent.reaches(name, "TASK_RUNNING")) == [f"{network.prefix}.2"]
+    await agent.master.until(lambda: any(u["status"].get("healthy") for u in agent.master.updates("server")))
+    assert fetched(port) == 200
+
+    assert await agent.signal(signal.SIGKILL) == -signal.SIGKILL
+    await agent.start(*flags(network), "--executor_reregistration_timeout=15secs")
+    agent.kill("client")
+    await agent.reaches("client", "TASK_KILLED")
+    await agent.ends("server")
+    await agent.until(lambda: network.left() == [])
