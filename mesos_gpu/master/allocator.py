@@ -5,9 +5,9 @@ have go into one offer, to the framework whose turn it is. Pure: told what chang
 
 A cycle looks at what changed since the last one, not at the whole cluster. What it left lying was wanted by nobody, or
 refused, or held back by quota; so next time only these can be given anything: agents that changed, refusals that ended,
-clients that are new or back, and clients that quota held back. (A shared volume lies there again after each cycle: it is
-offered once more with what else of its agent changes.) `benchmarks/full_scan.py` computes the same from
-scratch, and a test holds both to the same answers.
+clients that are new or back, and clients that quota held back. A shared volume lies there again after each cycle, and
+is offered once more with what else of its agent changes. `benchmarks/full_scan.py` computes the same from scratch, and
+a test holds both to the same answers.
 """
 
 from __future__ import annotations
