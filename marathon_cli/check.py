@@ -80,6 +80,8 @@ def parse(source: Source) -> Any:
     try:
         return json.loads(source.text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
+        if (comma := _comma_too_many(source.text, error.pos)) is not None:
+            raise BadInput(_pointed(source, comma, "not JSON: no comma stands before a } or ]")) from None
         raise BadInput(_pointed(source, error.pos, f"not JSON: {error.msg}")) from None
     except _NotANumber as error:
         match = _NO_NUMBER.search(re.sub(r'"(?:[^"\\]|\\.)*"', lambda text: "_" * len(text.group()), source.text))
@@ -87,6 +89,13 @@ def parse(source: Source) -> Any:
     except (ValueError, RecursionError) as error:
         sentence = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise BadInput(f"{source.name}: not JSON that can be read: {sentence}") from None
+
+
+def _comma_too_many(text: str, at: int) -> int | None:
+    """Return where the comma is that stands before the end of a list or object; Python points at it, or behind it."""
+    before = len(text[: at + 1].rstrip()) if text[at : at + 1] == "," else len(text[:at].rstrip())
+    behind = text[before:].lstrip()[:1]
+    return before - 1 if text[before - 1 : before] == "," and behind in ("}", "]") and behind else None
 
 
 def check_app(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:

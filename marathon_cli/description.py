@@ -83,7 +83,9 @@ def _task(
         "state": task.get("state", "TASK_STAGING"),
         "resources": amounts,
         "share": {name: round(amounts[name] / total, 4) for name, total in allocatable.items() if total},
-        "gpu_devices": [{"index": line.index, "uuid": line.uuid} for line in held],
+        "gpu_devices": [
+            {"index": line.index, "uuid": line.uuid} for line in held if line.uuid or line.index is not None
+        ],
         "devices": indices(held),
     }
 
@@ -149,7 +151,8 @@ def _resources(described: Mapping[str, Any]) -> Table:
             cells.append(f"{amount:g}{_UNITS[name]}{part}" if amount < 10000 else f"{amount:.0f}{_UNITS[name]}{part}")
         rows.append(cells)
     headers = ("RESOURCE", *(kind.upper() for kind in kinds))
-    return Table(columns(*headers, numbers=headers[1:]), rows)
+    table = columns(*headers, numbers=headers[1:])
+    return Table([table[0], table[1]._replace(rank=1), *table[2:4], table[4]._replace(rank=2), table[5]], rows)
 
 
 def _gpus(described: Mapping[str, Any]) -> Table:
@@ -163,7 +166,10 @@ def _gpus(described: Mapping[str, Any]) -> Table:
         ]
         for gpu in described["gpus"]
     ]
-    return Table(columns("GPU", "MODEL", "MEMORY", "HEALTH", "HOLDER", numbers=("GPU", "MEMORY")), rows)
+    table = columns("GPU", "MODEL", "MEMORY", "HEALTH", "HOLDER", numbers=("GPU", "MEMORY"))
+    model, memory, health, holder = table[1:]
+    narrow = (model._replace(cut=True), memory._replace(rank=1), health, holder._replace(cut=True))
+    return Table([table[0], *narrow], rows)
 
 
 def _tasks(described: Mapping[str, Any]) -> Table:
@@ -183,7 +189,8 @@ def _tasks(described: Mapping[str, Any]) -> Table:
         )
     headers = ("APP", "GPUS", "DEVICES", "CPUS", "MEM", "STATE", "TASK")
     table = columns(*headers, numbers=("GPUS", "CPUS", "MEM"))
-    return Table([*table[:5], table[5]._replace(rank=2), table[6]._replace(rank=1)], rows)
+    ranks = (0, 0, 0, 1, 2, 4, 3)
+    return Table([column._replace(rank=rank) for column, rank in zip(table, ranks, strict=True)], rows)
 
 
 def _percent(share: Mapping[str, float], name: str) -> str:

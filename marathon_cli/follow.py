@@ -65,13 +65,18 @@ class Printer:
         self._out.flush()
 
 
-def show(logs: Sequence[Log], printer: Printer) -> None:
-    """Write what the logs have now, up to the size they have when it begins."""
+def show(logs: Sequence[Log], printer: Printer) -> list[Log]:
+    """Write what the logs have now, up to the size they have when it begins; return those whose file is not there."""
+    missing = []
     for log in logs:
-        end = log.file.size() or 0
+        end = log.file.size()
+        if end is None:
+            missing.append(log)
+            continue
         printer.write(log, b"")
         while log.file.offset < end and (data := log.file.next()):
             printer.write(log, data)
+    return missing
 
 
 def follow(

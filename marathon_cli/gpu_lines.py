@@ -113,9 +113,20 @@ def _counted(agent: Agent, called: str, tasks: Sequence[Mapping[str, Any]], apps
 
 
 def indices(lines: Sequence[GpuLine]) -> str:
-    """Return which GPUs these are on their agent, `0,2`; MIG instances, which share an index, by uuid."""
+    """Return which GPUs these are on their agent, `0,2`; MIG instances, which share an index, by uuid.
+
+    Those of an agent that does not tell which they are, are left out.
+    """
+    lines = [line for line in lines if line.index is not None or line.uuid is not None]
     several = len({line.index for line in lines}) < len(lines)
     return ",".join(str(line.uuid if several or line.index is None else line.index) for line in lines)
+
+
+def untold(called: Sequence[str]) -> str:
+    """Return what is to be said of agents that do not show their GPUs, as Mesos' own do not."""
+    names, do = ", ".join(called[:3]) + (", ..." if len(called) > 3 else ""), "do" if len(called) > 1 else "does"
+    own = "agents of Mesos' own do not"
+    return f"{names} {do} not show GPUs one by one ({own}): how many there are and who has some is known, not which"
 
 
 def group_of(task_id: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from marathon_cli.agents import Agent, names
 from marathon_cli.cluster import Cluster, owners
-from marathon_cli.gpu_lines import NO_ANSWER, GpuLine, gpu_lines, group_of
+from marathon_cli.gpu_lines import NO_ANSWER, GpuLine, gpu_lines, group_of, untold
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ class GpuView:
     def __init__(self, marathon: Marathon) -> None:
         self._marathon, self._cluster = marathon, Cluster.of(marathon)
         self.agents: list[Agent] = []
+        self._untold: list[str] = []
+        self._said = False
 
     def look_again(self) -> None:
         """Take what the master knows anew. Raises Unavailable."""
@@ -34,6 +36,7 @@ class GpuView:
         some = [agent for agent in self.agents if agent.gpus or "gpu_count" in agent.attributes]
         shown = self._cluster.gpus(some)
         strange = [agent for agent in some if shown[agent.id] is None and agent.id not in self._cluster.silent]
+        self._untold = [called[agent.id] for agent in strange]
         tasks = self._cluster.tasks(strange)
         apps = owners(self._marathon.tasks())
         lines: list[GpuLine] = []
@@ -49,10 +52,13 @@ class GpuView:
         return [called[agent_id] for agent_id in self._cluster.silent]
 
     def tell_silent(self, say: Callable[[str], None]) -> None:
-        """Say which agents did not answer, and why."""
+        """Say which agents did not answer, and why; and, once, which do not show their GPUs."""
         called = names(self.agents)
         for agent_id, reason in self._cluster.silent.items():
             say(f"agent {called[agent_id]} does not tell of its GPUs: {reason}")
+        if self._untold and not self._said:
+            self._said = True
+            say(untold(self._untold))
 
     def close(self) -> None:
         """Close the connections to master and agents."""

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from marathon_cli import interrupts
+from marathon_cli import interrupts, standard_streams
 from marathon_cli.console import Console, target_options
 from marathon_cli.lazy import LazyGroup
 from mesos_gpu.errors import MesosGpuError, TimeIsUp
@@ -53,7 +53,7 @@ class _Program(LazyGroup):
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
             # Whoever read our output (head, less) has enough. Python would complain while flushing at its exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            standard_streams.give_up_output()
             sys.exit(REFUSED)
         except TimeIsUp as error:
             _explain(str(error), console)
@@ -62,6 +62,10 @@ class _Program(LazyGroup):
             _explain(str(error), console)
             sys.exit(REFUSED)
         except Exception as error:
+            if (full := standard_streams.full(error)) is not None:
+                standard_streams.give_up_output()
+                _explain(full, console)
+                sys.exit(REFUSED)
             _explain(f"this is a bug of {PROGRAM}: {type(error).__name__}: {error}", console)
             sys.exit(BUG)
         sys.exit(outcome if isinstance(outcome, int) else DONE)
@@ -100,5 +104,6 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Be the `mesos-gpu` program."""
+    standard_streams.complete()
     interrupts.heed()
     cli.main()

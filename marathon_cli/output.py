@@ -98,23 +98,45 @@ def table_lines(table: Table, *, width: int | None) -> list[str]:
     """Return the lines of a table; for a terminal of `width` characters its header is bold, unless NO_COLOR is set.
 
     When it is too narrow, columns that have short forms take them, then columns are left out by rank, then cells cut
-    that may be; ids and numbers never are.
+    that may be; ids and numbers never are. When that is not enough, the first column has a line of its own.
     """
     cells = [["" if cell is None else printable(cell) for cell in row] for row in table.rows]
     if width is not None and sum(_widths(table.columns, cells)) + _GAP * (len(table.columns) - 1) > width:
         cells = _shortened(table.columns, cells)
-    kept, widths = _fit(table.columns, cells, width)
+    lines, fits = _rows(table.columns, cells, width)
+    if width is None or fits or len(table.columns) < 2:
+        return lines
+    # Each row in two lines: what it is about and, indented, the rest.
+    below, fits = _rows(table.columns[1:], [row[1:] for row in cells], width - _GAP, narrowest=_NARROWEST // 2)
+    if not fits:
+        return lines
+    names = [_header(table.columns[0].name), *(row[0] for row in cells)]
+    return [line for name, rest in zip(names, below, strict=True) for line in (name, " " * _GAP + rest)]
+
+
+def _rows(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None, narrowest: int = _NARROWEST
+) -> tuple[list[str], bool]:
+    """Return a line for the header and each row, and whether they are as narrow as they are to be."""
+    kept, widths = _fit(columns, cells, width, narrowest)
 
     def line(row: Sequence[str]) -> str:
-        return (" " * _GAP).join(_padded(row[i], widths[i], number=table.columns[i].number) for i in kept).rstrip()
+        return (" " * _GAP).join(_padded(row[i], widths[i], number=columns[i].number) for i in kept).rstrip()
 
-    header = line([column.name for column in table.columns])
-    if width is not None and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
-        header = click.style(header, bold=True)
-    return [header, *(line(row) for row in cells)]
+    header = line([column.name for column in columns])
+    fits = width is None or 0 < sum(widths[i] for i in kept) + _GAP * (len(kept) - 1) <= width
+    return [header if width is None else _header(header), *(line(row) for row in cells)], fits
 
 
-def _fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None) -> tuple[list[int], list[int]]:
+def _header(line: str) -> str:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return line
+    return click.style(line, bold=True)
+
+
+def _fit(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None, narrowest: int
+) -> tuple[list[int], list[int]]:
     """Return which columns are shown, and how wide every column is."""
     widths = _widths(columns, cells)
     kept = list(range(len(columns)))
@@ -125,7 +147,7 @@ def _fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int |
         return sum(least(i) if narrow else widths[i] for i in shown) + _GAP * (len(shown) - 1) - width
 
     def least(i: int) -> int:
-        return min(widths[i], max(_NARROWEST, len(columns[i].name))) if columns[i].cut else widths[i]
+        return min(widths[i], max(narrowest, len(columns[i].name))) if columns[i].cut else widths[i]
 
     for rank in sorted({column.rank for column in columns if column.rank > 0}, reverse=True):
         if excess(kept, narrow=True) <= 0:

@@ -24,7 +24,10 @@ _REASONS = (
     ("unknown_ca", "it does not trust our client certificate"),
     ("bad certificate", "it does not accept our client certificate"),
     # A server that refuses our certificate, or wants one, may hang up before its reason has been read.
-    ("eof occurred in violation", "it broke off; it may want a client certificate (--client-cert), or another one"),
+    (
+        "eof occurred in violation",
+        "it broke off; it may want a client certificate (--client-cert), or another one, or speak http",
+    ),
     ("wrong version number", "it does not speak TLS on this port; perhaps its URL begins with http://"),
     ("record layer failure", "it does not speak TLS on this port; perhaps its URL begins with http://"),
 )

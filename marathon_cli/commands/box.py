@@ -90,7 +90,8 @@ def status(console: Console) -> int:
             [name, "up" if service["pid"] else "down", _gpus(service), service["pid"] or "---", service["url"]]
             for name, service in zip(names, services, strict=True)
         ]
-        return Table(columns("SERVICE", "STATE", "GPUS FREE", "PID", "URL", numbers=("PID",)), rows)
+        service, state, free, pid, url = columns("SERVICE", "STATE", "GPUS FREE", "PID", "URL", numbers=("PID",))
+        return Table((service, state, free._replace(rank=1), pid._replace(rank=2), url), rows)
 
     console.show(found, table=table, names=[str(service["url"]) for service in services])
     return 0 if all(service["pid"] for service in services) else 1

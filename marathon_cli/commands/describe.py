@@ -25,7 +25,7 @@ def describe(console: Console, name: str) -> None:
     from marathon_cli import description
     from marathon_cli.agents import find_agent, names
     from marathon_cli.cluster import Cluster, owners
-    from marathon_cli.gpu_lines import gpu_lines
+    from marathon_cli.gpu_lines import gpu_lines, untold
 
     marathon = console.marathon()
     cluster = Cluster.of(marathon)
@@ -35,10 +35,13 @@ def describe(console: Console, name: str) -> None:
     called = names(agents)[agent.id]
     tasks = cluster.tasks([agent])[agent.id]
     apps = owners(marathon.tasks())
-    gpus = gpu_lines(agent, called, cluster.gpus([agent])[agent.id], tasks, apps)
+    shown = cluster.gpus([agent])[agent.id]
+    gpus = gpu_lines(agent, called, shown, tasks, apps)
     machine = cluster.machine(agent)
     for reason in cluster.silent.values():
         say(f"agent {called} does not tell of its tasks and GPUs: {reason}")
+    if gpus and shown is None and not cluster.silent:
+        say(untold([called]))
     described = description.describe(agent, called, gpus, tasks, machine, apps, now_s=time.time())
     if console.form in ("table", "wide"):
         narrow = console.form == "table" and sys.stdout.isatty()

@@ -33,7 +33,7 @@ _LIST = (
 _TYPES = (
     Column("NAME"),
     Column("ZONE"),
-    Column("DESCRIPTION", cut=True),
+    Column("DESCRIPTION", cut=True, rank=1),
     Column("MEMORY", number=True),
     Column("GPUS", number=True),
     Column("FREE", number=True),
@@ -171,8 +171,12 @@ def _draw(lines: list[GpuLine], silent: list[str]) -> None:
     busy = [line.utilization_percent for line in lines if line.utilization_percent is not None]
     average = f", {sum(busy) // len(busy)} % busy on average" if busy else ""
     head = [f"{len(lines)} GPUs, {len(held)} held{average}   {time.strftime('%H:%M:%S')}"]
-    head += [printable(f"no answer: {name}")[: terminal_width()] for name in silent]
-    body = [*head, "", *table_lines(Table(_TOP, [_doing(line) for line in lines]), width=terminal_width())]
+    head += [printable(f"no answer: {name}") for name in silent]
+    body = [
+        *(line[: terminal_width()] for line in head),
+        "",
+        *table_lines(Table(_TOP, [_doing(line) for line in lines]), width=terminal_width()),
+    ]
     height = shutil.get_terminal_size().lines
     if len(body) > height:
         body = [*body[: height - 1], f"... and {len(body) - height + 1} more"]

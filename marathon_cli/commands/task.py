@@ -129,9 +129,17 @@ def log(
         say(f"no task of {name} runs; this is the last one that failed: {wanted[0].failure}")
     printer = following.Printer(sys.stdout.buffer, headlines=len(logs) > 1)
     if follow:
+        for log in logs if file is not None else ():
+            if log.file.size() is None:
+                say(f"task {log.sandbox.task_id} has no file {path} yet: waiting for it")
         following.follow(logs, printer, mesos, sleep=time.sleep, say=say)
-    else:
-        following.show(logs, printer)
+        return
+    missing = following.show(logs, printer)
+    if missing and file is not None:
+        where = "; `mesos-gpu task ls TASK` lists what there is"
+        raise NotFound("\n".join(f"task {log.sandbox.task_id} has no file {path}" for log in missing) + where)
+    for log in missing:
+        say(f"task {log.sandbox.task_id} has no {path} yet")
 
 
 class _Wanted(NamedTuple):

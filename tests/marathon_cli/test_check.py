@@ -45,6 +45,14 @@ def test_the_mark_stands_under_the_character_also_after_tabs_and_in_long_lines()
     assert line[mark.index("^")] == "!"
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [('{"a": [1, 2,\n]}', "1:12"), ('{"a": 1,\n  "b": 2 ,}', "2:10"), ('{"a": {"b": "},"},\n\n}', "1:18")],
+)
+def test_a_comma_too_many_is_pointed_at(text: str, place: str) -> None:
+    assert not_json(text).splitlines()[0] == f"app.json:{place}: not JSON: no comma stands before a }} or ]"
+
+
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_an_empty_file_is_called_empty(text: str) -> None:
     assert "is empty" in not_json(text)

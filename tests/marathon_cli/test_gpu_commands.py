@@ -105,7 +105,7 @@ def test_tasks_are_watched(cluster: ScriptedServer, run: Run, monkeypatch: pytes
 
 def test_agents_of_mesos_own_are_counted(cluster: ScriptedServer, run: Run) -> None:
     cluster.scripts.pop(("GET", "/gpus"))
-    held, free = json.loads(run("gpu", "list", "-o", "json").output)
+    held, free = json.loads(run("gpu", "list", "-o", "json").stdout)
     assert (held["app"], held["condition"], "index" in held) == ("/train", "unknown", False)
     assert "task" not in free
     assert run("task", "list").output.splitlines()[1].split()[:3] == ["/train", "1", "---"]

@@ -188,3 +188,25 @@ def test_a_reader_that_has_enough_is_no_error(server: ScriptedServer) -> None:
     _, stderr = process.communicate(timeout=60)
     assert stderr == ""
     assert process.returncode == 1
+
+
+def shell(line: str, url: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of a shell in which $CLI is the program."""
+    env = {**os.environ, "CLI": f"{sys.executable} -m marathon_cli", "MARATHON_URL": url}
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=env, timeout=60, check=False)
+
+
+def test_a_full_disk_is_no_bug_of_ours(marathon: ScriptedServer) -> None:
+    done = shell("$CLI app list >/dev/full", marathon.url)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "mesos-gpu: the output cannot be written: No space left on device\n",
+    )
+
+
+def test_closed_streams_are_as_good_as_dev_null(marathon: ScriptedServer) -> None:
+    done = shell("$CLI app list >&-; echo $?; $CLI app show x 2>&-; echo $?; $CLI app add <&-; echo $?", marathon.url)
+    assert done.stdout == "0\n1\n1\n"
+    assert done.stderr.splitlines() == [
+        "mesos-gpu: standard input: is empty; a definition in JSON or YAML was expected"
+    ]

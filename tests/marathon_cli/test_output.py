@@ -55,6 +55,22 @@ def test_a_narrow_terminal_gets_short_forms_before_anything_is_left_out(monkeypa
     assert table_lines(Table((Column("APP"), ids)), width=2) == ["APP  ID"]
 
 
+def test_what_a_row_is_about_has_its_own_line_when_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    table = Table(
+        (Column("ID"), Column("GPUS", number=True), Column("HOLDER", cut=True), Column("MORE", rank=1)),
+        [["/training", 2, "a long name", "x"], ["/b", 10, "c", "y"]],
+    )
+    assert table_lines(table, width=29)[1] == "/training     2  a long name"
+    assert table_lines(table, width=21) == [
+        *("ID", "  GPUS  HOLDER   MORE"),
+        *("/training", "     2  a long…  x"),
+        *("/b", "    10  c        y"),
+    ]
+    assert table_lines(table, width=14)[1] == "  GPUS  HOLDER"
+    assert table_lines(table, width=9)[0] == "ID         GPUS  HOLDER"
+
+
 def test_letters_that_take_two_columns_stay_under_their_header() -> None:
     lines = table_lines(Table(columns("A", "B"), [["日本", "x"], ["ab", "y"]]), width=None)
     assert lines == ["A     B", "日本  x", "ab    y"]

@@ -191,7 +191,10 @@ def test_logs_of_several_tasks_have_headlines(cluster: Cluster, run: Run) -> Non
 def test_a_file_that_is_not_there_yet_is_empty(cluster: Cluster, run: Run) -> None:
     cluster.start(TASK, None)
     result = run("task", "log", "train")
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"task {TASK} has no stdout yet\n")
+    named = run("task", "log", "train", "results.csv")
+    assert (named.exit_code, named.stdout) == (1, "")
+    assert f"task {TASK} has no file results.csv; `mesos-gpu task ls TASK` lists what there is" in named.stderr
 
 
 def test_the_log_of_a_task_that_has_ended_is_found_by_its_id(cluster: Cluster, run: Run) -> None:
