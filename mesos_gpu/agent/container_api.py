@@ -29,7 +29,7 @@ from mesos_gpu.container.config import ContainerConfig
 from mesos_gpu.container.nesting import parent_of
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.container.users import find_user
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound, ProtocolError
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, Forbidden, MesosGpuError, NotFound, ProtocolError
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.process.requests import HttpProblem, refuse
 from mesos_gpu.process.streams import lost
@@ -176,8 +176,12 @@ class ContainerApi:
         board = self._board(container_name(call["container_id"]))
         return await self._stream(request, board.attach(), content_type, message_type)
 
-    async def attach_input(self, request: web.Request, message_type: str) -> web.StreamResponse:
+    async def attach_input(
+        self, request: web.Request, message_type: str, may: Callable[[Mapping[str, Any]], bool]
+    ) -> web.StreamResponse:
         """ATTACH_CONTAINER_INPUT: feeds the container with a request that is a stream of records.
+
+        `may` is told which container the first record names, and says whether its sender may feed it.
 
         Answers 200 when the request or the container ends. The first record names the container; only one request
         at a time may feed one.
@@ -191,7 +195,7 @@ class ContainerApi:
                 for record in decoder.feed(chunk):
                     attach = read_input(record, message_type)
                     if board is None:
-                        board = self._feed(attach, request)
+                        board = self._feed(attach, request, may)
                         continue
                     await _apply(board, input_of(attach))
             if decoder.pending:
@@ -222,9 +226,13 @@ class ContainerApi:
             raise refuse(500, NO_SWITCHBOARD)
         return board
 
-    def _feed(self, attach: Mapping[str, Any], request: web.Request) -> Switchboard:
+    def _feed(
+        self, attach: Mapping[str, Any], request: web.Request, may: Callable[[Mapping[str, Any]], bool]
+    ) -> Switchboard:
         if attach["type"] != "CONTAINER_ID":
             raise refuse(400, "Expecting 'attach_container_input.type' to be 'CONTAINER_ID' in the first record")
+        if not may(attach):
+            raise Forbidden
         board = self._board(container_name(attach["container_id"]))
         if board.feeder is not None:
             raise refuse(409, "Multiple input connections are not allowed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
@@ -10,24 +10,27 @@ from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.executors import Executor, Stage
 from mesos_gpu.agent.gpu_api import GpuApi
 from mesos_gpu.agent.nested import container_id_of
+from mesos_gpu.agent.permissions import sees_container
 from mesos_gpu.agent.state_json import executor_line
 from mesos_gpu.agent.tasks import Phase, Task
 from mesos_gpu.container.nesting import is_nested, top_level
 from mesos_gpu.errors import NotFound
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.http import json_response
 
 
 class ContainersShown:
     """Looks at an agent's containers: those of executors and, where asked for, nested and standalone ones."""
 
-    def __init__(self, agent: Agent, gpus: GpuApi) -> None:
-        self._agent, self._gpus = agent, gpus
+    def __init__(self, agent: Agent, gpus: GpuApi, viewer_of: Callable[[web.Request], Viewer]) -> None:
+        self._agent, self._gpus, self._viewer_of = agent, gpus, viewer_of
 
     async def containers(self, request: web.Request) -> web.Response:
         """Answer /containers; the queries `show_nested=true` and `show_standalone=true` show more."""
         shown = []
-        async for task, name, statistics in self._look(*(_asked(request, kind) for kind in ("nested", "standalone"))):
+        wanted = (_asked(request, "nested"), _asked(request, "standalone"))
+        async for task, name, statistics in self._look(*wanted, self._viewer_of(request)):
             document: Document = {"container_id": name.rpartition(".")[2]}
             if task is not None:
                 document.update(executor_line(task))
@@ -41,15 +44,15 @@ class ContainersShown:
         """Answer /monitor/statistics, of executors alone."""
         shown = [
             {**executor_line(task), "statistics": statistics, "gpus": await self._gpus.usage_of(name)}
-            async for task, name, statistics in self._look(False, False)
+            async for task, name, statistics in self._look(False, False, EVERYBODY)
             if task is not None
         ]
         return json_response(shown, request=request)
 
-    async def v1(self, nested: bool, standalone: bool) -> list[Document]:
-        """Return the containers as GET_CONTAINERS shows them."""
+    async def v1(self, nested: bool, standalone: bool, viewer: Viewer) -> list[Document]:
+        """Return the containers as GET_CONTAINERS shows them, as far as `viewer` may see them."""
         shown = []
-        async for task, name, statistics in self._look(nested, standalone):
+        async for task, name, statistics in self._look(nested, standalone, viewer):
             status = self._status(name, task)
             document: Document = {"container_id": {"value": name.rpartition(".")[2]}}
             if task is not None:
@@ -61,7 +64,7 @@ class ContainersShown:
         return shown
 
     async def _look(
-        self, nested: bool, standalone: bool
+        self, nested: bool, standalone: bool, viewer: Viewer
     ) -> AsyncIterator[tuple[Task | Executor | None, str, Document]]:
         """Yield each container with its name and numbers; its task where it is that of an executor."""
         of_tasks = {str(task.container_id): task for task in self._running()}
@@ -72,6 +75,8 @@ class ContainersShown:
             if (standalone or not alone) and (nested or not is_nested(name)):
                 named[name] = None
         for name in named:
+            if not sees_container(viewer, self._agent.state, name):
+                continue
             try:
                 yield of_tasks.get(name), name, dict(await containers.usage(name))
             except NotFound:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.checks import News
 from mesos_gpu.mesos.resource import Document
 
@@ -30,7 +31,9 @@ class Identity:
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
     that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
     each task is given. `domain_socket` is the path of a socket at which executors reach the agent from networks of
-    their own, as from there they may not reach its address; "" for none.
+    their own, as from there they may not reach its address; "" for none. `acls` say who may do what here. With an
+    `executor_key`, executors are given a token that is signed with it. With `cfs_quota` containers are held to their
+    CPUs.
     """
 
     agent_id: str
@@ -42,7 +45,10 @@ class Identity:
     sandbox_directory: str = "/mnt/mesos/sandbox"
     default_executor: tuple[str, ...] = ()
     switch_user: bool = True
+    cfs_quota: bool = False
     executor_environment: Mapping[str, str] = field(default_factory=dict)
+    acls: Acls = OPEN
+    executor_key: bytes | None = field(default=None, repr=False)
     domain_socket: str = ""
 
 

@@ -17,9 +17,11 @@ from aiohttp import web
 from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.executors import ExecutorKey, Stage
 from mesos_gpu.agent.nested import container_name
+from mesos_gpu.agent.permissions import claims_problem
 from mesos_gpu.agent.roster import Roster
 from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.authentication import principal_of
 from mesos_gpu.process.http import EventStream, error_response
 from mesos_gpu.process.requests import (
     JSON,
@@ -131,6 +133,9 @@ class ExecutorApi:
             executor = self._state.executor(key)
             if executor is None:
                 raise refuse(400, "Executor cannot be found")
+            problem = claims_problem(principal_of(request), key.framework, key.executor, executor.container_id)
+            if problem is not None:
+                raise refuse(403, problem)
             if call["type"] == "SUBSCRIBE":
                 return await self._subscribe(request, key, call["subscribe"])
             if executor.stage in (Stage.LAUNCHING, Stage.REGISTERING):

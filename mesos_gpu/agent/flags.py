@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
+from mesos_gpu.agent.access import AGENT_ACCESS_FLAGS, WALLS
 from mesos_gpu.agent.collecting import WEEK_S
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag, format_duration
+from mesos_gpu.process.access import missing_walls
 
 DEFAULT_ISOLATION = (
     "cgroups/cpu",
@@ -21,6 +23,7 @@ DEFAULT_ISOLATION = (
     "namespaces/pid",
     "docker/runtime",
     "gpu/nvidia",
+    "network/cni",
 )
 IMAGE_PROVIDERS = ("docker",)
 NETWORKS = "network/cni"
@@ -43,7 +46,7 @@ FLAGS: Sequence[Flag] = (
     Flag("port", "integer", 5051, "Port to listen on; 0 takes a free one."),
     Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     Flag("hostname", "text", None, "Name under which the agent is shown, and its URLs are made; default: its address."),
-    Flag("insecure", "boolean", False, "Listen beyond this machine although nobody has to show credentials."),
+    Flag("insecure", "boolean", False, "Listen beyond this machine although not everybody has to show credentials."),
     Flag("work_dir", "path", None, "Folder for sandboxes and checkpoints; the agent is known by what lies here."),
     Flag("runtime_dir", "path", None, "Folder for what runs now, this agent's alone; default: WORK_DIR/run."),
     Flag("resources", "text", None, "What to offer, such as cpus:4;mem:8192;gpus:2; what is not named is detected."),
@@ -161,6 +164,7 @@ FLAGS: Sequence[Flag] = (
         None,
         'File with whom to be to the master: {"principal": ..., "secret": ...}; default: nobody in particular.',
     ),
+    *AGENT_ACCESS_FLAGS,
     Flag("authentication_backoff_factor", "duration", 1.0, "Scale of the waits between tries to authenticate."),
     Flag("authentication_timeout_min", "duration", 5.0, "How long the master may at least take to authenticate."),
     Flag("authentication_timeout_max", "duration", 60.0, "How long it may take at most, after many tries."),
@@ -192,11 +196,13 @@ def check_flags(flags: Mapping[str, Any]) -> None:
             _check_address(name, flags[name])
     if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
         raise BadFlag("advertise_ip", "is needed with --ip=0.0.0.0: the address that the master reaches this agent at")
-    if not ipaddress.ip_address(flags["ip"]).is_loopback and not flags["insecure"]:
-        words = (
-            f"{flags['ip']} is reachable from elsewhere and no credentials are asked for; --insecure says it is meant"
+    missing = missing_walls(flags, *WALLS)
+    if not ipaddress.ip_address(flags["ip"]).is_loopback and missing is not None and not flags["insecure"]:
+        raise BadFlag(
+            "ip",
+            f"{flags['ip']} is reachable from other machines, and not everybody there would have to show credentials: "
+            f"say {missing} with --http_credentials, or --insecure if you mean it",
         )
-        raise BadFlag("ip", words)
 
 
 def _check_collection(flags: Mapping[str, Any]) -> None:

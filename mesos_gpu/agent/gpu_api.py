@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import web
 
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.gpu_json import PROMETHEUS_TYPE, GpuView, exposition, gpu_shown, view_shown
 from mesos_gpu.agent.master_link import PROCESS_ID
+from mesos_gpu.agent.permissions import sees_container
 from mesos_gpu.errors import NotFound
 from mesos_gpu.gpu.device import GpuUsage
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.http import error_response, json_response
 
 
 class GpuApi:
-    """Shows an agent's GPUs. `POST /gpus/UUID/healthy` is taken from this machine only: nobody shows credentials."""
+    """Shows an agent's GPUs. `POST /gpus/UUID/healthy` is taken from this machine only.
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    Mesos has no list for either: who holds a GPU is shown to those who may see that task.
+    """
+
+    def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer] = lambda request: EVERYBODY) -> None:
+        self._agent, self._viewer_of = agent, viewer_of
 
     def add_to(self, app: web.Application) -> None:
         """Add the routes, each also under `/slave(1)`."""
@@ -37,11 +42,13 @@ class GpuApi:
         return [gpu_shown(gpu, usage.get(gpu.uuid)) for gpu in held]
 
     async def _show(self, request: web.Request) -> web.Response:
-        return json_response([view_shown(view) for view in await self._views()], request=request)
+        return json_response(
+            [view_shown(view) for view in await self._views(self._viewer_of(request))], request=request
+        )
 
     async def _metrics(self, request: web.Request) -> web.Response:
         advertised = 0 if self._agent.gpus is None else self._agent.gpus.advertised
-        text = exposition(await self._views(), advertised=advertised)
+        text = exposition(await self._views(self._viewer_of(request)), advertised=advertised)
         return web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS_TYPE})
 
     async def _clear(self, request: web.Request) -> web.Response:
@@ -51,10 +58,10 @@ class GpuApi:
         if self._agent.gpus is None:
             raise NotFound(f"There is no GPU {uuid} on this agent")
         self._agent.gpus.clear(uuid)
-        (view,) = [view for view in await self._views() if view.gpu.uuid == uuid]
+        (view,) = [view for view in await self._views(self._viewer_of(request)) if view.gpu.uuid == uuid]
         return json_response(view_shown(view), request=request)
 
-    async def _views(self) -> list[GpuView]:
+    async def _views(self, viewer: Viewer) -> list[GpuView]:
         gpus = self._agent.gpus
         if gpus is None:
             return []
@@ -64,6 +71,8 @@ class GpuApi:
         for gpu in gpus.all():
             container = gpus.holder(gpu.uuid) or ""
             task = tasks.get(container)
+            if container and not sees_container(viewer, self._agent.state, container):
+                container, task = "", None
             names = {} if task is None else {"framework": task.key.framework, "task": task.key.task}
             views.append(GpuView(gpu, usage.get(gpu.uuid), gpus.illness(gpu.uuid), container, **names))
         return views

@@ -12,9 +12,10 @@ from aiohttp import web
 
 from mesos_gpu.agent.images import AgentImages
 from mesos_gpu.agent.master_link import PROCESS_ID
-from mesos_gpu.errors import BadInput, MesosGpuError
+from mesos_gpu.errors import BadInput, Forbidden, MesosGpuError
 from mesos_gpu.images.progress import Progress
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response
 
@@ -39,17 +40,19 @@ class _Pull(msgspec.Struct):
 
 
 class ImageApi:
-    """GET /images, POST /images/pull and /images/prune; nobody shows credentials, so POST is for loopback only."""
+    """GET /images, POST /images/pull and /images/prune: POST is for loopback only, and asks who may remove images."""
 
-    def __init__(self, images: AgentImages | None) -> None:
-        self._images = images
+    def __init__(
+        self, images: AgentImages | None, viewer_of: Callable[[web.Request], Viewer] = lambda request: EVERYBODY
+    ) -> None:
+        self._images, self._viewer_of = images, viewer_of
 
     def add_to(self, app: web.Application) -> None:
         """Add the routes, each also under `/slave(1)`."""
         for prefix in ("", f"/{PROCESS_ID}"):
             app.router.add_get(f"{prefix}/images", self._show)
-            app.router.add_post(f"{prefix}/images/pull", _from_here(self._pull))
-            app.router.add_post(f"{prefix}/images/prune", _from_here(self._prune))
+            app.router.add_post(f"{prefix}/images/pull", _from_here(self._allowed(self._pull)))
+            app.router.add_post(f"{prefix}/images/prune", _from_here(self._allowed(self._prune)))
 
     async def _show(self, request: web.Request) -> web.Response:
         if self._images is None:
@@ -94,6 +97,16 @@ class ImageApi:
         images, asked = self._needed(), await _body(request, _Prune)
         pruned = await images.prune(asked.max_bytes, asked.max_age_s)
         return json_response({"images": list(pruned.images), "bytes": pruned.bytes}, request=request)
+
+    def _allowed(self, handler: Handler) -> Handler:
+        """Let in who may prune images: Mesos has no other list about images."""
+
+        async def asked(request: web.Request) -> web.StreamResponse:
+            if not self._viewer_of(request).may("prune_images"):
+                raise Forbidden
+            return await handler(request)
+
+        return asked
 
     async def prune_all(self) -> None:
         """Remove all images that nothing uses. Raises BadInput on an agent without images."""

@@ -17,7 +17,6 @@ from mesos_gpu.mesos.flags import Flag
 
 OLD_NAMES = {
     "slave_subsystems": "agent_subsystems",
-    "executor_secret_key": "jwt_secret_key",
     "allowed_capabilities": "effective_capabilities",
 }
 """Names that Mesos still takes for newer ones."""
@@ -50,7 +49,6 @@ _NO_MODULES = "modules are C++ libraries; this agent loads none"
 _NO_APPC = "only images of Docker and OCI are supported"
 _NO_SHAPING = "the traffic of tasks is not shaped or classified: network/cni is the one network isolator"
 _NO_STORAGE = "resource providers and CSI are not supported"
-_NO_HTTP_LOGIN = "requests to this agent are not authenticated; listen on an address that only you reach"
 
 FOREIGN: Sequence[Foreign] = (
     # --- accepted: tuning, watching, logging ---
@@ -99,15 +97,12 @@ FOREIGN: Sequence[Foreign] = (
     # --- refused, unless the value means "without" ---
     *_refused(_NO_MODULES, "modules", "modules_dir", "hooks", "container_logger", "master_detector"),
     *_refused(_NO_MODULES, "resource_estimator", "qos_controller", "secret_resolver", "disk_profile_adaptor"),
-    *_refused(_NO_MODULES, "authorizer", without=("local",)),
     *_refused(_NO_MODULES, "authenticatee", without=("crammd5",)),
     *_refused(_NO_STORAGE, "resource_provider_config_dir", "csi_plugin_config_dir"),
-    *_refused(_NO_HTTP_LOGIN, "http_credentials", "http_authenticators", "jwt_secret_key", "acls", "firewall_rules"),
-    *_refused(_NO_HTTP_LOGIN, "authenticate_http_readonly", without=("false",), kind="boolean"),
-    *_refused(_NO_HTTP_LOGIN, "authenticate_http_readwrite", without=("false",), kind="boolean"),
-    *_refused(_NO_HTTP_LOGIN, "authenticate_http_executors", without=("false",), kind="boolean"),
+    *_refused("endpoints are not switched off one by one; --acls says who may use them", "firewall_rules"),
     *_refused("executors speak over TCP", "http_executor_domain_sockets", without=("false",), kind="boolean"),
     *_refused("executors speak over TCP", "domain_socket_location"),
+    *_refused("it is --jwt_secret_key, as in Mesos since 1.5", "executor_secret_key"),
     *_refused("a network's nameservers are those of its CNI configuration", "default_container_dns"),
     *_refused(_NO_SHAPING, "ephemeral_ports_per_container", "egress_rate_limit_per_container"),
     *_refused(_NO_SHAPING, "egress_rate_per_cpu", "minimum_egress_rate_limit", "maximum_egress_rate_limit"),

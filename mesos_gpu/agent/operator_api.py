@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from aiohttp import web
 
-from mesos_gpu.agent import views_v1
+from mesos_gpu.agent import permissions, views_v1
+from mesos_gpu.agent.access import Access, use_of
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.container_api import ContainerApi
 from mesos_gpu.agent.containers_shown import ContainersShown
@@ -30,10 +31,13 @@ from mesos_gpu.agent.state_json import (
     total_resources,
     used_resources,
 )
-from mesos_gpu.agent.tasks import Task
+from mesos_gpu.agent.tasks import Framework, Task
 from mesos_gpu.agent.v1_api import Sources, V1Api
-from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
+from mesos_gpu.errors import BadInput, Forbidden, MesosGpuError, NotFound
+from mesos_gpu.mesos.authorization import ENDPOINTS, OPEN
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.process.authentication import Gate, viewer_of
 from mesos_gpu.process.files import SandboxFiles
 from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.help import help_page
@@ -43,6 +47,7 @@ from mesos_gpu.process.requests import check_timeout, method_not_allowed
 
 log = logging.getLogger(__name__)
 LOG, LOG_FLAG = "/slave/log", "external_log_file"
+V1, ANYTHING = "api/v1", "/{path}"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -68,13 +73,20 @@ class OperatorApi:
         images: AgentImages | None = None,
         *,
         json_suffixes: bool = False,
+        access: Access | None = None,
     ) -> None:
         self._agent, self._flags, self._json_suffixes = agent, flags, json_suffixes
-        self._files = FilesApi(SandboxFiles(self._sandbox_of), lambda: dict(reversed(list(self._sandboxes()))))
-        self._gpus = GpuApi(agent)
-        self._images = ImageApi(images)
+        self._gate, self._acls = (Gate(), OPEN) if access is None else (access.gate, access.acls)
+        self._files = FilesApi(
+            SandboxFiles(self._sandbox_of),
+            lambda: {root: folder for root, folder, _ in reversed(list(self._sandboxes()))},
+            acls=self._acls,
+            may_see=self._may_see,
+        )
+        self._gpus = GpuApi(agent, self._viewer)
+        self._images = ImageApi(images, self._viewer)
         self._level = LoggingLevel()
-        self._shown = ContainersShown(agent, self._gpus)
+        self._shown = ContainersShown(agent, self._gpus, self._viewer)
         self._v1 = V1Api(
             Sources(self._views(), self._shown.v1, self._images.prune_all),
             ContainerApi(
@@ -82,6 +94,8 @@ class OperatorApi:
             ),
             self._files,
             self._level,
+            viewer_of=self._viewer,
+            may=lambda viewer, kind, body: permissions.may(viewer, agent.state, kind, body),
         )
         self._executors = ExecutorApi(
             agent.state,
@@ -94,7 +108,7 @@ class OperatorApi:
     def make_app(self) -> web.Application:
         """Return the application with every route."""
         app = make_app()
-        app.middlewares.append(_mesos_errors)
+        app.middlewares.extend([_mesos_errors, self._guarded])
         for prefix in ("", f"/{PROCESS_ID}"):
             app.router.add_route("*", f"{prefix}/api/v1/executor", self._executors.handle)
         self._gpus.add_to(app)
@@ -112,11 +126,30 @@ class OperatorApi:
             **self._files.handlers(),
             "logging/toggle": self._level.toggle,
         }
-        app.router.add_route("*", "/{path:.*}", self._route)
+        app.router.add_route("*", "/{path:.*}", self._route)  # its canonical form is ANYTHING
         return app
 
-    async def _route(self, request: web.Request) -> web.StreamResponse:
-        path = request.match_info["path"]
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let in who may come in, to endpoints that have a list of their own also by that."""
+        name = self._name(request)
+        refusal = self._gate.refusal(request, use_of(name, request.method))
+        if refusal is not None:
+            return refusal
+        if f"/{name}" in ENDPOINTS and not self._viewer(request).may("get_endpoints", f"/{name}"):
+            raise Forbidden
+        return await handler(request)
+
+    def _name(self, request: web.Request) -> str:
+        """Return the name of the endpoint that answers, without `/slave(1)`; the path itself when none does."""
+        resource = request.match_info.route.resource
+        if resource is not None and resource.canonical != ANYTHING:
+            return resource.canonical.removeprefix(f"/{PROCESS_ID}").strip("/")
+        path = request.match_info.get("path", request.path)
+        return self._find(path) or path
+
+    def _find(self, path: str) -> str | None:
+        """Return the endpoint that a path leads to."""
         parts = path.split("/")
         if parts[0] == PROCESS_ID:
             parts = parts[1:]
@@ -124,36 +157,44 @@ class OperatorApi:
             name = "/".join(parts)
             if self._json_suffixes:
                 name = name.removesuffix(".json")
-            if name == "api/v1":
-                return await self._v1.handle(request)
-            handler = self._gets.get(name)
-            if handler is not None:
-                if request.method not in ("GET", "HEAD"):
-                    return method_not_allowed(request, "GET")
-                return await handler(request)
+            if name == V1 or name in self._gets:
+                return name
             parts = parts[:-1]
-        raise web.HTTPNotFound
+        return None
 
-    def _views(self) -> Mapping[str, Callable[[], Document]]:
+    async def _route(self, request: web.Request) -> web.StreamResponse:
+        name = self._find(request.match_info["path"])
+        if name is None:
+            raise web.HTTPNotFound
+        if name == V1:
+            return await self._v1.handle(request)
+        if request.method not in ("GET", "HEAD"):
+            return method_not_allowed(request, "GET")
+        return await self._gets[name](request)
+
+    def _viewer(self, request: web.Request) -> Viewer:
+        return viewer_of(request, self._acls)
+
+    def _views(self) -> Mapping[str, Callable[[Viewer], Document]]:
         agent = self._agent
         return {
-            "GET_HEALTH": lambda: {"healthy": True},
-            "GET_FLAGS": lambda: views_v1.flags_shown(self._flags),
-            "GET_VERSION": lambda: {"version_info": dict(BUILD)},
-            "GET_METRICS": lambda: views_v1.metrics_shown(self._numbers()),
-            "GET_STATE": lambda: views_v1.get_state(agent.state),
-            "GET_TASKS": lambda: views_v1.get_tasks(agent.state),
-            "GET_EXECUTORS": lambda: views_v1.get_executors(agent.state),
-            "GET_FRAMEWORKS": lambda: views_v1.get_frameworks(agent.state),
-            "GET_OPERATIONS": lambda: views_v1.get_operations(agent.holdings.operations.operations()),
-            "GET_AGENT": lambda: views_v1.get_agent(agent.info, agent.agent_id),
-            "GET_RESOURCE_PROVIDERS": dict,
+            "GET_HEALTH": lambda viewer: {"healthy": True},
+            "GET_FLAGS": lambda viewer: views_v1.flags_shown(self._flags),
+            "GET_VERSION": lambda viewer: {"version_info": dict(BUILD)},
+            "GET_METRICS": lambda viewer: views_v1.metrics_shown(self._numbers()),
+            "GET_STATE": lambda viewer: views_v1.get_state(agent.state, viewer),
+            "GET_TASKS": lambda viewer: views_v1.get_tasks(agent.state, viewer),
+            "GET_EXECUTORS": lambda viewer: views_v1.get_executors(agent.state, viewer),
+            "GET_FRAMEWORKS": lambda viewer: views_v1.get_frameworks(agent.state, viewer),
+            "GET_OPERATIONS": lambda viewer: views_v1.get_operations(agent.holdings.operations.operations(), viewer),
+            "GET_AGENT": lambda viewer: views_v1.get_agent(agent.info, agent.agent_id),
+            "GET_RESOURCE_PROVIDERS": lambda viewer: {},
         }
 
     # --- state --------------------------------------------------------------------------------------------------
 
     async def _state(self, request: web.Request) -> web.Response:
-        agent = self._agent
+        agent, viewer = self._agent, self._viewer(request)
         identity, state = agent.state.identity, agent.state
         total = total_resources(agent.info, agent.holdings.kept)
         document: Document = {
@@ -166,20 +207,23 @@ class OperatorApi:
             "pid": identity.pid,
             "hostname": agent.info["hostname"],
             "capabilities": list(CAPABILITIES),
-            **resources_shown(total, used_resources(state)),
+            **resources_shown(total, used_resources(state), viewer),
             "resource_providers": [],
             "attributes": attributes_shown(agent.info),
         }
         if agent.master is not None:
             document["master_hostname"] = agent.master.ip
-        if LOG_FLAG in self._flags:
-            document[LOG_FLAG] = self._flags[LOG_FLAG]
-        document["flags"] = dict(self._flags)
-        document["frameworks"] = frameworks_shown(state.frameworks.values())
-        document["completed_frameworks"] = frameworks_shown(state.completed.values())
+        if viewer.may("view_flags"):
+            if LOG_FLAG in self._flags:
+                document[LOG_FLAG] = self._flags[LOG_FLAG]
+            document["flags"] = dict(self._flags)
+        document["frameworks"] = frameworks_shown(state.frameworks.values(), viewer)
+        document["completed_frameworks"] = frameworks_shown(state.completed.values(), viewer)
         return json_response(document, request=request)
 
     async def _show_flags(self, request: web.Request) -> web.Response:
+        if not self._viewer(request).may("view_flags"):
+            raise Forbidden
         return json_response({"flags": dict(self._flags)}, request=request)
 
     async def _health(self, request: web.Request) -> web.Response:
@@ -198,7 +242,7 @@ class OperatorApi:
         return json_response({name.replace("load_", "avg_load_"): found[name] for name in found}, request=request)
 
     async def _help(self, request: web.Request) -> web.Response:
-        return help_page("agent", {*self._gets, "api/v1", "api/v1/executor"})
+        return help_page("agent", {*self._gets, V1, "api/v1/executor"})
 
     def _numbers(self) -> dict[str, float]:
         agent = self._agent
@@ -221,15 +265,30 @@ class OperatorApi:
 
     def _sandbox_of(self, path: str) -> tuple[str, str] | None:
         """Return the virtual root and the real folder of the sandbox that a virtual path lies in."""
-        for root, sandbox in self._sandboxes():
+        found = self._find_sandbox(path)
+        return None if found is None else found[:2]
+
+    def _find_sandbox(self, path: str) -> tuple[str, str, tuple[Framework, Task | Executor] | None] | None:
+        for root, folder, whose in self._sandboxes():
             if path == root or path.startswith(f"{root}/"):
-                return root, sandbox
+                return root, folder, whose
         return None
 
-    def _sandboxes(self) -> Iterator[tuple[str, str]]:
-        """Yield every virtual root with its real folder, or file; where two have one, the first counts."""
+    def _may_see(self, path: str, viewer: Viewer) -> bool:
+        """Tell whether somebody may look at what lies at a virtual path; what is not there he may look for."""
+        found = self._find_sandbox(path)
+        if found is None:
+            return True
+        whose = found[2]
+        return viewer.may("access_mesos_logs") if whose is None else permissions.may_enter(viewer, *whose)
+
+    def _sandboxes(self) -> Iterator[tuple[str, str, tuple[Framework, Task | Executor] | None]]:
+        """Yield every virtual root with its real folder, or file, and whose it is (None: the agent's own).
+
+        Where two have one root, the first counts.
+        """
         if LOG_FLAG in self._flags:
-            yield LOG, self._flags[LOG_FLAG]
+            yield LOG, self._flags[LOG_FLAG], None
         state = self._agent.state
         identity = state.identity
         for framework in (*state.frameworks.values(), *state.completed.values()):
@@ -240,7 +299,7 @@ class OperatorApi:
                     name = task.key.executor if isinstance(task, Executor) else task.executor_id
                     latest = latest_path(identity.work_dir, identity.agent_id, framework.id, name)
                     for root in (task.sandbox, latest, virtual_latest_path(framework.id, name)):
-                        yield root, task.sandbox
+                        yield root, task.sandbox, (framework, task)
 
 
 def _system() -> dict[str, float]:
@@ -263,6 +322,8 @@ async def _mesos_errors(request: web.Request, handler: Handler) -> web.StreamRes
         return await handler(request)
     except NotFound as error:
         return error_response(404, str(error))
+    except Forbidden as error:
+        return error_response(403, str(error))
     except BadInput as error:
         return error_response(400, str(error))
     except MesosGpuError as error:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mesos_gpu.agent.access import open_access
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
@@ -90,6 +91,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
     if flags["credential"] is not None:
         credential = read_credential("credential", read_secret("credential", flags["credential"]))
     tls = open_tls(os.environ)
+    access = open_access(flags)
     detector = open_detector("master", flags["master"], session_timeout_s=flags["zk_session_timeout"], tls=tls)
     work_dir = Path(flags["work_dir"]).absolute()
     runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
@@ -140,7 +142,10 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     sandbox_directory=flags["sandbox_directory"],
                     default_executor=DEFAULT_EXECUTOR,
                     switch_user=flags["switch_user"],
+                    cfs_quota=flags["cgroups_enable_cfs"],
                     executor_environment=read_environment_flag(flags["executor_environment_variables"]),
+                    acls=access.acls,
+                    executor_key=access.executor_key,
                     domain_socket="" if domain_socket is None else str(domain_socket),
                 ),
                 _base64(uuid.uuid4()),
@@ -169,7 +174,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             recovery_s=flags["recovery_timeout"],
         )
         shown = flags_as_text(flags)
-        api = OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"])
+        api = OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"], access=access)
         await endpoint.start(api.make_app(), domain_socket)
         try:
             shown["port"] = str(endpoint.port)

@@ -155,7 +155,11 @@ class AgentState(Hosting):
             if framework.checkpoint:
                 actions.append(act.SaveFramework(framework_id, framework.info))
         refused = verdicts.refused_run(
-            event, framework, resource_version=self.resource_version, draining=self.drain is not None
+            event,
+            framework,
+            resource_version=self.resource_version,
+            draining=self.drain is not None,
+            acls=self.identity.acls,
         )
         if event.group or "executor" in event.tasks[0]:
             return actions + self._host(framework, event, refused, at)

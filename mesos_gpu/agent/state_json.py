@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.executors import Executor
+from mesos_gpu.agent.permissions import sees_run, sees_task
 from mesos_gpu.agent.resources import attributes_summary
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Framework, Phase, Task
@@ -13,6 +14,7 @@ from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.secrets import without_secrets
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 _SHOWN_OF_CONTAINER = ("container_id", "network_infos")
 
@@ -34,10 +36,10 @@ def executor_total(task: Task) -> Resources:
     return Resources.from_json(task.info.get("resources", [])) + Resources.from_json(own)
 
 
-def resources_shown(total: Resources, used: Resources) -> Document:
-    """Return the many views of the resources that /state has."""
+def resources_shown(total: Resources, used: Resources, viewer: Viewer = EVERYBODY) -> Document:
+    """Return the many views of the resources that /state has, without those of roles that `viewer` may not see."""
     allocated = used.unallocated()
-    reserved_roles = total.reserved_roles()
+    reserved_roles = tuple(filter(viewer.role, total.reserved_roles()))
     return {
         "resources": total.summary(),
         "reserved_resources": {role: total.reserved(role).summary() for role in reserved_roles},
@@ -45,7 +47,7 @@ def resources_shown(total: Resources, used: Resources) -> Document:
         "reserved_resources_full": {role: total.reserved(role).to_json(shown=True) for role in reserved_roles},
         "unreserved_resources_full": total.unreserved().to_json(shown=True),
         "reserved_resources_allocated": {
-            role: allocated.reserved(role).summary() for role in allocated.reserved_roles()
+            role: allocated.reserved(role).summary() for role in filter(viewer.role, allocated.reserved_roles())
         },
         "unreserved_resources_allocated": allocated.unreserved().summary(),
     }
@@ -56,9 +58,9 @@ def attributes_shown(info: Document) -> Document:
     return attributes_summary(list(info.get("attributes", [])))
 
 
-def frameworks_shown(frameworks: Iterable[Framework]) -> list[Document]:
-    """Return frameworks with their executors and tasks."""
-    return [_framework(framework) for framework in frameworks]
+def frameworks_shown(frameworks: Iterable[Framework], viewer: Viewer = EVERYBODY) -> list[Document]:
+    """Return frameworks with their executors and tasks, as far as `viewer` may see them."""
+    return [_framework(framework, viewer) for framework in frameworks if viewer.framework(framework.info)]
 
 
 def executor_line(task: Task | Executor) -> Document:
@@ -78,7 +80,7 @@ def executor_line(task: Task | Executor) -> Document:
     }
 
 
-def _framework(framework: Framework) -> Document:
+def _framework(framework: Framework, viewer: Viewer) -> Document:
     info = framework.info
     shown: Document = {
         "id": framework.id,
@@ -96,16 +98,26 @@ def _framework(framework: Framework) -> Document:
         shown["role"] = info.get("role", "*")
     # A task that was refused before it had a container has no executor here.
     launched = [task for task in framework.tasks.values() if task.container_id is not None and not task.hosted]
-    hosts = [_host(executor, framework.hosted_by(executor)) for executor in framework.executors.values()]
-    past = [_host(e, []) if isinstance(e, Executor) else _executor(e, completed=True) for e in framework.completed]
+    here: list[Task | Executor] = [*launched, *framework.executors.values()]
+    runs = [run for run in here if sees_run(viewer, framework, run)]
+    past = [run for run in framework.completed if sees_run(viewer, framework, run)]
+
+    def sees(task: Task) -> bool:
+        return sees_task(viewer, framework, task)
+
     return {
         **shown,
-        "executors": [*(_executor(task) for task in launched), *hosts],
-        "completed_executors": past,
+        "executors": [
+            _host(run, framework.hosted_by(run), sees) if isinstance(run, Executor) else _executor(run, sees)
+            for run in runs
+        ],
+        "completed_executors": [
+            _host(run, [], sees) if isinstance(run, Executor) else _executor(run, sees, completed=True) for run in past
+        ],
     }
 
 
-def _host(executor: Executor, tasks: Sequence[Task]) -> Document:
+def _host(executor: Executor, tasks: Sequence[Task], sees: Callable[[Task], bool]) -> Document:
     """Return a framework's own executor; what it has shrinks to its own when its tasks are over."""
     info = executor.info
     live = [task for task in tasks if task.phase is not Phase.OVER]
@@ -128,13 +140,13 @@ def _host(executor: Executor, tasks: Sequence[Task]) -> Document:
     queued = {task_id for parcel in executor.queue for task_id in parcel.tasks}
     return {
         **shown,
-        "tasks": [_task(task) for task in tasks if task.key.task not in queued],
-        "queued_tasks": [_task(task) for task in tasks if task.key.task in queued],
-        "completed_tasks": [_task(task) for task in executor.completed],
+        "tasks": [_task(task) for task in tasks if task.key.task not in queued and sees(task)],
+        "queued_tasks": [_task(task) for task in tasks if task.key.task in queued and sees(task)],
+        "completed_tasks": [_task(task) for task in executor.completed if sees(task)],
     }
 
 
-def _executor(task: Task, *, completed: bool = False) -> Document:
+def _executor(task: Task, sees: Callable[[Task], bool], *, completed: bool = False) -> Document:
     queued = task.state == "TASK_STAGING"
     resources = Resources.from_json(launch.executor_resources(task.info)) if completed else executor_total(task)
     shown: Document = {
@@ -151,7 +163,7 @@ def _executor(task: Task, *, completed: bool = False) -> Document:
     labels = _labels(task.info)
     if labels is not None:
         shown["labels"] = labels
-    tasks = [_task(task)]
+    tasks = [_task(task)] if sees(task) else []
     return {
         **shown,
         "tasks": [] if completed or queued else tasks,

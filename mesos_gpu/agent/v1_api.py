@@ -13,9 +13,10 @@ from aiohttp import web
 
 from mesos_gpu.agent.container_api import RECORDIO, ContainerApi
 from mesos_gpu.agent.nested import id_problem
+from mesos_gpu.errors import Forbidden
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import EVERYBODY
+from mesos_gpu.mesos.viewing import Viewer
 from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import json_response
 from mesos_gpu.process.logging_level import LoggingLevel
@@ -54,19 +55,30 @@ class Sources:
     ones; `prune` removes images that nothing uses.
     """
 
-    views: Mapping[str, Callable[[], Document]]
-    containers: Callable[[bool, bool], Awaitable[list[Document]]]
+    views: Mapping[str, Callable[[Viewer], Document]]
+    containers: Callable[[bool, bool, Viewer], Awaitable[list[Document]]]
     prune: Callable[[], Awaitable[None]]
 
 
 class V1Api:
     """The handler of `/api/v1`."""
 
-    def __init__(self, sources: Sources, containers: ContainerApi, files: FilesApi, level: LoggingLevel) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        containers: ContainerApi,
+        files: FilesApi,
+        level: LoggingLevel,
+        *,
+        viewer_of: Callable[[web.Request], Viewer],
+        may: Callable[[Viewer, str, Mapping[str, Any]], bool],
+    ) -> None:
+        """`may` says whether somebody may make a call of a type, with its body."""
         self._sources, self._containers, self._files, self._level = sources, containers, files, level
+        self._viewer_of, self._may = viewer_of, may
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request."""
+        """Answer one request. Raises Forbidden."""
         if request.method != "POST":
             return method_not_allowed(request, "POST")
         try:
@@ -75,6 +87,7 @@ class V1Api:
             return refused.response
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        viewer = self._viewer_of(request)
         sent = (request.headers.get("Content-Type") or "").split(";")[0].strip().lower()
         message_content = request.headers.get("Message-Content-Type")
         if sent == RECORDIO:
@@ -82,7 +95,9 @@ class V1Api:
                 raise refuse(400, "Expecting 'Message-Content-Type' to be set for streaming requests")
             if message_content not in (JSON, PROTOBUF):
                 raise refuse(415, f"Expecting 'Message-Content-Type' of {JSON} or {PROTOBUF}")
-            return await self._containers.attach_input(request, message_content)
+            return await self._containers.attach_input(
+                request, message_content, lambda body: self._may(viewer, "ATTACH_CONTAINER_INPUT", body)
+            )
         if message_content is not None and sent in (JSON, PROTOBUF):
             raise refuse(415, "Expecting 'Message-Content-Type' to be not set for non-streaming requests")
         call = await read_call(request, CALL)
@@ -91,6 +106,8 @@ class V1Api:
             raise refuse(415, f"Expecting 'Content-Type' to be {RECORDIO} for {kind} call")
         content_type, message_type = _accepted(request, streamed=kind in STREAMED)
         body = call.get(kind.lower(), {})
+        if not self._may(viewer, kind, body):
+            raise Forbidden
         match kind:
             case "LAUNCH_NESTED_CONTAINER_SESSION":
                 return await self._containers.session(request, body, content_type, message_type)
@@ -108,26 +125,27 @@ class V1Api:
             case "PRUNE_IMAGES":
                 await self._sources.prune()
                 return web.Response()
-        document = await self._document(kind, body)
+        document = await self._document(kind, body, viewer)
         if content_type == PROTOBUF:
             return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
         return json_response(document)
 
-    async def _document(self, kind: str, body: Mapping[str, Any]) -> Document:
+    async def _document(self, kind: str, body: Mapping[str, Any], viewer: Viewer) -> Document:
         if kind in ("WAIT_NESTED_CONTAINER", "WAIT_CONTAINER"):
             return await self._containers.wait(kind, body)
         if kind == "GET_CONTAINERS":
-            shown = await self._sources.containers(body.get("show_nested", False), body.get("show_standalone", False))
+            wanted = (body.get("show_nested", False), body.get("show_standalone", False))
+            shown = await self._sources.containers(*wanted, viewer)
             return {"type": kind, "get_containers": {"containers": shown}} if shown else {"type": kind}
         if kind == "GET_LOGGING_LEVEL":
             return {"type": kind, "get_logging_level": {"level": self._level.level}}
         if kind in ("LIST_FILES", "READ_FILE"):
             answer = self._files.list_files if kind == "LIST_FILES" else self._files.read_file
-            return {"type": kind, kind.lower(): answer(body, EVERYBODY)}
+            return {"type": kind, kind.lower(): answer(body, viewer)}
         view = self._sources.views.get(kind)
         if view is None:
             raise refuse(501, f"{kind} is not supported by this agent")
-        return {"type": kind, kind.lower(): view()}
+        return {"type": kind, kind.lower(): view(viewer)}
 
 
 def _checked(call: Mapping[str, Any]) -> str:

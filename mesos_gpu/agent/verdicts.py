@@ -8,8 +8,10 @@ from mesos_gpu.agent import checking, executor_launch, launch
 from mesos_gpu.agent.events import Ending, Identity, RunTask
 from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorPatience
 from mesos_gpu.agent.paths import is_path_safe
+from mesos_gpu.agent.permissions import run_refusal
 from mesos_gpu.agent.status import AGENT, Verdict, how_it_ended, verdict_of
 from mesos_gpu.agent.tasks import Fate, Framework, Phase, Task
+from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal, seen_by
@@ -20,8 +22,14 @@ def _dropped(framework: Framework, reason: str, message: str, state: str = "TASK
     return Verdict(seen_by(state, partition_aware=framework.can("PARTITION_AWARE")), AGENT, reason, message)
 
 
-def refused_run(event: RunTask, framework: Framework, *, resource_version: str, draining: bool) -> Verdict | None:
+def refused_run(
+    event: RunTask, framework: Framework, *, resource_version: str, draining: bool, acls: Acls = OPEN
+) -> Verdict | None:
     """Return why none of the tasks of a message may run, or None."""
+    unauthorized = next(filter(None, (run_refusal(acls, framework, info) for info in event.tasks)), None)
+    if unauthorized is not None:
+        reason = "REASON_TASK_GROUP_UNAUTHORIZED" if event.group else "REASON_TASK_UNAUTHORIZED"
+        return Verdict("TASK_ERROR", AGENT, reason, unauthorized)
     if event.resource_version not in (None, resource_version):
         return _dropped(framework, "REASON_INVALID_OFFERS", "The offer was made by an earlier agent process")
     if draining:
@@ -107,8 +115,8 @@ def refused_hosted(identity: Identity, executor: Document, tasks: Sequence[Docum
     if not all(is_path_safe(info["task_id"]["value"]) for info in tasks):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
     words = executor_launch.refusal(identity, executor)
-    if words is None and any(info.get("limits") and not (group and has_own_cgroup(info)) for info in tasks):
-        words = "Resource limits are for tasks without an executor, and those of a group with share_cgroups=false"
+    if words is None and group and any(info.get("limits") and not has_own_cgroup(info) for info in tasks):
+        words = "Resource limits of a task of a group need share_cgroups=false"
     return None if words is None else launch_failed(words)
 
 
@@ -162,7 +170,7 @@ def with_its_executor(executor: Executor, task: Task, ending: Ending | None) -> 
         return gpu_ill(task)
     if executor.verdict is not None:
         return executor.verdict
-    if ending is not None and ending.oom:
+    if ending is not None and (ending.oom or ending.disk_limit_bytes is not None):
         return verdict_of(ending)
     return Verdict("TASK_FAILED", AGENT, "REASON_EXECUTOR_TERMINATED", "Executor terminated")
 

@@ -7,58 +7,78 @@ from typing import Any
 
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.executors import Executor
+from mesos_gpu.agent.permissions import sees_run, sees_task
 from mesos_gpu.agent.state import AgentState
 from mesos_gpu.agent.tasks import Framework, Phase, Task
 from mesos_gpu.mesos.messages import normalize, with_defaults
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 COMMAND_EXECUTOR = "mesos-executor"
+_OF_OPERATIONS = ("resources", "source", "volumes", "volume", "addition")
+"""Fields of an operation that hold Resources."""
 
 
-def get_tasks(state: AgentState) -> Document:
-    """Return the answer to GET_TASKS."""
+def get_tasks(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
+    """Return the answer to GET_TASKS, as far as `viewer` may see it."""
     shown: dict[str, list[Document]] = {
         name: [] for name in ("pending_tasks", "queued_tasks", "launched_tasks", "terminated_tasks", "completed_tasks")
     }
-    for framework in state.frameworks.values():
+    for framework in seen(state.frameworks, viewer):
         for task in framework.tasks.values():
-            shown[_standing(task)].append(_task(task))
-    for framework in (*state.frameworks.values(), *state.completed.values()):
+            host = framework.executors.get(task.executor_id) if task.hosted else None
+            if sees_run(viewer, framework, host or task) and sees_task(viewer, framework, task):
+                shown[_standing(task)].append(_task(task))
+    for framework in (*seen(state.frameworks, viewer), *seen(state.completed, viewer)):
         for run in (*framework.executors.values(), *framework.completed):
-            over = run.completed if isinstance(run, Executor) else [run]
-            shown["completed_tasks"] += [_task(task) for task in over]
+            if sees_run(viewer, framework, run):
+                over = run.completed if isinstance(run, Executor) else [run]
+                shown["completed_tasks"] += [_task(task) for task in over if sees_task(viewer, framework, task)]
     return dict(shown)
 
 
-def get_executors(state: AgentState) -> Document:
+def get_executors(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
     """Return the answer to GET_EXECUTORS."""
-    executors = [_executor(run) for framework in state.frameworks.values() for run in _runs(framework)]
-    frameworks = (*state.frameworks.values(), *state.completed.values())
-    completed = [_executor(run) for framework in frameworks for run in framework.completed]
+    here, past = seen(state.frameworks, viewer), seen(state.completed, viewer)
+    executors = [_executor(run) for f in here for run in _runs(f) if sees_run(viewer, f, run)]
+    completed = [_executor(run) for f in (*here, *past) for run in f.completed if sees_run(viewer, f, run)]
     return {"executors": executors, "completed_executors": completed}
 
 
-def get_frameworks(state: AgentState) -> Document:
+def get_frameworks(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
     """Return the answer to GET_FRAMEWORKS."""
     return {
-        "frameworks": _frameworks(state.frameworks.values()),
-        "completed_frameworks": _frameworks(state.completed.values()),
+        "frameworks": _frameworks(seen(state.frameworks, viewer)),
+        "completed_frameworks": _frameworks(seen(state.completed, viewer)),
     }
 
 
-def get_state(state: AgentState) -> Document:
+def seen(frameworks: Mapping[str, Framework], viewer: Viewer) -> list[Framework]:
+    """Return the frameworks that `viewer` may see."""
+    return [framework for framework in frameworks.values() if viewer.framework(framework.info)]
+
+
+def get_state(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
     """Return the answer to GET_STATE."""
     return {
-        "get_tasks": get_tasks(state),
-        "get_executors": get_executors(state),
-        "get_frameworks": get_frameworks(state),
+        "get_tasks": get_tasks(state, viewer),
+        "get_executors": get_executors(state, viewer),
+        "get_frameworks": get_frameworks(state, viewer),
     }
 
 
-def get_operations(operations: Sequence[Document]) -> Document:
-    """Return the answer to GET_OPERATIONS."""
-    return {"operations": list(operations)} if operations else {}
+def get_operations(operations: Sequence[Document], viewer: Viewer = EVERYBODY) -> Document:
+    """Return the answer to GET_OPERATIONS: those of which `viewer` may see all resources."""
+    shown = [operation for operation in operations if viewer.sees_all or _sees_operation(operation, viewer)]
+    return {"operations": shown} if shown else {}
+
+
+def _sees_operation(operation: Document, viewer: Viewer) -> bool:
+    info = operation.get("info", {})
+    body = info.get(str(info.get("type")).lower(), {})
+    lists = [body[name] if isinstance(body[name], list) else [body[name]] for name in _OF_OPERATIONS if name in body]
+    return all(viewer.resource(Resource.from_json(document)) for documents in lists for document in documents)
 
 
 def get_agent(info: Document, agent_id: str | None) -> Document:

@@ -16,6 +16,7 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import NO_DEVICES, VISIBLE_DEVICES
 from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN
 
 __all__ = ["cgroup_of", "deepest_first", "descendants", "entering", "is_nested", "leaf", "parent_of", "top_level"]
 
@@ -71,6 +72,7 @@ def entering(
     if not command.value:
         raise BadInput("the command has no value, so there is nothing to run")
     variables = dict(entry.partition("=")[::2] for entry in parent["env"])
+    variables.pop(EXECUTOR_TOKEN, None)  # who enters an executor's container does not become the executor
     whom = parent["user"]
     if user is not None:
         whom = {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)}

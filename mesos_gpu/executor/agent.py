@@ -19,11 +19,19 @@ GONE = (502, 503, 504)
 class Agent:
     """The agent at `endpoint` (`ip:port`), spoken to by one executor. Every method may be called from any thread.
 
-    `socket_path` leads to the same agent where that address does not, as from a network of the executor's own.
+    `socket_path` leads to the same agent where that address does not, as from a network of the executor's own. `token`
+    is what the agent gave us to show who we are, None where it asks nobody.
     """
 
-    def __init__(self, endpoint: str, framework_id: str, executor_id: str, socket_path: str | None = None) -> None:
-        self._socket_path = socket_path
+    def __init__(
+        self,
+        endpoint: str,
+        framework_id: str,
+        executor_id: str,
+        socket_path: str | None = None,
+        token: str | None = None,
+    ) -> None:
+        self._socket_path, self._token = socket_path, token
         self._host = endpoint
         address, _, port = endpoint.rpartition(":")
         self._address = (address.strip("[]"), int(port))
@@ -37,7 +45,7 @@ class Agent:
             if self._socket_path is None:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             try:
-                answer = post(connection, self._host, "/api/v1/executor", call)
+                answer = post(connection, self._host, "/api/v1/executor", call, self._token)
                 if answer.status != 200:
                     raise Unavailable(f"SUBSCRIBE: {answer.status} {answer.body().decode(errors='replace')}")
                 self._stream = connection
@@ -77,7 +85,7 @@ class Agent:
         with self._connect() as connection:
             connection.settimeout(timeout_s)
             try:
-                answer: Answer = post(connection, self._host, path, document)
+                answer: Answer = post(connection, self._host, path, document, self._token)
                 body = answer.body().decode(errors="replace")
             except TimeoutError:
                 raise TimeoutError(f"{document['type']} took longer than {timeout_s} s") from None

@@ -80,12 +80,18 @@ class Answer:
         self._buffer += piece
 
 
-def post(connection: socket.socket, host: str, path: str, document: Mapping[str, Any]) -> Answer:
-    """Send a JSON document over a fresh connection and return the answer. Raises OSError, ProtocolError."""
+def post(
+    connection: socket.socket, host: str, path: str, document: Mapping[str, Any], token: str | None = None
+) -> Answer:
+    """Send a JSON document over a fresh connection and return the answer. Raises OSError, ProtocolError.
+
+    `token` shows who we are (RFC 6750).
+    """
     body = json.dumps(document).encode()
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: application/json\r\n"
-        f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Connection: close\r\nContent-Length: {len(body)}\r\n"
     )
+    head += "\r\n" if token is None else f"Authorization: Bearer {token}\r\n\r\n"
     connection.sendall(head.encode("latin-1") + body)
     return Answer(connection)

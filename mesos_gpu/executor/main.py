@@ -19,6 +19,7 @@ from mesos_gpu.executor.state import ExecutorState, Setting
 from mesos_gpu.mesos.flags import parse_duration
 
 NEEDED = ("MESOS_AGENT_ENDPOINT", "MESOS_FRAMEWORK_ID", "MESOS_EXECUTOR_ID")
+TOKEN = "MESOS_EXECUTOR_AUTHENTICATION_TOKEN"
 USAGE = "mesos-gpu-default-executor is started by an agent, which says in MESOS_* variables who it is; %s is not set"
 """What somebody reads who starts it by hand."""
 
@@ -31,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     threading.stack_size(256 * 1024)
     endpoint, framework_id, executor_id = (os.environ[name] for name in NEEDED)
-    agent = Agent(endpoint, framework_id, executor_id, os.environ.get("MESOS_DOMAIN_SOCKET") or None)
+    # The token leaves the environment: what we start is not who we are.
+    token = os.environ.pop(TOKEN, None)
+    agent = Agent(endpoint, framework_id, executor_id, os.environ.get("MESOS_DOMAIN_SOCKET") or None, token)
     state = ExecutorState(setting_of(os.environ), new_uuid=new_uuid, new_id=new_id)
     return Program(agent, state).run()
 

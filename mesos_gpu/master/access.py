@@ -16,6 +16,7 @@ from mesos_gpu.mesos.authorization import Acls
 from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.process.access import (
     ACCESS_FLAGS,
+    BASIC,
     READONLY,
     READWRITE,
     basic,
@@ -28,6 +29,8 @@ from mesos_gpu.process.authentication import Gate
 FRAMEWORKS, NOBODY_ASKED = "frameworks", "open"
 MASTER_ACCESS_FLAGS: Sequence[Flag] = (
     *ACCESS_FLAGS,
+    Flag("http_authenticators", "text", BASIC, "How callers show who they are: basic."),
+    Flag("authorizers", "text", "local", "Who judges by --acls: local."),
     Flag("authenticate_http_frameworks", "boolean", False, "Subscribe only frameworks that have shown who they are."),
     Flag("http_framework_authenticators", "text", None, "How frameworks show who they are: basic."),
 )
@@ -81,4 +84,4 @@ def open_access(flags: Mapping[str, Any]) -> Access:
         for use, (flag, name) in _REALMS.items()
         if flags[flag]
     }
-    return Access(Gate(realms), open_acls(flags), secrets)
+    return Access(Gate(realms), open_acls(flags, "authorizers"), secrets)

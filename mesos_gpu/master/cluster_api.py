@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput, Conflict, Forbidden
-from mesos_gpu.master import maintenance, permissions, roles
+from mesos_gpu.master import draining, maintenance, permissions, roles
 from mesos_gpu.master.actions import Action
 from mesos_gpu.master.engine import Engine
 from mesos_gpu.master.model import Now
@@ -37,8 +37,12 @@ CHANGES: Mapping[str, Change] = {
     "UPDATE_MAINTENANCE_SCHEDULE": lambda state, body, now: maintenance.update_schedule(state, body["schedule"]),
     "START_MAINTENANCE": lambda state, body, now: maintenance.start(state, body.get("machines", ())),
     "STOP_MAINTENANCE": lambda state, body, now: maintenance.stop(state, body.get("machines", ())),
+    "DEACTIVATE_AGENT": lambda state, body, now: draining.deactivate(state, body["agent_id"]["value"]),
+    "DRAIN_AGENT": lambda state, body, now: draining.drain(state, body["agent_id"]["value"], body, now),
+    "REACTIVATE_AGENT": lambda state, body, now: draining.reactivate(state, body["agent_id"]["value"]),
+    "MARK_AGENT_GONE": lambda state, body, now: draining.mark_gone(state, body["agent_id"]["value"], now),
 }
-"""What v1 calls do, with the body of the call."""
+"""What v1 calls do that are answered with nothing, or with why not; with the body of the call."""
 
 
 def read(state: MasterState, kind: str, viewer: Viewer) -> Document | None:

@@ -13,7 +13,6 @@ from aiohttp import web
 from mesos_gpu.errors import BadInput, Conflict, Forbidden, NotFound, Unavailable
 from mesos_gpu.master import (
     cluster_api,
-    draining,
     metrics,
     operator_operations,
     operator_stream,
@@ -271,11 +270,11 @@ class OperatorApi:
             return self._remove_framework(request, call["teardown"]["framework_id"]["value"])
         if kind in operator_operations.V1_CALLS:
             return operator_operations.v1(self._engine, call, principal_of(request))
-        if kind in _CHANGES or kind == "SET_LOGGING_LEVEL":
+        if kind in cluster_api.CHANGES or kind == "SET_LOGGING_LEVEL":
             if not permissions.may(self._engine.state, principal_of(request), kind, call[field]):
                 raise Forbidden
-            if kind in _CHANGES:
-                return await self._change(_CHANGES[kind], call[field])
+            if kind in cluster_api.CHANGES:
+                return await self._change(cluster_api.CHANGES[kind], call[field])
             self._logging.set_from(call[field])
             return web.Response()
         accepted = accepted_type(request)
@@ -322,22 +321,8 @@ class OperatorApi:
                 return {"metrics": [{"name": name, "value": value} for name, value in self._snapshot().items()]}
             case "GET_LOGGING_LEVEL":
                 return {"level": self._logging.level}
-            case "GET_STATE":
-                return views_v1.get_state(state, viewer)
-            case "GET_AGENTS":
-                return views_v1.get_agents(state, viewer)
-            case "GET_FRAMEWORKS":
-                return views_v1.get_frameworks(state, viewer)
-            case "GET_EXECUTORS":
-                return views_v1.get_executors(state, viewer)
-            case "GET_TASKS":
-                return views_v1.get_tasks(state, viewer)
-            case "GET_OPERATIONS":
-                return views_v1.get_operations(state, viewer)
-            case "GET_ROLES":
-                return views_v1.get_roles(state, viewer)
-            case "GET_MASTER":
-                return views_v1.get_master(state)
+        if kind in views_v1.READS:
+            return views_v1.READS[kind](state, viewer)
         if kind in cluster_api.READS:
             return cluster_api.read(state, kind, viewer)
         raise refuse(501, f"{kind} is not supported by this master")
@@ -347,16 +332,6 @@ class OperatorApi:
         return metrics.snapshot(
             self._engine.state, self._engine.now(), {**self._system(), **listeners, **self._engine.metrics()}
         )
-
-
-# Calls that change something and are answered with nothing, or with why not.
-_CHANGES: Mapping[str, Callable[[MasterState, Document, Now], list[Action]]] = {
-    "DEACTIVATE_AGENT": lambda state, body, now: draining.deactivate(state, body["agent_id"]["value"]),
-    "DRAIN_AGENT": lambda state, body, now: draining.drain(state, body["agent_id"]["value"], body, now),
-    "REACTIVATE_AGENT": lambda state, body, now: draining.reactivate(state, body["agent_id"]["value"]),
-    **cluster_api.CHANGES,
-    "MARK_AGENT_GONE": lambda state, body, now: draining.mark_gone(state, body["agent_id"]["value"], now),
-}
 
 
 def _only_get(handler: Handler) -> Handler:

@@ -7,7 +7,7 @@ them by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mesos_gpu.master.eligibility import quantities
@@ -204,3 +204,16 @@ def _role(state: MasterState, role: str) -> Document:
 def time_info(seconds: float) -> Document:
     """Return a TimeInfo."""
     return {"nanoseconds": round(seconds * 1e9)}
+
+
+READS: Mapping[str, Callable[[MasterState, Viewer], Document]] = {
+    "GET_STATE": get_state,
+    "GET_AGENTS": get_agents,
+    "GET_FRAMEWORKS": get_frameworks,
+    "GET_EXECUTORS": get_executors,
+    "GET_TASKS": get_tasks,
+    "GET_OPERATIONS": get_operations,
+    "GET_ROLES": get_roles,
+    "GET_MASTER": lambda state, viewer: get_master(state),
+}
+"""What answers a call, by its type."""

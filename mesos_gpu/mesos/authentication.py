@@ -17,6 +17,8 @@ from typing import Any, Protocol
 from mesos_gpu.mesos.authorization import Principal
 
 UNAUTHORIZED = "401 Unauthorized."
+EXECUTOR_TOKEN = "MESOS_EXECUTOR_AUTHENTICATION_TOKEN"
+"""The variable that an executor finds its token in."""
 
 
 class Authenticator(Protocol):

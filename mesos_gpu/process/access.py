@@ -18,14 +18,12 @@ READONLY, READWRITE = "readonly", "readwrite"
 ACCESS_FLAGS: Sequence[Flag] = (
     Flag("authenticate_http_readonly", "boolean", False, "Show things only to callers that show who they are."),
     Flag("authenticate_http_readwrite", "boolean", False, "Let only callers that show who they are change things."),
-    Flag("http_authenticators", "text", BASIC, "How callers show who they are: basic."),
     Flag(
         "acls",
         "text",
         None,
         "Who may do what: JSON as in Mesos, the path of a file with it, or file:///path; default: anybody, anything.",
     ),
-    Flag("authorizers", "text", "local", "Who judges by --acls: local."),
 )
 
 
@@ -39,10 +37,13 @@ def read_secrets(flag: str, value: str | None) -> dict[str, str] | None:
     return secrets
 
 
-def open_acls(flags: Mapping[str, Any]) -> Acls:
-    """Return the lists of --acls; without any, everybody may do anything. Raises BadFlag."""
-    if flags["authorizers"] != "local":
-        raise BadFlag("authorizers", f"{flags['authorizers']} would be a module; only local is supported")
+def open_acls(flags: Mapping[str, Any], judge: str) -> Acls:
+    """Return the lists of --acls; without any, everybody may do anything. `judge`: the flag of who judges by them.
+
+    Raises BadFlag.
+    """
+    if flags[judge] != "local":
+        raise BadFlag(judge, f"{flags[judge]} would be a module; only local is supported")
     return OPEN if flags["acls"] is None else read_acls("acls", read_secret("acls", flags["acls"], shared=True))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mesos_gpu.agent.access import Access
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.checkpoints import Checkpoints
 from mesos_gpu.agent.events import Identity
@@ -84,6 +85,7 @@ async def start(tmp_path: Path, master: ScriptedMaster) -> AsyncIterator[Start]:
             boot: str = BOOT,
             follow: bool = True,
             gpus: AgentGpus | None = None,
+            access: Access | None = None,
             **info: Any,
         ) -> Running:
             checkpoints = Checkpoints(tmp_path)
@@ -97,7 +99,10 @@ async def start(tmp_path: Path, master: ScriptedMaster) -> AsyncIterator[Start]:
                 "attributes": parse_attributes("gpu_model:stub;rack:r1"),
                 **info,
             }
-            state = new_state(1000 * next(_starts), identity=Identity("", "", "127.0.0.1", 0, str(tmp_path)))
+            identity = Identity("", "", "127.0.0.1", 0, str(tmp_path))
+            if access is not None:
+                identity = replace(identity, acls=access.acls, executor_key=access.executor_key)
+            state = new_state(1000 * next(_starts), identity=identity)
             agent = Agent(
                 document,
                 state,
@@ -107,7 +112,7 @@ async def start(tmp_path: Path, master: ScriptedMaster) -> AsyncIterator[Start]:
                 registration=Registration(0.05),
                 gpus=gpus,
             )
-            await endpoint.start(OperatorApi(agent, {"port": "5051"}).make_app())
+            await endpoint.start(OperatorApi(agent, {"port": "5051"}, access=access).make_app())
             running = Running(agent, endpoint, fake, checkpoints)
             stack.push_async_callback(running.close)
             agent.locate("127.0.0.1")

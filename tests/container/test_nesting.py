@@ -58,6 +58,8 @@ def test_a_session_has_its_parents_surroundings_and_its_own_command() -> None:
     assert (process["cwd"], process["user"]) == ("/sandbox", PARENT["user"])
     assert process["capabilities"] == PARENT["capabilities"]
     assert process["terminal"] is True
+    executor = {**PARENT, "env": [*PARENT["env"], "MESOS_EXECUTOR_AUTHENTICATION_TOKEN=a.b.c"]}
+    assert entering(executor, Command(value="env"), {}, None)["env"] == PARENT["env"]
     process = entering(PARENT, Command(False, "ls", ("ls", "-l")), {}, HostUser(1, 2, (3,)))
     assert process["args"] == ["ls", "-l"]
     assert process["user"] == {"uid": 1, "gid": 2, "additionalGids": [3]}
