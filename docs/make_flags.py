@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mesos_gpu.agent.flags import FLAGS as AGENT
 from mesos_gpu.agent.mesos_flags import FOREIGN, ISOLATORS_IGNORED
-from mesos_gpu.marathon.configuration import FLAGS as MARATHON
+from mesos_gpu.marathon.flags import FLAGS as MARATHON
 from mesos_gpu.marathon.marathon_flags import FOREIGN as MARATHON_FOREIGN
 from mesos_gpu.master.flags import FLAGS as MASTER
 from mesos_gpu.mesos.flags import Flag, default_text

@@ -98,9 +98,12 @@ class MasterLink:
             self._endpoint.link(PROCESS_ID, self.master)
 
     def part(self) -> None:
-        """Give up the link to the master: another leads, or nothing was heard for so long that it may be half open."""
+        """Give up the link to the master: another leads, or nothing was heard for so long that it may be half open.
+
+        What is on the way is taken back: a status update that came after those it was followed by would mislead.
+        """
         if self.master is not None:
-            self._endpoint.unlink(self.master)
+            self._endpoint.unlink(self.master, silent=True)
 
     def register(self, info: Document, resource_version: str, resources: Sequence[Document]) -> None:
         """Link to the master and ask for an agent id; `info` has none yet."""

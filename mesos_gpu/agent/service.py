@@ -142,6 +142,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     sandbox_directory=flags["sandbox_directory"],
                     default_executor=DEFAULT_EXECUTOR,
                     switch_user=flags["switch_user"],
+                    cfs_quota=flags["cgroups_enable_cfs"],
                     executor_environment=read_environment_flag(flags["executor_environment_variables"]),
                     acls=access.acls,
                     executor_key=access.executor_key,

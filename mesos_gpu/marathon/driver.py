@@ -52,9 +52,8 @@ if _sigint_before is not None:
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT_S = 30.0
-HEARTBEAT_S = 15.0
-SILENCE_S = 5 * HEARTBEAT_S
-"""A master that sends nothing for so long is as good as gone (--mesos_heartbeat_failure_threshold)."""
+HEARTBEAT_S, SILENT_HEARTBEATS = 15.0, 5
+"""A master that sends nothing for so many times so long is as good as gone, by default."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 """Pauses between attempts to subscribe."""
 FIRST_REBUILD_S, LONGEST_REBUILD_S = 0.5, 15.0
@@ -203,12 +202,22 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
 class PymesosLink:
     """A MesosLink (mesos_link.py) on pymesos."""
 
-    def __init__(self, master: str, framework: Callable[[], Mapping[str, Any]], *, secret: str | None = None) -> None:
+    def __init__(
+        self,
+        master: str,
+        framework: Callable[[], Mapping[str, Any]],
+        *,
+        secret: str | None = None,
+        heartbeat_s: float = HEARTBEAT_S,
+        silent_heartbeats: int = SILENT_HEARTBEATS,
+    ) -> None:
         """`master` is host:port, host, or zk://host1:port1,host2:port2/path.
 
         `framework` gives the FrameworkInfo without its id; it is asked at each connection, from any thread.
-        `secret` is that of its principal, shown with every call (HTTP basic authentication).
+        `secret` is that of its principal, shown with every call (HTTP basic authentication). A master that sends
+        nothing for `silent_heartbeats` times `heartbeat_s` is as good as gone.
         """
+        self._heartbeat_s, self._silence_s = heartbeat_s, heartbeat_s * silent_heartbeats
         self._secret = secret
         self._master, self._framework = master.removeprefix("http://").rstrip("/"), framework
         self._inbox: Inbox = _nowhere
@@ -248,7 +257,7 @@ class PymesosLink:
     def _work(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=HEARTBEAT_S)
+                job = self._jobs.get(timeout=self._heartbeat_s)
             except queue.Empty:
                 self._watch()
                 continue
@@ -292,8 +301,8 @@ class PymesosLink:
 
     def _watch(self) -> None:
         driver = self._driver
-        if driver is not None and not driver.gave_up and monotonic() - driver.heard_at > SILENCE_S:
-            log.warning("nothing from the master for %g s; connecting anew", SILENCE_S)
+        if driver is not None and not driver.gave_up and monotonic() - driver.heard_at > self._silence_s:
+            log.warning("nothing from the master for %g s; connecting anew", self._silence_s)
             self._drop(driver)
             self._connect(driver.framework_id)
 

@@ -62,9 +62,10 @@ class ObserveAgent:
 
 @dataclass(frozen=True, slots=True)
 class ForgetAgent:
-    """Ping the agent no more."""
+    """Ping the agent no more, and close the link to it; with `silent`, what did not arrive yet never shall."""
 
     agent_id: str
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

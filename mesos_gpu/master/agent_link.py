@@ -115,12 +115,15 @@ class AgentLink:
         if observer is not None:
             observer.stop()
 
-    def part(self, agent_id: str) -> None:
-        """Have nothing to do with an agent any more; the connection to it may be half open."""
+    def part(self, agent_id: str, *, silent: bool = False) -> None:
+        """Have nothing to do with an agent any more; the connection to it may be half open.
+
+        With `silent`, what is on the way to it is taken back: a launch that arrived after all would run unknown to us.
+        """
         self._absences.back(agent_id)
         observer = self._observers.get(agent_id)
         if observer is not None:
-            self._endpoint.unlink(observer.to)
+            self._endpoint.unlink(observer.to, silent=silent)
         self.forget(agent_id)
 
     def perform(self, action: ToAgent) -> None:

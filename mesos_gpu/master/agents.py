@@ -123,7 +123,7 @@ def _lose(state: MasterState, agent: Agent, now: Now, why: str) -> list[Action]:
     state.filters.forget_agent(agent.id)
     state.counters["slave_removals"] += 1
     state.counters["slave_removals/reason_unhealthy"] += 1
-    actions.append(ForgetAgent(agent.id))
+    actions.append(ForgetAgent(agent.id, silent=True))
     since = {"unreachable_time": {"nanoseconds": round(now.wall_s * 1e9)}}
     for task in agent.tasks.values():
         framework = state.frameworks[task.framework_id]

@@ -77,8 +77,8 @@ class Agents(Protocol):
     def observe(self, agent_id: str) -> None:
         """Link to an agent and ping it from now on."""
 
-    def part(self, agent_id: str) -> None:
-        """Ping it no more, and have no connection to it."""
+    def part(self, agent_id: str, *, silent: bool) -> None:
+        """Ping it no more, and have no connection to it; with `silent`, what did not arrive yet never shall."""
 
 
 class Stored:
@@ -335,9 +335,9 @@ class Engine:
             case ObserveAgent(agent_id):
                 if self.agents is not None:
                     self.agents.observe(agent_id)
-            case ForgetAgent(agent_id):
+            case ForgetAgent(agent_id, silent):
                 if self.agents is not None:
-                    self.agents.part(agent_id)
+                    self.agents.part(agent_id, silent=silent)
             case (
                 AgentRegistered()
                 | AgentReregistered()

@@ -16,6 +16,7 @@ from mesos_gpu.mesos.tasks import is_terminal, seen_by
 MAX_COMPLETED_TASKS = 1000
 """Per framework, as in Mesos."""
 MAX_UNREACHABLE_TASKS = 1000
+MAX_TOLD = 16
 NOTHING = Resources()
 _Key = TypeVar("_Key", str, tuple[str, str])
 
@@ -40,6 +41,8 @@ class Task:
     resources: Resources
     held: bool = True
     """Whether its resources are booked on its agent."""
+    told: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_TOLD))
+    """Uuids of the agent's last status updates that were forwarded, in order."""
 
     @property
     def id(self) -> str:

@@ -30,6 +30,8 @@ from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal
 
+_FEEDBACK = "AGENT_OPERATION_FEEDBACK"
+
 
 def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
     """An agent with an id comes back: after its restart, ours, a broken link, or a time of silence."""
@@ -141,6 +143,10 @@ def _refresh(state: MasterState, agent: Agent, report: Report) -> list[Action]:
     # Offers were made of what we thought it had; it may have less, or run more than we know.
     actions = state.rescind_all(agent)
     agent.info, agent.total, agent.pid = info, total, report.pid
+    if _FEEDBACK in agent.capabilities and _FEEDBACK not in report.capabilities:
+        # An older agent at its place: it will not say again how those ended.
+        for name in [name for name, one in agent.operations.items() if one.ended and one.id is not None]:
+            del agent.operations[name]
     agent.version, agent.capabilities, agent.checkpoint = report.version, report.capabilities, report.checkpoint
     agent.resource_version_uuid = report.resource_version_uuid
     agent.connected = True
@@ -189,7 +195,7 @@ def _adopt_executors(state: MasterState, agent: Agent, frameworks: dict[str, Fra
         state.drop_executor(agent, framework_id, executor_id)
     for key, info in listed.items():
         if key not in agent.executors:
-            resources = Resources.from_json(info.get("resources", []))
+            resources = Resources.from_json(_allocated(info, frameworks[key[0]]))
             state.add_executor(key[0], agent, Executor(info, resources))
 
 
@@ -214,7 +220,11 @@ def _adopt_tasks(
         elsewhere = framework.tasks.get(document["task_id"]["value"])
         if elsewhere is not None:
             state.drop_task(framework, elsewhere, completed=False)  # the agent that runs it is right
-        task = Task({**document, "agent_id": {"value": agent.id}}, Resources.from_json(document.get("resources", [])))
+        resources = _allocated(document, framework)
+        document = {**document, "agent_id": {"value": agent.id}, "resources": resources}
+        task = Task(document, Resources.from_json(resources))
+        if lost is not None:
+            task.told = lost.told
         state.add_task(framework, agent, task)
         if returned or lost is not None:
             message = "Unreachable agent re-reregistered"
@@ -222,6 +232,17 @@ def _adopt_tasks(
             record(task, status)
             actions += state.tell_status(framework, status)
     return actions
+
+
+def _allocated(document: Document, framework: Framework) -> list[Document]:
+    """Return the resources of a task or executor, allocated to a role: agents without MULTI_ROLE do not say to which.
+
+    Such an agent is offered to frameworks of one role only; one that has several since has the first of them here.
+    """
+    role = {"role": framework.roles[0] if framework.roles else "*"}
+    return [
+        one if "allocation_info" in one else {**one, "allocation_info": role} for one in document.get("resources", [])
+    ]
 
 
 def _forget_lost_tasks(state: MasterState, agent: Agent) -> None:

@@ -144,7 +144,9 @@ class Deactivate:
 
     def apply(self, record: Record) -> bool:
         """Keep that; an agent that drains goes on with it."""
-        if not record.knows(self.agent_id) or (self.drain is None and self.agent_id in record.deactivated):
+        nothing = object()
+        before = record.deactivated.get(self.agent_id, nothing)
+        if not record.knows(self.agent_id) or before == self.drain or (self.drain is None and before is not nothing):
             return False
         record.deactivated[self.agent_id] = self.drain
         return True
@@ -159,7 +161,7 @@ class MarkDrained:
 
     def apply(self, record: Record) -> bool:
         """Keep that, unless it was put to use or left meanwhile."""
-        if self.agent_id not in record.deactivated:
+        if record.deactivated.get(self.agent_id, self.drain) == self.drain:
             return False
         record.deactivated[self.agent_id] = self.drain
         return True

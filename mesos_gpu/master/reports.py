@@ -77,12 +77,24 @@ def tasks_problem(report: Report) -> str | None:
     frameworks = [info.get("id", {}).get("value") for info in report.frameworks]
     if len(set(frameworks)) != len(frameworks):
         return "it lists a framework twice"
+    executors = [(e.get("framework_id", {}).get("value"), e["executor_id"]["value"]) for e in report.executors]
+    for (framework_id, executor_id), info in zip(executors, report.executors, strict=True):
+        if framework_id not in frameworks:
+            return f"its executor '{executor_id}' is of framework {framework_id}, which it does not list"
+        problem = validate(info.get("resources", []))
+        if problem is not None:
+            return f"its executor '{executor_id}': {problem}"
+    if len(set(executors)) != len(executors):
+        return "it lists an executor twice"
     for task in report.tasks:
         task_id = task["task_id"]["value"]
         if task["agent_id"]["value"] != agent_id:
             return f"its task '{task_id}' is of agent {task['agent_id']['value']}"
         if task["framework_id"]["value"] not in frameworks:
             return f"its task '{task_id}' is of framework {task['framework_id']['value']}, which it does not list"
+        by = task.get("executor_id", {}).get("value")
+        if by is not None and task["state"] == "TASK_RUNNING" and (task["framework_id"]["value"], by) not in executors:
+            return f"its task '{task_id}' runs by executor '{by}', which it does not list"
         problem = validate(task.get("resources", []))
         if problem is not None:
             return f"its task '{task_id}': {problem}"

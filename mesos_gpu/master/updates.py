@@ -35,11 +35,16 @@ def status_update(state: MasterState, agent_id: str, framework_id: str, status: 
         return [Warn(f"ignoring a status update of agent {agent_id}, which is not registered")]
     framework = state.frameworks.get(framework_id)
     task = agent.tasks.get((framework_id, status["task_id"]["value"]))
+    if _is_late(framework, task, agent_id, status):
+        state.counters["invalid_status_updates"] += 1
+        return [Warn(f"ignoring a status update of task {status['task_id']['value']} that newer ones have overtaken")]
     actions = state.tell_status(framework, status) if framework is not None else []
     if task is None:
         state.counters["invalid_status_updates"] += 1
         return actions
     state.counters["valid_status_updates"] += 1
+    if status["uuid"] not in task.told:
+        task.told.append(status["uuid"])
     task.document["status_update_state"] = status["state"]
     task.document["status_update_uuid"] = status["uuid"]
     if not task.ended:
@@ -50,6 +55,17 @@ def status_update(state: MasterState, agent_id: str, framework_id: str, status: 
     record(task, status)
     state.announce_status(task, status)
     return actions
+
+
+def _is_late(framework: Framework | None, task: Task | None, agent_id: str, status: Mapping[str, Any]) -> bool:
+    """Tell whether an update was sent before one that we have had, and came over a connection that seemed dead.
+
+    An agent sends the next update of a task when the one before is acknowledged. Mesos forwards it all the same.
+    """
+    if task is None and framework is not None:
+        task_id = status["task_id"]["value"]
+        task = next((t for t in reversed(framework.completed) if (t.id, t.agent_id) == (task_id, agent_id)), None)
+    return task is not None and status["uuid"] in task.told and status["uuid"] != task.told[-1]
 
 
 def acknowledge(state: MasterState, framework: Framework, body: Mapping[str, Any]) -> list[Action]:

@@ -130,9 +130,12 @@ class Endpoint:
         """Keep a connection to `to`; when it breaks, `owner_id` is told once and the link is gone."""
         self._links.link(owner_id, to)
 
-    def unlink(self, to: Pid) -> None:
-        """Give up the connection to `to`: it is somebody else's turn, or the connection is thought to be dead."""
-        self._links.unlink(to)
+    def unlink(self, to: Pid, *, silent: bool = False) -> None:
+        """Give up the connection to `to`: it is somebody else's turn, or the connection is thought to be dead.
+
+        With `silent` what was sent and has not arrived is dropped; else it may arrive much later, when a network heals.
+        """
+        self._links.unlink(to, silent=silent)
 
     def send(self, from_id: str, to: Pid, name: str, body: bytes) -> None:
         """Send a message: at most once, in order over one link, and no word when it is lost."""

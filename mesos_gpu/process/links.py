@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Callable
 from typing import cast
 
@@ -55,11 +57,20 @@ class _Link(asyncio.Protocol):
         if lost is not None:
             lost()
 
-    def abort(self) -> None:
+    def abort(self, *, silent: bool = False) -> None:
         self._lost, self._unwanted = None, True
-        if self._transport is not None:
-            # close() and not abort(): what was sent just before still leaves.
-            self._transport.close()
+        if silent:
+            self._waiting.clear()
+        if self._transport is None:
+            return
+        if silent:
+            # Closed like that, the kernel forgets what it has yet to send; it would try for minutes otherwise.
+            peer = self._transport.get_extra_info("socket")
+            if peer is not None:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._transport.abort()
+        else:
+            self._transport.close()  # what was sent just before still leaves
 
 
 class Links:
@@ -79,11 +90,14 @@ class Links:
             self._connect(to, link)
         link.linkers[(owner, to)] = None
 
-    def unlink(self, to: Pid) -> None:
-        """Give up the connection to `to`, which may be dead without knowing it; nobody is told."""
+    def unlink(self, to: Pid, *, silent: bool = False) -> None:
+        """Give up the connection to `to`, which may be dead without knowing it; nobody is told.
+
+        With `silent` what was sent and has not arrived never shall.
+        """
         link = self._links.pop(to.address, None)
         if link is not None:
-            link.abort()
+            link.abort(silent=silent)
 
     def write(self, to: Pid, data: bytes) -> None:
         """Send over the link when there is one, else over a connection of its own. A failure loses the message."""

@@ -107,7 +107,7 @@ def test_a_later_task_waits_until_the_container_is_large_enough(state: AgentStat
     subscribed(state)
     actions = state.handle(run(hosted("t2", gpus=2), info=AWARE, launch_executor=False), at())
     (resize,) = [action for action in actions if isinstance(action, act.Resize)]
-    assert (resize.cpus_milli, resize.gpus) == (1100, 2)
+    assert (resize.size.cpus_milli, resize.size.gpus) == (1100, 2)
     assert sent(actions) == []
     assert sent(state.handle(ev.Resized(ECHO, resize.container_id, resize.round), at())) == ["LAUNCH"]
 
@@ -144,7 +144,7 @@ def test_a_terminal_update_makes_the_container_smaller(state: AgentState) -> Non
     subscribed(state, hosted("t1", gpus=1))
     actions = state.handle(says("t1", "TASK_FINISHED"), at())
     (resize,) = [action for action in actions if isinstance(action, act.Resize)]
-    assert (resize.cpus_milli, resize.gpus) == (100, 0)
+    assert (resize.size.cpus_milli, resize.size.gpus) == (100, 0)
 
 
 def test_a_kill_goes_to_the_executor_with_the_policy_of_the_call(state: AgentState) -> None:

@@ -68,14 +68,14 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
 
 
 @pytest.fixture
-async def real() -> AsyncIterator[Callable[[], Awaitable[tuple[Bench, SchedulerMaster]]]]:
+async def real() -> AsyncIterator[Callable[..., Awaitable[tuple[Bench, SchedulerMaster]]]]:
     """A factory of benches with the real link; each has a master of its own."""
     made: list[Bench] = []
 
-    async def make() -> tuple[Bench, SchedulerMaster]:
+    async def make(**how: Any) -> tuple[Bench, SchedulerMaster]:
         master = SchedulerMaster()
         await master.start()
-        made.append(Bench(PymesosLink(master.address, lambda: FRAMEWORK), master))
+        made.append(Bench(PymesosLink(master.address, lambda: FRAMEWORK, **how), master))
         return made[-1], master
 
     yield make
@@ -281,10 +281,8 @@ async def test_a_launch_is_never_sent_twice(real: Any) -> None:
     assert (await asyncio.wait_for(master.calls.get(), 60))["type"] == "REVIVE"
 
 
-async def test_a_master_that_falls_silent_is_left(real: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mesos_gpu.marathon.driver.HEARTBEAT_S", 0.02)
-    monkeypatch.setattr("mesos_gpu.marathon.driver.SILENCE_S", 0.2)
-    bench, _ = await real()
+async def test_a_master_that_falls_silent_is_left(real: Any) -> None:
+    bench, _ = await real(heartbeat_s=0.02, silent_heartbeats=10)
     bench.start()
     first = await bench.next(Subscribed)
     await bench.next(Disconnected)

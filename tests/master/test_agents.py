@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,7 @@ from tests.master.build import (
 
 ID = f"{MASTER_ID}-S0"
 OF_BEFORE = framework_info(id={"value": "f"})
+EXECUTOR: Document = {"executor_id": {"value": "e"}, "framework_id": {"value": "f"}, "command": {"value": "true"}}
 
 
 @pytest.fixture
@@ -220,7 +222,7 @@ def test_two_agents_do_not_live_at_one_address(state: MasterState) -> None:
     add_agent(state)
     other = report(agent_id=f"{MASTER_ID}-S9")
     actions = readmission.reregister(state, other, NOW)
-    assert ForgetAgent(ID) in actions
+    assert ForgetAgent(ID, silent=True) in actions
     assert list(state.agents) == [f"{MASTER_ID}-S9"]
     assert ID in state.unreachable
 
@@ -233,6 +235,10 @@ def test_two_agents_do_not_live_at_one_address(state: MasterState) -> None:
             "frameworks": [OF_BEFORE],
         },
         {"tasks": [task_document("f")], "frameworks": []},
+        {"executors": [EXECUTOR], "frameworks": []},
+        {"executors": [EXECUTOR, EXECUTOR], "frameworks": [OF_BEFORE]},
+        {"executors": [EXECUTOR | {"resources": [{"name": "cpus"}]}], "frameworks": [OF_BEFORE]},
+        {"tasks": [task_document("f") | {"executor_id": {"value": "other"}}], "frameworks": [OF_BEFORE]},
         {"frameworks": [OF_BEFORE, OF_BEFORE]},
     ],
 )
@@ -304,6 +310,25 @@ def test_after_a_restart_of_the_master_agents_bring_their_frameworks_and_tasks(s
     told = status(state.agents[ID], "t", "TASK_FINISHED")
     assert statuses(updates.status_update(state, ID, "before", told, "TASK_FINISHED")) == [told]
     check_books(state)
+
+
+def test_what_an_older_agent_runs_is_allocated_to_the_role_of_its_framework(state: MasterState) -> None:
+    """Agents without MULTI_ROLE know of no allocation."""
+    info = framework_info(id={"value": "f"}, role="ml")
+    bare = Resources.parse("cpus:0.5;gpus:1").to_json()
+    task = task_document("f") | {"resources": bare, "executor_id": {"value": "e"}}
+    again = report(agent_id=ID, tasks=[task], executors=[EXECUTOR | {"resources": bare}], frameworks=[info])
+    readmission.reregister(state, replace(again, capabilities=()), NOW)
+    agent = state.agents[ID]
+    half = Resources.parse("cpus:0.5;gpus:1").allocated("ml")
+    assert agent.tasks[("f", "t")].resources == agent.executors[("f", "e")].resources == half
+    assert agent.used["f"] == half + half
+    check_books(state)
+    # One role is another framework's matter, and this agent's resources are not for frameworks of several.
+    add_framework(state, capabilities="GPU_RESOURCES MULTI_ROLE", roles=["a", "b"])
+    assert offers(state) == []
+    one = add_framework(state, "one", role="ml")
+    assert [offer.framework_id for offer in offers(state)] == [one.id]
 
 
 def test_agents_that_never_come_back_after_a_restart_are_unreachable(state: MasterState) -> None:

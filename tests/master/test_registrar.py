@@ -144,7 +144,7 @@ class World:
     def observe(self, agent_id: str) -> None:
         self.told.append(agent_id)
 
-    def part(self, agent_id: str) -> None:
+    def part(self, agent_id: str, *, silent: bool) -> None:
         self.told.append(agent_id)
 
     def removals(self) -> dict[str, int]:

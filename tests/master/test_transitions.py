@@ -79,7 +79,7 @@ def test_an_agent_that_is_being_given_up_is_as_it_was_until_that_is_stored(state
     assert agents.unregister(state, agent.id, agent.pid, NOW) == []
     actions = store.then(state, later(3))
     [lost] = statuses(actions)
-    assert (lost["state"], ForgetAgent(agent.id) in actions) == ("TASK_LOST", True)
+    assert (lost["state"], ForgetAgent(agent.id, silent=True) in actions) == ("TASK_LOST", True)
     assert state.unreachable[agent.id].since_s == NOW.wall_s, "of when it was decided"
     assert the_store(readmission.reregister(state, report(agent_id=agent.id), NOW)).operation == Admit(
         agent.id, KnownAgent(agent.info, agent.pid)

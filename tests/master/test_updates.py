@@ -7,7 +7,7 @@ from mesos_gpu.master.actions import AcknowledgeStatus, KillTask, MessageExecuto
 from mesos_gpu.master.model import Agent, Framework
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document
-from tests.master.at_once import agents
+from tests.master.at_once import agents, readmission
 from tests.master.build import (
     NOW,
     OTHER_UUID,
@@ -21,6 +21,7 @@ from tests.master.build import (
     new_state,
     offers,
     recorded,
+    report,
     resources_of,
     status,
     statuses,
@@ -55,6 +56,35 @@ def running() -> Running:
 def test_an_update_is_passed_on_as_it_came(running: Running) -> None:
     assert running.update("TASK_RUNNING") == [status(running.agent, "t", "TASK_RUNNING")]
     assert running.framework.tasks["t"].state == "TASK_RUNNING"
+
+
+def test_an_update_that_newer_ones_have_overtaken_is_not_passed_on(running: Running) -> None:
+    """It comes over a connection that was cut, when the cable is mended; its agent had the acknowledgement long ago."""
+    framework = running.framework
+    assert running.update("TASK_RUNNING", uuid="r")
+    assert running.update("TASK_RUNNING", uuid="r"), "sent again, as long as nothing newer was: its end may be unheard"
+    running.acknowledge("r")
+    assert running.update("TASK_FINISHED", uuid="f")
+    assert running.update("TASK_RUNNING", uuid="r") == []
+    assert framework.tasks["t"].told_state == "TASK_FINISHED"
+    running.acknowledge("f")
+    assert not framework.tasks
+    assert running.update("TASK_RUNNING", uuid="r") == []
+    assert running.update("TASK_FINISHED", uuid="f"), "the agent did not hear of the acknowledgement"
+    assert running.state.counters["invalid_status_updates"] == 3
+    check_books(running.state)
+
+
+def test_what_was_passed_on_is_known_still_when_the_agent_was_unreachable(running: Running) -> None:
+    running.update("TASK_STARTING", uuid="s")
+    running.update("TASK_RUNNING", uuid="r")
+    document = {**running.framework.tasks["t"].document}
+    agents.unreachable(running.state, running.agent.id, NOW)
+    info = running.framework.info
+    back = report(agent_id=running.agent.id, tasks=[document], frameworks=[info])
+    readmission.reregister(running.state, back, NOW)
+    assert running.update("TASK_STARTING", uuid="s") == []
+    assert running.update("TASK_RUNNING", uuid="r")
 
 
 def test_resources_are_free_at_the_terminal_state_and_the_task_stays_until_acknowledged(running: Running) -> None:

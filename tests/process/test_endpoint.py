@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -92,6 +93,41 @@ async def test_the_owner_of_a_link_is_told_once_that_it_broke(pair: tuple[Endpoi
     slave.link("slave(1)", pid)
     assert await slave_inbox.exited.get() == pid, "a link that cannot be made is told as well"
     assert slave_inbox.exited.empty()
+
+
+@pytest.mark.parametrize("silent", [True, False])
+async def test_what_did_not_arrive_over_a_link_that_is_given_up_never_does_if_so_wanted(
+    pair: tuple[Endpoint, Inbox, Endpoint, Inbox], silent: bool
+) -> None:
+    """A peer that reads nothing, as behind a cut cable, and then reads all there is."""
+    body = b"x" * (1 << 24)  # more than kernels keep for one connection
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        peer = Pid("slave(1)", "127.0.0.1", listening.getsockname()[1])
+        pair[0].link("master", peer)
+        accepted, _ = await asyncio.to_thread(listening.accept)
+        with accepted:
+            pair[0].send("master", peer, "mesos.internal.RunTaskMessage", body)
+            await asyncio.to_thread(accepted.recv, 1)  # it is on its way
+            pair[0].unlink(peer, silent=silent)
+            received = await asyncio.to_thread(_all_of, accepted)
+    assert (received >= len(body)) is not silent
+    assert pair[1].exited.empty()
+
+
+def _all_of(connection: socket.socket) -> int:
+    """How many bytes come until the connection ends, or breaks."""
+    received = 0
+    while True:
+        try:
+            data = connection.recv(1 << 20)
+        except ConnectionResetError:
+            return received
+        if not data:
+            return received
+        received += len(data)
 
 
 async def test_http_and_messages_share_the_port(pair: tuple[Endpoint, Inbox, Endpoint, Inbox]) -> None:
