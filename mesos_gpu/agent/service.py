@@ -166,7 +166,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_timeout_max"],
                 flags["authentication_backoff_factor"],
             ),
-            collector=Collector(work_dir, _gc_rules(flags)),
+            collector=Collector(work_dir, gc_rules(flags)),
         )
         agent.state.patience = ExecutorPatience(
             registration_s=flags["executor_registration_timeout"],
@@ -258,7 +258,8 @@ def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
     return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
 
 
-def _gc_rules(flags: Mapping[str, Any]) -> GcRules:
+def gc_rules(flags: Mapping[str, Any]) -> GcRules:
+    """Return the rules of collection that flags say."""
     return GcRules(
         delay_s=flags["gc_delay"],
         headroom=flags["gc_disk_headroom"],
