@@ -33,7 +33,7 @@ class Identity:
     each task is given. `domain_socket` is the path of a socket at which executors reach the agent from networks of
     their own, as from there they may not reach its address; "" for none. `acls` say who may do what here. With an
     `executor_key`, executors are given a token that is signed with it. With `cfs_quota` containers are held to their
-    CPUs.
+    CPUs. `tls_environment` is how the agent speaks TLS, for the default executor to do the same.
     """
 
     agent_id: str
@@ -47,6 +47,7 @@ class Identity:
     switch_user: bool = True
     cfs_quota: bool = False
     executor_environment: Mapping[str, str] = field(default_factory=dict)
+    tls_environment: Mapping[str, str] = field(default_factory=dict)
     acls: Acls = OPEN
     executor_key: bytes | None = field(default=None, repr=False)
     domain_socket: str = ""

@@ -61,6 +61,9 @@ def executor_spec(
     else:
         environment["MESOS_RECOVERY_TIMEOUT"] = format_duration(patience.recovery_s)
     environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] = format_duration(shutdown_grace_s(info, patience))
+    if info.get("type") == DEFAULT:
+        # Ours, so it is told; others are told by --executor_environment_variables, as on Mesos.
+        environment = {**identity.tls_environment, **environment}
     if spec.networks and spec.image is None and identity.domain_socket:
         environment["MESOS_DOMAIN_SOCKET"] = identity.domain_socket
     environment.update(read_variables(info.get("command") or {}))
