@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from mesos_gpu.master.model import capabilities_of, roles_of
+from mesos_gpu.master.documents import capabilities_of, roles_of
 from mesos_gpu.mesos.ids import id_problem, role_problem
 
 # Calls that work without a body of their own.
