@@ -23,7 +23,7 @@ class Log:
     quiet_s: float = 0.0
     silent_s: float = 0.0
     gone_s: float = 0.0
-    """For how long no agent that the master knows has had the task. One that is new knows its agents little by little."""
+    """For how long no agent that the master knows has had the task; a new master knows its agents little by little."""
 
     @classmethod
     def of(cls, sandbox: Sandbox, name: str, lines: int | None) -> Log:
