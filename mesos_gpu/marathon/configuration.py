@@ -200,8 +200,8 @@ def framework_info(flags: Mapping[str, Any], *, user: str, hostname: str, port: 
     }
 
 
-def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> dict[str, Any]:
-    """Return what /v2/info shows, without the framework id."""
+def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str, tls: bool = False) -> dict[str, Any]:
+    """Return what /v2/info shows, without the framework id; with `tls` the master is reached over https."""
     given = {name: flags[name] for name in ("framework_name", "mesos_role", "failover_timeout", "webui_url")}
     same = (
         "decline_offer_duration",
@@ -246,7 +246,8 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
             **{name: flags[name] for name in same},
             "master": flags["master"],
             "access_control_allow_origin": list(flags["access_control_allow_origin"]) or None,
-            "mesos_leader_ui_url": flags["mesos_leader_ui_url"] or _master_url(flags["master"]),
+            "mesos_leader_ui_url": flags["mesos_leader_ui_url"]
+            or _master_url(flags["master"], "https" if tls else "http"),
             "mesos_user": flags["mesos_user"],
             "launch_token": flags["launch_tokens"],
             "features": sorted(flags["enable_features"]),
@@ -260,12 +261,12 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str) -> d
     }
 
 
-def _master_url(master: str) -> str | None:
+def _master_url(master: str, scheme: str) -> str | None:
     """Return the URL of a master that is named itself; the one behind ZooKeeper is not known here."""
     if master.startswith(("zk://", "zoo://")):
         return None
-    name = master.removeprefix("http://").rstrip("/")
-    return f"http://{name}/" if ":" in name else f"http://{name}:5050/"
+    name = master.removeprefix("http://").removeprefix("https://").rstrip("/")
+    return f"{scheme}://{name}/" if ":" in name else f"{scheme}://{name}:5050/"
 
 
 def _is_loopback(address: str) -> bool:

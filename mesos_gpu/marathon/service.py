@@ -29,6 +29,8 @@ from mesos_gpu.marathon.store_zookeeper import ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file
+from mesos_gpu.process.tls import open_tls
+from mesos_gpu.process.tunnel import Tunnel
 from mesos_gpu.process.zookeeper_tree import ZkTree
 
 log = logging.getLogger(__name__)
@@ -63,12 +65,15 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
     hostname = flags["hostname"] or socket.gethostname()
     endpoint = Endpoint(flags["http_address"], flags["http_port"])
     user = flags["mesos_user"] or _own_name()
+    tls = open_tls(os.environ)
+    tunnel = None if tls is None else Tunnel(tls)
     link = PymesosLink(
         flags["master"],
         lambda: configuration.framework_info(flags, user=user, hostname=hostname, port=endpoint.port),
         secret=secret,
         heartbeat_s=flags["mesos_heartbeat_interval"] / 1000,
         silent_heartbeats=flags["mesos_heartbeat_failure_threshold"],
+        through=str if tunnel is None else tunnel.through,
     )
     election = Election()
     candidacy = None
@@ -88,7 +93,9 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         )
         app = make_api(
             scheduler,
-            info=lambda: configuration.info(flags, hostname=hostname, port=endpoint.port, build=BUILD),
+            info=lambda: configuration.info(
+                flags, hostname=hostname, port=endpoint.port, build=BUILD, tls=tls is not None
+            ),
             election=election,
             http=configuration.http_settings(flags),
         )
@@ -111,6 +118,8 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         store.close()
         if candidacy is not None:
             await candidacy.close()
+        if tunnel is not None:
+            await tunnel.close()
 
 
 async def _lead(scheduler: Scheduler, election: Election, ready_file: str | None, ready: Mapping[str, str]) -> None:
