@@ -100,6 +100,14 @@ FLAGS: Sequence[Flag] = (
         None,
         "Folder of CNI configurations: the networks that tasks may join by name. For network/cni in --isolation.",
     ),
+    Flag(
+        "http_executor_domain_sockets",
+        "boolean",
+        False,
+        "Give all executors without an image a socket file to reach the agent at (MESOS_DOMAIN_SOCKET), not only those "
+        "in networks of their own.",
+    ),
+    Flag("domain_socket_location", "path", None, "That file; default: RUNTIME_DIR/agent.sock."),
     Flag("network_cni_plugins_dir", "text", None, "Folders of CNI plugins, with colons between them."),
     Flag(
         "network_cni_root_dir_persist",

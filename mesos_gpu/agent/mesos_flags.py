@@ -100,8 +100,6 @@ FOREIGN: Sequence[Foreign] = (
     *_refused(_NO_MODULES, "authenticatee", without=("crammd5",)),
     *_refused(_NO_STORAGE, "resource_provider_config_dir", "csi_plugin_config_dir"),
     *_refused("endpoints are not switched off one by one; --acls says who may use them", "firewall_rules"),
-    *_refused("executors speak over TCP", "http_executor_domain_sockets", without=("false",), kind="boolean"),
-    *_refused("executors speak over TCP", "domain_socket_location"),
     *_refused("it is --jwt_secret_key, as in Mesos since 1.5", "executor_secret_key"),
     *_refused("a network's nameservers are those of its CNI configuration", "default_container_dns"),
     *_refused(_NO_SHAPING, "ephemeral_ports_per_container", "egress_rate_limit_per_container"),

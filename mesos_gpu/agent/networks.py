@@ -19,6 +19,13 @@ def has_networks(flags: Mapping[str, Any]) -> bool:
     return NETWORKS in flags["isolation"] and bool(flags["network_cni_config_dir"])
 
 
+def domain_socket(flags: Mapping[str, Any], runtime_dir: Path) -> Path | None:
+    """Return where executors reach the agent that cannot by its address, or shall not; None when there are none."""
+    if not has_networks(flags) and not flags["http_executor_domain_sockets"]:
+        return None
+    return Path(flags["domain_socket_location"] or runtime_dir / "agent.sock").absolute()
+
+
 def open_networks(flags: Mapping[str, Any], work_dir: Path, runtime_dir: Path) -> Networks:
     """Return the networks; of files in --network_cni_config_dir that cannot be used the log says why."""
     folder = (work_dir if flags["network_cni_root_dir_persist"] else runtime_dir) / FOLDER

@@ -23,7 +23,7 @@ import msgspec
 
 from mesos_gpu.container import cni
 from mesos_gpu.container.cni import ADD, DEL, Answer, Document, Network
-from mesos_gpu.container.netns import Outside, make_namespace, open_pinned, pin, unpin
+from mesos_gpu.container.netns import Outside, drop_unpinned, make_namespace, open_pinned, pin, unpin
 from mesos_gpu.container.runtime import MORE_FOLDERS
 from mesos_gpu.errors import BadInput, ContainerError, MesosGpuError, ProtocolError
 
@@ -131,6 +131,7 @@ class Networks:
         if not place.is_dir():
             return
         state = _load(place)
+        await self._outside.run(partial(drop_unpinned, place / NAMESPACE))
         if state is not None:
             # Flags may have changed since: then what joined is still what leaves.
             folders = tuple(dict.fromkeys((*self._plugins, *map(Path, state.plugins))))
