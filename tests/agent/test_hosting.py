@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from mesos_gpu.mesos.tasks import is_terminal
 from tests.agent.documents import (
     ALL_CAPABILITIES,
     FRAMEWORK_ID,
+    IDENTITY,
     at,
     framework,
     key,
@@ -92,6 +94,16 @@ def test_the_executor_is_on_disk_before_it_is_launched_and_so_are_its_tasks(stat
     assert launch.spec.environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] == "5secs"
     assert launch.spec.environment["MESOS_CHECKPOINT"] == "1"
     assert launch.spec.environment["MESOS_RECOVERY_TIMEOUT"] == "15mins"
+
+
+@pytest.mark.parametrize(("kind", "told"), [("DEFAULT", "1"), ("CUSTOM", None)])
+def test_the_default_executor_alone_is_told_how_the_agent_speaks_tls(kind: str, told: str | None) -> None:
+    secure = replace(IDENTITY, default_executor=("/executor",), tls_environment={"LIBPROCESS_SSL_ENABLED": "1"})
+    state = new_state(identity=secure)
+    state.handle(ev.Registered(), at())
+    actions = state.handle(run(hosted("t1", kind=kind), info=AWARE, group=kind == "DEFAULT"), at())
+    (launch,) = [action for action in actions if isinstance(action, act.Launch)]
+    assert launch.spec.environment.get("LIBPROCESS_SSL_ENABLED") == told
 
 
 def test_tasks_are_handed_over_once_it_has_subscribed(state: AgentState) -> None:
