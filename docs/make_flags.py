@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mesos_gpu.agent.flags import FLAGS as AGENT
 from mesos_gpu.agent.mesos_flags import FOREIGN, ISOLATORS_IGNORED
-from mesos_gpu.marathon.configuration import FLAGS as MARATHON
+from mesos_gpu.marathon.flags import FLAGS as MARATHON
 from mesos_gpu.marathon.marathon_flags import FOREIGN as MARATHON_FOREIGN
 from mesos_gpu.master.flags import FLAGS as MASTER
 from mesos_gpu.mesos.flags import Flag, default_text
@@ -37,10 +37,10 @@ The same rule. Those with any value are named on standard error at start.
 |---|---|---|
 """
 TLS_HEAD = f"""
-## TLS of mesos-gpu-master and mesos-gpu-agent
+## TLS of mesos-gpu-master, mesos-gpu-agent and mesos-gpu-marathon
 
 Variables of the environment alone, as for every libprocess program: [tls.md](tls.md). Where one is not set, its name
-from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`).
+from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`). Marathon's are for its way to the master.
 
 | variable | default | what it does |
 |---|---|---|

@@ -57,7 +57,12 @@ def list_apps(console: Console, label: str | None) -> None:
 
 @click.command()
 @click.argument("name", metavar="APP")
-@click.option("--version", metavar="VERSION", help="As it was: a timestamp, or -1 for the version before this one.")
+@click.option(
+    "--version",
+    "--app-version",
+    metavar="VERSION",
+    help="As it was: a timestamp, or -1 for the version before this one.",
+)
 @output_options(default="json")
 @target_options
 @pass_console

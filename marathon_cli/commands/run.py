@@ -6,16 +6,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from marathon_cli.console import Console, pass_console, target_options
 from marathon_cli.output import say
-from mesos_gpu.errors import BadInput, Conflict
+from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
+
+if TYPE_CHECKING:
+    from marathon_cli.sandbox import Mesos
 
 _NO_IMAGE = "\0--"
 """Stands for the -- in front of a command without an image, which click would take away."""
@@ -106,6 +109,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
 
     marathon = console.marathon()
     mesos = console.mesos(marathon)
+    _warn(mesos, document(order))
     pulls = PullWatch(marathon)
     one = OneOff(marathon, mesos, order.name, time.monotonic, time.sleep, say, pulls.look)
     ours = True
@@ -128,6 +132,19 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
                 with _nothing_interrupts():
                     if removed_or_said(one, keep=not options["remove"]):
                         console.goes_on = f"{order.name} is {'removed' if options['remove'] else 'stopped'}"
+
+
+def _warn(mesos: Mesos, app: Mapping[str, Any]) -> None:
+    """Say that no agent could ever run an app; it waits, for there may be another one soon."""
+    from marathon_cli.agents import read_agent
+    from marathon_cli.placement.warnings import about_place
+
+    try:
+        agents = [read_agent(slave) for slave in mesos.slaves()]
+    except MesosGpuError:
+        return
+    for sentence in about_place(app, agents) if agents else ():
+        say(f"warning: {sentence}")
 
 
 def _hands_on(console: Console, order: Any, task_id: str, options: dict[str, Any]) -> int:

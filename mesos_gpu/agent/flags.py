@@ -23,6 +23,7 @@ DEFAULT_ISOLATION = (
     "namespaces/pid",
     "docker/runtime",
     "gpu/nvidia",
+    "network/cni",
 )
 IMAGE_PROVIDERS = ("docker",)
 NETWORKS = "network/cni"

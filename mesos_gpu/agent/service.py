@@ -58,7 +58,7 @@ from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, read_secret, run_program, write_ready_file
-from mesos_gpu.process.tls import open_tls
+from mesos_gpu.process.tls import for_children, open_tls
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +142,9 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     sandbox_directory=flags["sandbox_directory"],
                     default_executor=DEFAULT_EXECUTOR,
                     switch_user=flags["switch_user"],
+                    cfs_quota=flags["cgroups_enable_cfs"],
                     executor_environment=read_environment_flag(flags["executor_environment_variables"]),
+                    tls_environment=for_children(os.environ),
                     acls=access.acls,
                     executor_key=access.executor_key,
                     domain_socket="" if domain_socket is None else str(domain_socket),
@@ -164,7 +166,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_timeout_max"],
                 flags["authentication_backoff_factor"],
             ),
-            collector=Collector(work_dir, _gc_rules(flags)),
+            collector=Collector(work_dir, gc_rules(flags)),
         )
         agent.state.patience = ExecutorPatience(
             registration_s=flags["executor_registration_timeout"],
@@ -256,7 +258,8 @@ def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
     return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
 
 
-def _gc_rules(flags: Mapping[str, Any]) -> GcRules:
+def gc_rules(flags: Mapping[str, Any]) -> GcRules:
+    """Return the rules of collection that flags say."""
     return GcRules(
         delay_s=flags["gc_delay"],
         headroom=flags["gc_disk_headroom"],

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.local.bridge import NETWORK, PLUGINS
 
 LOOPBACK = "127.0.0.1"
 DOCKER_HUB = "https://registry-1.docker.io"
@@ -122,6 +123,8 @@ def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
             "--image_providers=docker",
             "--json_suffixes",
             f"--docker_registry={options.docker_registry}",
+            f"--network_cni_config_dir={networks_dir(options.work_dir)}",
+            f"--network_cni_plugins_dir={':'.join(PLUGINS)}",
         ]
         if options.docker_config is not None:
             flags += [f"--docker_config={options.docker_config}"]
@@ -149,6 +152,7 @@ def marathon_spec(options: UpOptions) -> ServiceSpec:
         f"--http_address={LOOPBACK}",
         f"--hostname={LOOPBACK}",
         f"--mesos_role={MESOS_ROLE}",
+        f"--default_network_name={NETWORK}",
         f"--store_path={options.work_dir / 'marathon' / 'marathon.db'}",
     )
     return ServiceSpec("marathon", "mesos_gpu.marathon.service", options.marathon_port, "http_port", flags)
@@ -162,6 +166,11 @@ def box_id(work_dir: Path) -> str:
 def runtime_dir(work_dir: Path) -> Path:
     """Return where the agents keep what must not outlive a reboot; short, because socket paths are."""
     return Path("/run/mesos-gpu") / box_id(work_dir)
+
+
+def networks_dir(work_dir: Path) -> Path:
+    """Return where the CNI configurations of networks lie that tasks may join; users may add theirs."""
+    return work_dir / "networks"
 
 
 def next_delay_s(last_delay_s: float | None, ran_s: float) -> float:

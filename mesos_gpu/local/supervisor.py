@@ -18,6 +18,7 @@ from typing import IO
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.local import plan
+from mesos_gpu.local.network import prepare_network, remove_network
 from mesos_gpu.local.plan import GpuChoice, UpOptions
 from mesos_gpu.local.record import Box, Records, Service, start_time
 from mesos_gpu.local.service import ServiceProcess
@@ -76,6 +77,7 @@ class Supervisor:
         try:
             for folder in (work_dir, work_dir / "log", work_dir / "run", work_dir / "marathon"):
                 folder.mkdir(parents=True, exist_ok=True)
+            prepare_network(work_dir)
             # The lock dies with this process, however it dies.
             self._lock = (work_dir / "lock").open("wb")
         except OSError as error:
@@ -133,6 +135,7 @@ class Supervisor:
         await master.stop(signal.SIGTERM, STOP_S)
         self._records.remove()
         if not keep_tasks:
+            remove_network(self._options.work_dir)
             _remove_runtime_dir(plan.runtime_dir(self._options.work_dir))
 
 

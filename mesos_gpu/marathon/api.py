@@ -10,6 +10,7 @@ from aiohttp import web
 from mesos_gpu.marathon.api_answers import framed
 from mesos_gpu.marathon.api_apps import AppsApi
 from mesos_gpu.marathon.api_cluster import ClusterApi
+from mesos_gpu.marathon.api_gate import HttpSettings, let_in, limited, packed
 from mesos_gpu.marathon.api_groups import GroupsApi
 from mesos_gpu.marathon.api_jobs import JobsApi
 from mesos_gpu.marathon.api_leader import LeaderApi
@@ -22,23 +23,31 @@ from mesos_gpu.marathon.proxy import LeaderProxy
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.process.http import make_app
 
+DEFAULTS = HttpSettings()
+
 
 def make_api(
     scheduler: Scheduler,
     *,
     info: Callable[[], dict[str, Any]],
     election: Election,
-    credentials: str | None = None,
+    http: HttpSettings = DEFAULTS,
 ) -> web.Application:
     """Return the application. `info` is what /v2/info shows, once that is known.
 
     Whoever `election` says leads answers; the others pass requests on.
     """
-    app, proxy, system = make_app(), LeaderProxy(election), SystemApi()
+    app, proxy, system = make_app(), LeaderProxy(election, http), SystemApi()
     # After the limit of a body, before everything else.
+    if http.origins:
+        let_in(app, http.origins)
+    if http.max_requests is not None:
+        app.middlewares.append(limited(http.max_requests))
     app.middlewares.append(proxy.middleware())
+    if http.compression:
+        app.middlewares.append(packed)
     app.middlewares.append(measured(scheduler.metrics))
-    app.middlewares.append(framed(lambda: f"http://{election.address}", credentials))
+    app.middlewares.append(framed(lambda: f"http://{election.address}", http))
     app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close()])
     app.add_routes(
         [

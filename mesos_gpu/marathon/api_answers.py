@@ -25,6 +25,7 @@ from mesos_gpu.errors import (
     Unavailable,
 )
 from mesos_gpu.marathon.actions import Answer
+from mesos_gpu.marathon.api_gate import HttpSettings
 from mesos_gpu.process import bodies
 from mesos_gpu.process.http import json_response
 
@@ -59,17 +60,16 @@ class BadJson(BadInput):
         self.details = details
 
 
-def framed(leader_url: Callable[[], str], credentials: str | None) -> Middleware:
-    """Return the middleware around every handler: who may call, errors as Marathon's JSON, common headers.
-
-    `credentials` is `user:password` (--http_credentials), None when everybody may call.
-    """
+def framed(leader_url: Callable[[], str], http: HttpSettings) -> Middleware:
+    """Return the middleware around every handler: who may call, errors as Marathon's JSON, common headers."""
+    # A realm is told between quotation marks.
+    realm = http.realm.replace("\\", "\\\\").replace('"', '\\"')
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if credentials is not None and not _knows(request, credentials):
+        if http.credentials is not None and not _knows(request, http.credentials):
             answer: web.StreamResponse = json_response({"message": "Invalid username or password."}, status=401)
-            answer.headers["WWW-Authenticate"] = 'Basic realm="Mesosphere"'
+            answer.headers["WWW-Authenticate"] = f'Basic realm="{realm}"'
         else:
             answer = await _answered(request, handler)
         if not answer.prepared:

@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from mesos_gpu.marathon.metrics import PREFIX, QUANTILES, Metrics
+from mesos_gpu.marathon.metrics import QUANTILES, Metrics
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.state import State
 from mesos_gpu.process.http import json_response
@@ -77,30 +77,28 @@ class _Collected(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for name, value in self._metrics.gauges(self._state).items():
-            yield _one(name, "gauge", value)
+            yield self._one(name, "gauge", value)
         for name, count in sorted(self._metrics.counters.items()):
             # Not a counter for Prometheus, which would want another name for it.
-            yield _one(name, "gauge", count)
+            yield self._one(name, "gauge", count)
         for name, meter in self._metrics.meters().items():
             base = name.removesuffix(".meter")
-            yield _one(f"{base}.count.meter", "gauge", meter.count)
+            yield self._one(f"{base}.count.meter", "gauge", meter.count)
             for kind, rate in meter.rates().items():
-                yield _one(f"{base}.{kind}.meter", "gauge", rate)
+                yield self._one(f"{base}.{kind}.meter", "gauge", rate)
         for name, timer in self._metrics.timers().items():
-            family = Metric(_name(name), name, "summary")
+            family = Metric(self._name(name), name, "summary")
             spread = timer.spread()
             for quantile, share in QUANTILES:
-                family.add_sample(_name(name), {"quantile": str(share)}, spread[quantile])
-            family.add_sample(f"{_name(name)}_count", {}, timer.meter.count)
-            family.add_sample(f"{_name(name)}_sum", {}, timer.sum_s)
+                family.add_sample(self._name(name), {"quantile": str(share)}, spread[quantile])
+            family.add_sample(f"{self._name(name)}_count", {}, timer.meter.count)
+            family.add_sample(f"{self._name(name)}_sum", {}, timer.sum_s)
             yield family
 
+    def _one(self, name: str, kind: str, value: float) -> Metric:
+        family = Metric(self._name(name), name, kind)
+        family.add_sample(self._name(name), {}, value)
+        return family
 
-def _one(name: str, kind: str, value: float) -> Metric:
-    family = Metric(_name(name), name, kind)
-    family.add_sample(_name(name), {}, value)
-    return family
-
-
-def _name(name: str) -> str:
-    return (PREFIX + name).replace(".", "_").replace("-", "_")
+    def _name(self, name: str) -> str:
+        return self._metrics.name(name).replace(".", "_").replace("-", "_")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 FEATURES = frozenset({"vips", "task_killing", "external_volumes", "secrets", "gpu_resources"})
 """Every feature that `--enable_features` knows."""
 
+BRIDGE_NAME = "mesos-bridge"
+"""What --mesos_bridge_name is by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class AppRules:
@@ -21,6 +24,6 @@ class AppRules:
     mesos_role: str = "*"
     features: frozenset[str] = frozenset({"gpu_resources"})
     default_network_name: str | None = None
-    bridge_name: str = "mesos-bridge"
+    bridge_name: str = BRIDGE_NAME
     enforced_groups: frozenset[str] | None = frozenset()
     known: bool = True

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import re
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -52,9 +53,8 @@ if _sigint_before is not None:
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT_S = 30.0
-HEARTBEAT_S = 15.0
-SILENCE_S = 5 * HEARTBEAT_S
-"""A master that sends nothing for so long is as good as gone (--mesos_heartbeat_failure_threshold)."""
+HEARTBEAT_S, SILENT_HEARTBEATS = 15.0, 5
+"""A master that sends nothing for so many times so long is as good as gone, by default."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 """Pauses between attempts to subscribe."""
 FIRST_REBUILD_S, LONGEST_REBUILD_S = 0.5, 15.0
@@ -85,10 +85,12 @@ class _Scheduler(pymesos.Scheduler):  # type: ignore[misc]
         self._inbox = inbox
 
     def registered(self, driver: _Driver, framework_id: Mapping[str, Any], master_info: Mapping[str, Any]) -> None:
-        self._inbox(Subscribed(framework_id["value"], address(master_info), again=False, region=region(master_info)))
+        where = driver.named or address(master_info)
+        self._inbox(Subscribed(framework_id["value"], where, again=False, region=region(master_info)))
 
     def reregistered(self, driver: _Driver, master_info: Mapping[str, Any]) -> None:
-        self._inbox(Subscribed(str(driver.framework_id), address(master_info), again=True, region=region(master_info)))
+        where = driver.named or address(master_info)
+        self._inbox(Subscribed(str(driver.framework_id), where, again=True, region=region(master_info)))
 
     def disconnected(self, driver: _Driver) -> None:
         self._inbox(Disconnected())
@@ -113,7 +115,10 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
         master: str,
         ended: Callable[[_Driver], None],
         secret: str | None = None,
+        through: Callable[[str], str] = str,
     ) -> None:
+        self._through = through
+        self.named: str | None = None
         super().__init__(
             _Scheduler(inbox),
             framework,
@@ -147,6 +152,11 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
     def stop(self, failover: bool = True) -> None:
         self._asked_to_stop.set()
         super().stop(failover=failover)
+
+    def change_master(self, master: str | None) -> None:
+        """Go to another master, by the way that leads there: named, found in ZooKeeper, or redirected to."""
+        self.named = master  # pymesos tells where it connects to, which may be the way and not the master
+        super().change_master(None if master is None else self._through(master))
 
     def on_event(self, event: dict[str, Any]) -> None:
         self.heard_at = monotonic()
@@ -203,14 +213,26 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
 class PymesosLink:
     """A MesosLink (mesos_link.py) on pymesos."""
 
-    def __init__(self, master: str, framework: Callable[[], Mapping[str, Any]], *, secret: str | None = None) -> None:
+    def __init__(
+        self,
+        master: str,
+        framework: Callable[[], Mapping[str, Any]],
+        *,
+        secret: str | None = None,
+        heartbeat_s: float = HEARTBEAT_S,
+        silent_heartbeats: int = SILENT_HEARTBEATS,
+        through: Callable[[str], str] = str,
+    ) -> None:
         """`master` is host:port, host, or zk://host1:port1,host2:port2/path.
 
         `framework` gives the FrameworkInfo without its id; it is asked at each connection, from any thread.
-        `secret` is that of its principal, shown with every call (HTTP basic authentication).
+        `secret` is that of its principal, shown with every call (HTTP basic authentication). A master that sends
+        nothing for `silent_heartbeats` times `heartbeat_s` is as good as gone. `through` returns the address at which a
+        master is to be had: where it is, or the way to it over TLS.
         """
-        self._secret = secret
-        self._master, self._framework = master.removeprefix("http://").rstrip("/"), framework
+        self._heartbeat_s, self._silence_s = heartbeat_s, heartbeat_s * silent_heartbeats
+        self._secret, self._through = secret, through
+        self._master, self._framework = re.sub(r"^https?://", "", master).rstrip("/"), framework
         self._inbox: Inbox = _nowhere
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -248,7 +270,7 @@ class PymesosLink:
     def _work(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=HEARTBEAT_S)
+                job = self._jobs.get(timeout=self._heartbeat_s)
             except queue.Empty:
                 self._watch()
                 continue
@@ -265,7 +287,9 @@ class PymesosLink:
             framework["roles"] = list(self._roles)
         if framework_id is not None:
             framework["id"] = {"value": framework_id}
-        self._driver = driver = _Driver(self._inbox, framework, self._master, self._driver_ended, self._secret)
+        self._driver = driver = _Driver(
+            self._inbox, framework, self._master, self._driver_ended, self._secret, self._through
+        )
         self._made = [made for made in self._made if made.gave_up and not made.interrupt_seen]
         self._made.append(driver)
         try:
@@ -292,8 +316,8 @@ class PymesosLink:
 
     def _watch(self) -> None:
         driver = self._driver
-        if driver is not None and not driver.gave_up and monotonic() - driver.heard_at > SILENCE_S:
-            log.warning("nothing from the master for %g s; connecting anew", SILENCE_S)
+        if driver is not None and not driver.gave_up and monotonic() - driver.heard_at > self._silence_s:
+            log.warning("nothing from the master for %g s; connecting anew", self._silence_s)
             self._drop(driver)
             self._connect(driver.framework_id)
 

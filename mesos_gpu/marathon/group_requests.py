@@ -13,7 +13,7 @@ from mesos_gpu.marathon.app import canonical_id
 from mesos_gpu.marathon.app_ids import parent_id
 from mesos_gpu.marathon.app_schema import GROUP
 from mesos_gpu.marathon.events import EnforceRole, PutGroup, RemoveGroup
-from mesos_gpu.marathon.groups import ROOT, Group, Root, within
+from mesos_gpu.marathon.groups import ROOT, Group, Root, is_top_level, within
 from mesos_gpu.marathon.runspec import RunSpec, versioned
 from mesos_gpu.marathon.state import Draft
 from mesos_gpu.marathon.tree import apps_at
@@ -90,7 +90,8 @@ class Tree:
     def put(self, group_id: str, document: Document, path: str) -> None:
         """Set a group to what `document` (found at `path`) says of it; lists that are given replace what was there."""
         before = self.groups.get(group_id)
-        group = before or Group(group_id)
+        enforces = self._draft.settings.groups_enforce_role and is_top_level(group_id)
+        group = before or Group(group_id, enforce_role=enforces)
         if "dependencies" in document:
             listed = [canonical_id(item, group_id) for item in document["dependencies"]]
             group = replace(group, dependencies=tuple(dict.fromkeys(listed)))
@@ -171,7 +172,7 @@ def _deploy(draft: Draft, deployment_id: str, group_id: str, tree: Tree, version
 def _former(draft: Draft, group_id: str, wanted: str, version: str) -> Tree:
     """Return the tree with one group as it was in an earlier version of the whole."""
     root = next((root for root in draft.roots if root.version == wanted), None)
-    then = apps_at(draft.versions.result, wanted) if root is not None else None
+    then = apps_at(draft.versions.result, wanted, draft.settings.max_versions) if root is not None else None
     if root is None or then is None or not (group_id == ROOT or group_id in root.groups):
         sentence = f"Group {group_id} not available in version {wanted}"
         raise InvalidApp([Problem("/version", sentence, sentence, "see /v2/groups/versions")])

@@ -56,6 +56,11 @@ def all_groups(said: Mapping[str, Group], app_ids: Iterable[str]) -> dict[str, G
     return groups
 
 
+def is_top_level(group_id: str) -> bool:
+    """Tell whether a group lies directly in the root."""
+    return group_id != ROOT and group_id.count("/") == 1
+
+
 def enforced(groups: Mapping[str, Group]) -> frozenset[str]:
     """Return the names of the top-level groups whose apps must have the group's role."""
     return frozenset(group.id.strip("/") for group in groups.values() if group.enforce_role)

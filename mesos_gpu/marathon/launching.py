@@ -117,6 +117,7 @@ def _find(
         pick=draft.pick(),
         home_region=draft.region,
         pool=pool,
+        draining_s=draft.settings.draining_s,
     )
     if isinstance(found, Match) and instance.reservation is not None:
         found = residency.with_volumes(spec, instance, found, left)
@@ -136,6 +137,7 @@ def _provision(
             framework_id=draft.framework_id or "",
             env_prefix=draft.settings.env_prefix,
             pick=pick,
+            bridge_name=draft.settings.rules.bridge_name,
         )
         if spec.is_pod
         else None
@@ -165,6 +167,7 @@ def _provision(
         env_prefix=draft.settings.env_prefix,
         enforces_role=draft.enforces_role(spec.id),
         pick=pick,
+        bridge_name=draft.settings.rules.bridge_name,
     )
 
 
@@ -226,7 +229,7 @@ def ask_for_offers(draft: Draft) -> None:
     due |= draft.releasing
     if not waiting and not draft.releasing:
         draft.asked_for, draft.revive_due = frozenset(), False
-        if not draft.suppressed and not draft.backoffs.result:
+        if draft.settings.suppress_offers and not draft.suppressed and not draft.backoffs.result:
             draft.suppressed = True
             draft.actions.append(Suppress())
         return

@@ -111,12 +111,14 @@ def match(
     home_region: str | None = None,
     pool: Pool | None = None,
     roles_behaviour: RolesBehaviour = RolesBehaviour.ANY,
+    draining_s: float | None = 0.0,
 ) -> Match | Refusal:
     """Decide whether one instance of `spec` may start on what is `left` of the offer.
 
     An app that names no region or zone stays in `home_region`, the master's.
     `placed` are the instances of the app that count for constraints; `pick` chooses among ports. `pool` is what it may
-    take, by default everything of the roles that the app accepts.
+    take, by default everything of the roles that the app accepts. An agent is left alone from `draining_s` before its
+    maintenance on; None: whether it is in maintenance or not.
     """
     if pool is None:
         accepted = accepted_roles(spec, roles_behaviour)
@@ -145,7 +147,7 @@ def match(
         reasons.add(Reason.INSUFFICIENT_DISK)
     if not all_fulfilled(spec.document["constraints"], offer, placed, spec.instances, home_region):
         reasons.add(Reason.UNFULFILLED_CONSTRAINT)
-    if _in_maintenance(offer, now_s):
+    if draining_s is not None and _in_maintenance(offer, now_s, draining_s):
         reasons.add(Reason.AGENT_MAINTENANCE)
     ports = take_ports(wishes(spec.document), usable, roles, pick)
     if ports is None:
@@ -175,10 +177,10 @@ def wasted(spec: RunSpec, offer: Offer, flag: GpuBehaviour) -> bool:
     return behaviour is GpuBehaviour.RESTRICTED and offer.gpus > 0 and spec.gpus == 0
 
 
-def _in_maintenance(offer: Offer, now_s: float) -> bool:
+def _in_maintenance(offer: Offer, now_s: float, draining_s: float) -> bool:
     window = offer.document.get("unavailability")
     if window is None:
         return False
     start_s = int(window["start"]["nanoseconds"]) / 1e9
     length = window.get("duration")
-    return start_s <= now_s and (length is None or now_s < start_s + int(length["nanoseconds"]) / 1e9)
+    return start_s - draining_s <= now_s and (length is None or now_s < start_s + int(length["nanoseconds"]) / 1e9)

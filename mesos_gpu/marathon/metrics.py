@@ -18,7 +18,7 @@ from mesos_gpu.marathon.instances import Phase
 from mesos_gpu.marathon.state import State
 from mesos_gpu.marathon.tree import current_root
 
-PREFIX = "marathon."
+PREFIX = "marathon"
 _STAGED = frozenset({Phase.PROVISIONED, Phase.STAGING, Phase.STARTING})
 _COUNTERS = (
     "deployments.counter",
@@ -101,8 +101,10 @@ class Timer:
 class Metrics:
     """Everything that is counted in one process. Times are seconds since the epoch."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], prefix: str = PREFIX) -> None:
+        """`prefix` is the first part of every name (--metrics_name_prefix)."""
         self.clock, self.began_s = clock, clock()
+        self._prefix = prefix
         self.leading_since_s: float | None = None
         self.counters: Counter[str] = Counter(dict.fromkeys(_COUNTERS, 0))
         self.requests_active = self.listeners = 0
@@ -186,19 +188,24 @@ class Metrics:
         """Return the meters by name."""
         return {f"http.responses.{kind}.rate.meter": meter for kind, meter in self.responses.items()}
 
+    def name(self, name: str) -> str:
+        """Return the name under which something is shown."""
+        return f"{self._prefix}.{name}"
+
     def document(self, state: State) -> dict[str, Any]:
         """Return what GET /metrics answers."""
         rates = {"units": "events/second"}
         return {
             "version": "4.0.0",
-            "gauges": {PREFIX + name: {"value": value} for name, value in self.gauges(state).items()},
-            "counters": {PREFIX + name: {"count": count} for name, count in sorted(self.counters.items())},
+            "gauges": {self.name(name): {"value": value} for name, value in self.gauges(state).items()},
+            "counters": {self.name(name): {"count": count} for name, count in sorted(self.counters.items())},
             "histograms": {},
             "meters": {
-                PREFIX + name: {"count": meter.count, **meter.rates(), **rates} for name, meter in self.meters().items()
+                self.name(name): {"count": meter.count, **meter.rates(), **rates}
+                for name, meter in self.meters().items()
             },
             "timers": {
-                PREFIX + name: {
+                self.name(name): {
                     "count": timer.meter.count,
                     **timer.spread(),
                     **timer.meter.rates(),

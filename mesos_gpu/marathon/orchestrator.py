@@ -60,7 +60,7 @@ from mesos_gpu.marathon.progress import settle
 from mesos_gpu.marathon.roles import ask_for_roles
 from mesos_gpu.marathon.settings import Settings
 from mesos_gpu.marathon.state import Draft, State
-from mesos_gpu.marathon.updates import reconcile, take_status, watch
+from mesos_gpu.marathon.updates import COMING_UP, reconcile, start_timeout_s, take_status, watch
 
 # Mesos' words: src/master/master.cpp, subscribe() and failoverFramework().
 _REMOVED = ("Framework has been removed", "Completed framework attempted to re-register")
@@ -155,8 +155,8 @@ def next_tick_s(state: State, settings: Settings, now_s: float) -> float | None:
                 times += [at for limit in limits if (at := task.unreachable_since_s + float(limit)) > now_s]
         elif task.id in state.kills:
             times.append(state.kills[task.id] + settings.kill_retry_s)
-        elif instance.phase in (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING):
-            times.append(task.staged_at_s + settings.launch_timeout_s)
+        elif instance.phase in COMING_UP:
+            times.append(task.staged_at_s + start_timeout_s(instance, settings))
     return min(times, default=None)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound
 from mesos_gpu.marathon import requests
 from mesos_gpu.marathon.events import PutPod
-from mesos_gpu.marathon.groups import Group, enforced
+from mesos_gpu.marathon.groups import Group
 from mesos_gpu.marathon.pod import read_pod
 from mesos_gpu.marathon.resident_rules import resident_pod_changes
 from mesos_gpu.marathon.runspec import RunSpec, versioned
@@ -38,7 +37,7 @@ def redefined(draft: Draft, document: object, version: str, *, base: str, groups
 def _defined(
     draft: Draft, document: object, version: str, base: str, groups: Mapping[str, Group]
 ) -> tuple[RunSpec, RunSpec | None]:
-    definition = read_pod(document, replace(draft.settings.rules, enforced_groups=enforced(groups)), base=base)
+    definition = read_pod(document, requests.rules_for(draft, document, groups, base), base=base)
     before = draft.app(definition["id"])
     if before is not None and not before.is_pod:
         raise Conflict(f"An app with id [{before.id}] already exists.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.marathon.actions import TaskGroup
+from mesos_gpu.marathon.app_settings import BRIDGE_NAME
 from mesos_gpu.marathon.environment import endpoint_variables, label_variables
 from mesos_gpu.marathon.instances import ContainerTask, Instance
 from mesos_gpu.marathon.matching import Match, accepted_roles
@@ -50,7 +51,15 @@ class _Part:
 
 
 def task_group(
-    spec: RunSpec, instance: Instance, offer: Offer, found: Match, *, framework_id: str, env_prefix: str, pick: int
+    spec: RunSpec,
+    instance: Instance,
+    offer: Offer,
+    found: Match,
+    *,
+    framework_id: str,
+    env_prefix: str,
+    pick: int,
+    bridge_name: str = BRIDGE_NAME,
 ) -> PodStart:
     """Return what starts one instance of the pod `spec` on what was found in `offer`.
 
@@ -76,7 +85,7 @@ def task_group(
     container: Document = {"type": "MESOS"}
     if pod["networks"][0]["mode"] != "host":
         effective = [port for part in parts for port in part.ports]
-        container["network_infos"] = network_infos(spec.document, found.ports, effective)
+        container["network_infos"] = network_infos(spec.document, found.ports, effective, bridge_name)
     if "linuxInfo" in pod:
         container["linux_info"] = linux_info(pod["linuxInfo"])
     if len(container) > 1:

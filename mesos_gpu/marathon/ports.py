@@ -99,10 +99,20 @@ def take_ports(
     return chosen, Resources(taken)
 
 
-def service_ports(app: Mapping[str, Any], previous: Mapping[str, Any] | None, used: set[int]) -> dict[str, Any]:
+LOCAL_PORT_MIN, LOCAL_PORT_MAX = 10000, 20000
+"""Service ports are given out from here to there (--local_port_min, --local_port_max)."""
+
+
+def service_ports(
+    app: Mapping[str, Any],
+    previous: Mapping[str, Any] | None,
+    used: set[int],
+    span: tuple[int, int] = (LOCAL_PORT_MIN, LOCAL_PORT_MAX),
+) -> dict[str, Any]:
     """Return `app` with a service port for every port that asks for any: the former one, else the lowest free.
 
-    `used` are the ports of other apps. Raises ValueError when 10000 to 20000 are all taken.
+    `used` are the ports of other apps, `span` the first and the last that may be given out. Raises ValueError when
+    all of those are taken.
     """
     former = service_ports_of(previous or {})
     taken = used | {port for port in service_ports_of(app) if port}
@@ -113,7 +123,7 @@ def service_ports(app: Mapping[str, Any], previous: Mapping[str, Any] | None, us
             port = item[key]
             if port == 0:
                 before = former[index] if index < len(former) else 0
-                port = before if before and before not in taken else _lowest_free(taken)
+                port = before if before and before not in taken else _lowest_free(taken, span)
                 taken.add(port)
             found.append({**item, key: port})
         return found
@@ -133,15 +143,11 @@ def service_ports_of(app: Mapping[str, Any]) -> list[int]:
     return [definition["port"] for definition in app.get("portDefinitions", [])]
 
 
-LOCAL_PORT_MIN, LOCAL_PORT_MAX = 10000, 20000
-"""Service ports are given out from here (--local_port_min, --local_port_max)."""
-
-
-def _lowest_free(taken: set[int]) -> int:
-    for port in range(LOCAL_PORT_MIN, LOCAL_PORT_MAX + 1):
+def _lowest_free(taken: set[int], span: tuple[int, int]) -> int:
+    for port in range(span[0], span[1] + 1):
         if port not in taken:
             return port
-    raise ValueError(f"all service ports from {LOCAL_PORT_MIN} to {LOCAL_PORT_MAX} are taken")
+    raise ValueError(f"all service ports from {span[0]} to {span[1]} are taken")
 
 
 def _nth(ranges: Sequence[tuple[int, int]], n: int) -> int:

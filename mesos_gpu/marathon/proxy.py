@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from mesos_gpu.marathon.api_gate import HttpSettings
 from mesos_gpu.marathon.election import Election
 from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response
@@ -22,8 +23,6 @@ from mesos_gpu.process.http import error_response
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 2.5
-CONNECT_S, READ_S = 5.0, 10.0
-"""--leader_proxy_connection_timeout and --leader_proxy_read_timeout, as they are by default."""
 VIA = "X-Marathon-Via"
 _EVENTS = "/v2/events"
 # What concerns one connection and not the request (RFC 9110, 7.6.1).
@@ -36,8 +35,8 @@ _HOP_BY_HOP = frozenset(
 class LeaderProxy:
     """Stands before the API; `close` ends its connections."""
 
-    def __init__(self, election: Election) -> None:
-        self._election = election
+    def __init__(self, election: Election, http: HttpSettings) -> None:
+        self._election, self._http = election, http
         self._session: aiohttp.ClientSession | None = None
 
     def middleware(self) -> Middleware:
@@ -98,7 +97,10 @@ class LeaderProxy:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 auto_decompress=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=READ_S),
+                connector=aiohttp.TCPConnector(limit=self._http.proxy_connections),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=self._http.proxy_connect_s, sock_read=self._http.proxy_read_s
+                ),
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
             )
         return self._session

@@ -11,11 +11,12 @@ from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Locked, MesosGpuErr
 from mesos_gpu.marathon import lifecycle, progress
 from mesos_gpu.marathon.actions import Answer, Publish
 from mesos_gpu.marathon.app import canonical_id, read_app
-from mesos_gpu.marathon.app_ids import parent_id
+from mesos_gpu.marathon.app_ids import parent_id, top_group
+from mesos_gpu.marathon.app_settings import AppRules
 from mesos_gpu.marathon.deployment import Deployment, plan
 from mesos_gpu.marathon.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp
 from mesos_gpu.marathon.external_rules import name_conflicts
-from mesos_gpu.marathon.groups import Group, Root, all_groups, conflicts, depths, enforced
+from mesos_gpu.marathon.groups import Group, Root, all_groups, conflicts, depths, enforced, is_top_level
 from mesos_gpu.marathon.instances import Instance, Phase, instance_of
 from mesos_gpu.marathon.jobs import run_of
 from mesos_gpu.marathon.ports import service_ports, service_ports_of
@@ -161,18 +162,29 @@ def _next_spec(
 def _checked(
     draft: Draft, document: object, groups: Mapping[str, Group], others: Sequence[RunSpec], *, base: str = "/"
 ) -> Mapping[str, Any]:
-    app = read_app(document, replace(draft.settings.rules, enforced_groups=enforced(groups)), base=base)
+    app = read_app(document, rules_for(draft, document, groups, base), base=base)
     before = draft.app(app["id"])
     used = {
         port for spec in (*draft.apps(), *others) if spec.id != app["id"] for port in service_ports_of(spec.document)
     }
     try:
-        complete = service_ports(app, before.document if before else None, used)
+        complete = service_ports(app, before.document if before else None, used, draft.settings.service_ports)
     except ValueError as error:
         raise NoPortLeft(str(error)) from None
     if before is not None and (problems := list(resident_changes(before, RunSpec(complete), len(others)))):
         raise InvalidApp(problems)
     return complete
+
+
+def rules_for(draft: Draft, document: object, groups: Mapping[str, Group], base: str) -> AppRules:
+    """Return the rules for an app or a pod, among them which groups enforce their role: its own may be new."""
+    names = enforced(groups)
+    given = document.get("id") if isinstance(document, Mapping) else None
+    if draft.settings.groups_enforce_role and isinstance(given, str) and given:
+        group = top_group(canonical_id(given, base))
+        if group is not None and f"/{group}" not in groups:
+            names |= {group}
+    return replace(draft.settings.rules, enforced_groups=names)
 
 
 def _merged(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,9 +257,13 @@ def deploy(
         wanted.pop(app_id, None)
         if spec is not None:
             wanted[app_id] = spec
-    tree = all_groups(draft.groups() if groups is None else groups, wanted)
+    said = draft.groups() if groups is None else groups
+    tree = all_groups(said, wanted)
+    if draft.settings.groups_enforce_role:
+        new = [group for group in tree.values() if is_top_level(group.id) and group.id not in said]
+        tree |= {group.id: replace(group, enforce_role=True) for group in new}
     named = name_conflicts({app_id: spec.document for app_id, spec in wanted.items() if not spec.is_pod})
-    if problems := conflicts(wanted, tree) + named:
+    if problems := conflicts(wanted, tree) + named + _too_many(draft, wanted):
         raise InvalidApp(problems)
     deployment = plan(deployment_id, version, original, target, restart=restart, depths=depths(wanted, tree))
     _make_way(draft, deployment, force=force)
@@ -266,6 +282,17 @@ def deploy(
             _say_checks(draft, spec)
     progress.start(draft, deployment)
     answer(draft, deployment.id, deployment.version, deployment=deployment)
+
+
+def _too_many(draft: Draft, wanted: Mapping[str, RunSpec]) -> list[Problem]:
+    """Return a problem when there would be more apps than may be, and more than there are."""
+    limit, count = draft.settings.max_apps, sum(not spec.is_pod for spec in wanted.values())
+    if limit is None or count <= max(limit, sum(not spec.is_pod for spec in draft.apps())):
+        return []
+    sentence = (
+        f"This Marathon instance may only handle up to {limit} Apps! (Override with command line option --max_apps)"
+    )
+    return [Problem("/", sentence, sentence, "remove apps that are not needed")]
 
 
 def _say_checks(draft: Draft, spec: RunSpec) -> None:

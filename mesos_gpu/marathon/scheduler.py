@@ -34,7 +34,7 @@ from mesos_gpu.marathon.actions import (
 from mesos_gpu.marathon.event_bus import EventBus
 from mesos_gpu.marathon.events import Event, Moment, Offered, Subscribed, Tick
 from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
-from mesos_gpu.marathon.metrics import Metrics
+from mesos_gpu.marathon.metrics import PREFIX, Metrics
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.prober import Prober
 from mesos_gpu.marathon.probes import probes
@@ -71,11 +71,12 @@ class Scheduler:
         clock: Callable[[], float] = time.time,
         new_seed: Callable[[], str] = lambda: str(uuid.uuid4()),
         load: bool = True,
+        metrics_prefix: str = PREFIX,
     ) -> None:
         """Load what was saved, unless that is left for later. Raises Unavailable when it cannot be read."""
         self.settings, self.clock, self.bus = settings, clock, EventBus(clock)
         self.new_id = new_seed
-        self.metrics = Metrics(clock)
+        self.metrics = Metrics(clock, metrics_prefix)
         self._store, self._link = store, link
         self._state = State()
         if load:

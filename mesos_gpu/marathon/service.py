@@ -20,6 +20,7 @@ from mesos_gpu.marathon.api import make_api
 # Here, in the main thread: pymesos wants to set a signal handler when it is imported.
 from mesos_gpu.marathon.driver import PymesosLink
 from mesos_gpu.marathon.election import Candidacy, Election
+from mesos_gpu.marathon.flags import FLAGS, PREFIX, TOGGLES, switched
 from mesos_gpu.marathon.marathon_flags import FOREIGN_FLAGS, settle
 from mesos_gpu.marathon.scheduler import Scheduler
 from mesos_gpu.marathon.store import Store
@@ -28,6 +29,8 @@ from mesos_gpu.marathon.store_zookeeper import ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file
+from mesos_gpu.process.tls import open_tls
+from mesos_gpu.process.tunnel import Tunnel
 from mesos_gpu.process.zookeeper_tree import ZkTree
 
 log = logging.getLogger(__name__)
@@ -38,7 +41,7 @@ BUILD = "mesos-gpu"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT, and return the exit status: 0, or 1 when going on is not possible."""
-    flags = read_flags(NAME, [*configuration.FLAGS, *FOREIGN_FLAGS], argv, configuration.PREFIX)
+    flags = switched(read_flags(NAME, [*FLAGS, *TOGGLES, *FOREIGN_FLAGS], argv, PREFIX))
     try:
         configuration.checked(flags)
         secret = configuration.secret(flags)
@@ -51,15 +54,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_program(NAME, lambda stop: _serve(flags, secret, stop))
 
 
+def _set_logging(flags: Mapping[str, Any]) -> None:
+    if flags["logging_level"] is not None:
+        logging.getLogger().setLevel(configuration.LOGGING_LEVELS[flags["logging_level"].lower()])
+
+
 async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Event) -> int:
     """Serve the API at once and for as long as we run, whether or not there is a master."""
+    _set_logging(flags)
     hostname = flags["hostname"] or socket.gethostname()
     endpoint = Endpoint(flags["http_address"], flags["http_port"])
     user = flags["mesos_user"] or _own_name()
+    tls = open_tls(os.environ)
+    tunnel = None if tls is None else Tunnel(tls)
     link = PymesosLink(
         flags["master"],
         lambda: configuration.framework_info(flags, user=user, hostname=hostname, port=endpoint.port),
         secret=secret,
+        heartbeat_s=flags["mesos_heartbeat_interval"] / 1000,
+        silent_heartbeats=flags["mesos_heartbeat_failure_threshold"],
+        through=str if tunnel is None else tunnel.through,
     )
     election = Election()
     candidacy = None
@@ -71,14 +85,19 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         tree = ZkTree(candidacy.session, url.path, patience_s=flags["zk_timeout"] / 1000)
         store = ZooKeeperStore(tree, configuration.zk_limits(flags))
     else:
-        store = SqliteStore(configuration.store_path(flags, os.environ.get("XDG_STATE_HOME"), str(Path.home())))
+        path = configuration.store_path(flags, os.environ.get("XDG_STATE_HOME"), str(Path.home()))
+        store = SqliteStore(path, max_versions=flags["zk_max_versions"])
     try:
-        scheduler = Scheduler(store, link, configuration.settings(flags), load=False)
+        scheduler = Scheduler(
+            store, link, configuration.settings(flags), load=False, metrics_prefix=flags["metrics_name_prefix"]
+        )
         app = make_api(
             scheduler,
-            info=lambda: configuration.info(flags, hostname=hostname, port=endpoint.port, build=BUILD),
+            info=lambda: configuration.info(
+                flags, hostname=hostname, port=endpoint.port, build=BUILD, tls=tls is not None
+            ),
             election=election,
-            credentials=flags["http_credentials"],
+            http=configuration.http_settings(flags),
         )
         await endpoint.start(app)
         try:
@@ -99,6 +118,8 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         store.close()
         if candidacy is not None:
             await candidacy.close()
+        if tunnel is not None:
+            await tunnel.close()
 
 
 async def _lead(scheduler: Scheduler, election: Election, ready_file: str | None, ready: Mapping[str, str]) -> None:

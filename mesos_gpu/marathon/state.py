@@ -26,9 +26,6 @@ from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.settings import Settings
 from mesos_gpu.marathon.table import Table
 
-MAX_VERSIONS = 50
-"""Versions kept of one app (--zk_max_versions)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
@@ -187,7 +184,7 @@ class Draft:
 
     def put_root(self, root: Root) -> None:
         """Make `root` the present version of the tree."""
-        self.roots = (root, *self.roots[: MAX_VERSIONS - 1])
+        self.roots = (root, *self.roots[: self.settings.max_versions - 1])
 
     def enforces_role(self, app_id: str) -> bool:
         """Tell whether the top-level group of an app has enforceRole."""
@@ -197,7 +194,7 @@ class Draft:
     def put_app(self, spec: RunSpec) -> None:
         """Make `spec` the present version of its app."""
         older = [kept for kept in self.versions.get(spec.id) or () if kept.version != spec.version]
-        self.versions.put(spec.id, (spec, *older[: MAX_VERSIONS - 1]))
+        self.versions.put(spec.id, (spec, *older[: self.settings.max_versions - 1]))
         self.touched.add(spec.id)
 
     def drop_app(self, app_id: str) -> None:

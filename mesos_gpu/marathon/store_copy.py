@@ -17,7 +17,7 @@ from mesos_gpu.marathon.state import Lasting
 from mesos_gpu.marathon.store import Store
 from mesos_gpu.marathon.store_rows import saves_of
 from mesos_gpu.marathon.store_sqlite import SqliteStore
-from mesos_gpu.marathon.store_zookeeper import ZooKeeperStore
+from mesos_gpu.marathon.store_zookeeper import ZkLimits, ZooKeeperStore
 from mesos_gpu.mesos.leader import SCHEME, leading, parse_zk_url
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, run_program
 from mesos_gpu.process.zookeeper import SESSION_TIMEOUT_S, ZkSession
@@ -30,6 +30,8 @@ FROM and TO are files (--store_path) or zk://host1:port1,host2:port2/path (--zk)
 TO must be empty, or not there yet.
 """
 PATIENCE_S = 30.0
+ALL = sys.maxsize
+"""Versions to keep: whoever runs on the copy says how many."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,7 +63,7 @@ def back_up(lasting: Lasting, path: Path) -> None:
     """Write everything to a new file. Raises BadInput when it is there already, Unavailable when it cannot be made."""
     if path.exists():
         raise BadInput(f"{path} is there already; nothing was written")
-    store = SqliteStore(path)
+    store = SqliteStore(path, max_versions=ALL)
     try:
         store.save(saves_of(lasting))
     finally:
@@ -71,7 +73,7 @@ def back_up(lasting: Lasting, path: Path) -> None:
 @contextlib.asynccontextmanager
 async def _opened(where: str) -> AsyncIterator[Store]:
     if not where.startswith(SCHEME):
-        store = SqliteStore(Path(where))
+        store = SqliteStore(Path(where), max_versions=ALL)
         try:
             yield store
         finally:
@@ -87,7 +89,7 @@ async def _opened(where: str) -> AsyncIterator[Store]:
         except asyncio.TimeoutError:
             raise Unavailable(f"no answer from ZooKeeper at {url} in {PATIENCE_S:g} s") from None
         await asyncio.to_thread(_nobody_leads, session)
-        yield ZooKeeperStore(ZkTree(session, url.path, patience_s=PATIENCE_S))
+        yield ZooKeeperStore(ZkTree(session, url.path, patience_s=PATIENCE_S), ZkLimits(max_versions=ALL))
     finally:
         await session.close()
 

@@ -25,7 +25,7 @@ DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS = "deployment", "taskFailures", "frame
 
 KINDS = (APPS, GROUPS, INSTANCES, DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS)
 VERSIONED = frozenset({APPS, GROUPS})
-"""Kinds of which each key has several versions; a store keeps the newest `MAX_VERSIONS` of them."""
+"""Kinds of which each key has several versions; a store keeps as many of the newest as it is told to."""
 _THE_ONE = "id"
 
 

@@ -14,7 +14,8 @@ import msgspec
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.marathon.actions import Save
-from mesos_gpu.marathon.state import MAX_VERSIONS, Lasting
+from mesos_gpu.marathon.settings import MAX_VERSIONS
+from mesos_gpu.marathon.state import Lasting
 from mesos_gpu.marathon.store_rows import VERSIONED, Row, lasting_of, rows_of
 
 FORMAT = 3
@@ -48,9 +49,9 @@ _PRUNE = """
 class SqliteStore:
     """A Store (store.py) in one file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, max_versions: int = MAX_VERSIONS) -> None:
         """Open or create the file. Raises Unavailable when that cannot be, or another process has it."""
-        self._path = path
+        self._path, self._max_versions = path, max_versions
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # The environment of apps is in there, and with it often a password.
@@ -122,4 +123,4 @@ class SqliteStore:
             return
         self._db.execute(_PUT, (row.kind, row.key, row.version, row.document))
         if row.kind in VERSIONED:
-            self._db.execute(_PRUNE, (row.kind, row.key, MAX_VERSIONS))
+            self._db.execute(_PRUNE, (row.kind, row.key, self._max_versions))

@@ -14,7 +14,8 @@ import msgspec
 
 from mesos_gpu.errors import InvalidApp, Problem, Unavailable
 from mesos_gpu.marathon.actions import Save
-from mesos_gpu.marathon.state import MAX_VERSIONS, Lasting
+from mesos_gpu.marathon.settings import MAX_VERSIONS
+from mesos_gpu.marathon.state import Lasting
 from mesos_gpu.marathon.store_rows import DEPLOYMENTS, VERSIONED, Row, lasting_of, rows_of
 from mesos_gpu.process.zookeeper_tree import Change, ZkTree
 
@@ -25,8 +26,9 @@ _PACKED = b"z"
 
 @dataclass(frozen=True, slots=True)
 class ZkLimits:
-    """`--zk_compression`, `--zk_compression_threshold` and `--zk_max_node_size`, in bytes."""
+    """`--zk_max_versions`, `--zk_compression`, `--zk_compression_threshold` and `--zk_max_node_size`, in bytes."""
 
+    max_versions: int = MAX_VERSIONS
     compression: bool = True
     compression_threshold: int = 64 * 1024
     max_node_size: int = 1_024_000
@@ -90,7 +92,7 @@ class ZooKeeperStore:
             return
         kept.add(row.version)
         yield path, self._packed(row.document)
-        for version in sorted(kept, reverse=True)[MAX_VERSIONS:]:
+        for version in sorted(kept, reverse=True)[self._limits.max_versions :]:
             kept.discard(version)
             yield _path(Row(row.kind, row.key, version, None)), None
 

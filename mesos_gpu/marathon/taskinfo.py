@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mesos_gpu.marathon.app_settings import BRIDGE_NAME
 from mesos_gpu.marathon.checks import general_check, health_check
 from mesos_gpu.marathon.environment import task_environment
 from mesos_gpu.marathon.matching import Match
@@ -17,8 +18,6 @@ from mesos_gpu.mesos.resources import Resources
 
 Document = dict[str, Any]
 
-BRIDGE_NAME = "mesos-bridge"
-"""What containers of a MESOS type join for `container/bridge` (--mesos_bridge_name)."""
 _ANY_PORT = range(1025, 65536)
 _DOCKER_NETWORKS = {"host": "HOST", "container/bridge": "BRIDGE", "container": "USER"}
 
@@ -32,6 +31,7 @@ def task_info(
     env_prefix: str = "",
     enforces_role: bool = False,
     pick: int = 0,
+    bridge_name: str = BRIDGE_NAME,
 ) -> Document:
     """Return Mesos' v1 TaskInfo, as JSON, for one task of `spec` on what was found in `offer`.
 
@@ -58,7 +58,7 @@ def task_info(
         info["health_check"] = health
     if (check := general_check(app, effective)) is not None:
         info["check"] = check
-    container = _container(app, task_id, found.ports, effective)
+    container = _container(app, task_id, found.ports, effective, bridge_name)
     command = _command(app, environment)
     if app.get("executor", "") in ("", "//cmd"):
         info["command"] = command
@@ -150,7 +150,7 @@ def _discovery(spec: RunSpec, found: Match) -> Document:
 
 
 def _container(
-    app: Mapping[str, Any], task_id: str, ports: Sequence[int | None], effective: Sequence[int]
+    app: Mapping[str, Any], task_id: str, ports: Sequence[int | None], effective: Sequence[int], bridge_name: str
 ) -> Document | None:
     networked = app["networks"][0]["mode"] != "host"
     if "container" not in app and not networked and not app.get("tty"):
@@ -181,7 +181,7 @@ def _container(
             image["docker"]["config"] = {"type": "REFERENCE", "reference": {"name": source}}
         document["mesos"] = {"image": image}
     if networked:
-        document["network_infos"] = network_infos(app, ports, effective)
+        document["network_infos"] = network_infos(app, ports, effective, bridge_name)
     volumes = task_volumes(container.get("volumes", []))
     if volumes:
         document["volumes"] = volumes
@@ -192,11 +192,16 @@ def _container(
     return document
 
 
-def network_infos(app: Mapping[str, Any], ports: Sequence[int | None], effective: Sequence[int]) -> list[Document]:
-    """Return the networks a container joins. With several, a mapping goes to the one that it names."""
+def network_infos(
+    app: Mapping[str, Any], ports: Sequence[int | None], effective: Sequence[int], bridge_name: str
+) -> list[Document]:
+    """Return the networks a container joins. With several, a mapping goes to the one that it names.
+
+    `bridge_name` is what containers of a MESOS type join for `container/bridge`.
+    """
     infos = []
     for network in app["networks"]:
-        name = network.get("name", BRIDGE_NAME)
+        name = network.get("name", bridge_name)
         info: Document = {"name": name, "ip_addresses": [{"protocol": "IPv4"}]}
         if network.get("labels"):
             info["labels"] = labels_of(network["labels"])

@@ -6,22 +6,22 @@ from collections.abc import Mapping
 
 from mesos_gpu.marathon.groups import ROOT, Group, Root, all_groups, within
 from mesos_gpu.marathon.runspec import RunSpec
-from mesos_gpu.marathon.state import MAX_VERSIONS, State
+from mesos_gpu.marathon.state import State
 
 Versions = Mapping[str, tuple[RunSpec, ...]]
 
 
-def apps_at(versions: Versions, version: str) -> dict[str, RunSpec] | None:
+def apps_at(versions: Versions, version: str, kept_of_each: int) -> dict[str, RunSpec] | None:
     """Return the apps of the tree in an earlier version; None when one has changed so often that it is forgotten.
 
-    An app that has been removed since is not there: its versions went with it.
+    `kept_of_each` versions are kept. An app that has been removed since is not there: its versions went with it.
     """
     found = {}
     for app_id, kept in versions.items():
         then = next((spec for spec in kept if spec.version <= version), None)
         if then is not None:
             found[app_id] = then
-        elif len(kept) >= MAX_VERSIONS:
+        elif len(kept) >= kept_of_each:
             return None
     return found
 

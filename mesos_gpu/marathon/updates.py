@@ -25,6 +25,7 @@ from mesos_gpu.marathon.instances import (
     moved,
 )
 from mesos_gpu.marathon.jobs import run_of
+from mesos_gpu.marathon.settings import Settings
 from mesos_gpu.marathon.state import Draft
 from mesos_gpu.marathon.timestamps import timestamp
 
@@ -32,7 +33,7 @@ MAX_MESSAGE = 10_000
 """Characters kept of a status message."""
 # Nothing runs then, or it is being ended already.
 _NOTHING_TO_END = (Cause.TASK_ENDED, Cause.TASK_UNREACHABLE, Cause.TASK_KILLING)
-_COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
+COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
 
 
 def take_status(draft: Draft, status: Mapping[str, Any]) -> None:
@@ -177,6 +178,11 @@ def _watch_unreachable(draft: Draft, instance: Instance) -> None:
             draft.touched.add(instance.app_id)
 
 
+def start_timeout_s(instance: Instance, settings: Settings) -> float:
+    """Return how long the task of an instance that is coming up may take from its launch on."""
+    return settings.confirm_timeout_s if instance.phase is Phase.PROVISIONED else settings.launch_timeout_s
+
+
 def watch(draft: Draft) -> None:
     """Look after what should have happened by now: tasks that never ran, kills without answer, lost agents."""
     settings = draft.settings
@@ -189,8 +195,9 @@ def watch(draft: Draft) -> None:
             _watch_unreachable(draft, instance)
         elif task.id in draft.kills or not instance.wanted:
             lifecycle.end(draft, task)
-        elif instance.phase in _COMING_UP and draft.now_s >= task.staged_at_s + settings.launch_timeout_s:
-            draft.actions.append(Say(f"{task.id} is not running after {settings.launch_timeout_s:g} s; ending it"))
+        elif instance.phase in COMING_UP and draft.now_s >= task.staged_at_s + start_timeout_s(instance, settings):
+            waited_s = start_timeout_s(instance, settings)
+            draft.actions.append(Say(f"{task.id} is not running after {waited_s:g} s; ending it"))
             lifecycle.end(draft, task)
     if draft.subscribed and draft.reconcile_at_s is not None and draft.now_s >= draft.reconcile_at_s:
         reconcile(draft, again_in_s=settings.reconcile_interval_s)

@@ -18,7 +18,7 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.process.front import Front
-from mesos_gpu.process.links import Links
+from mesos_gpu.process.links import Links, close_all
 from mesos_gpu.process.streams import close_streams
 from mesos_gpu.process.tls import Tls, TlsListener
 
@@ -160,11 +160,7 @@ class Endpoint:
         fronts = list(self._fronts)
         for front in fronts:
             front.close()
-        self._links.stop()
-        if fronts:
-            await asyncio.wait([front.lost for front in fronts], timeout=_SHUTDOWN_S)
-        for front in fronts:
-            front.abort()
+        await asyncio.gather(self._links.stop(), close_all({front.lost: front.abort for front in fronts}))
 
     def _front(self, http: Callable[[], asyncio.Protocol]) -> Front:
         front = Front(http, self._deliver)

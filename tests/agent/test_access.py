@@ -93,6 +93,7 @@ async def test_every_endpoint_asks_in_the_realm_that_it_has_in_mesos(
                         assert "401 Unauthorized." in await answer.text()
                 async with http.request(method, url, headers=as_("ops")) as answer:
                     assert (answer.status == 401) is (use == EXECUTORS), (name, answer.status)
+                    assert answer.status < 500, name
     for path in ("nothing", "slave(1)/nothing"):
         async with http.get(f"{running.url}/{path}", headers=as_("ops")) as answer:
             assert answer.status == 404

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import requests
 
+from mesos_gpu.local.bridge import bridge_name
 from mesos_gpu.local.plan import box_id, runtime_dir
 
 PATIENCE_S = 60.0
@@ -98,6 +99,9 @@ def leftovers(work_dir: Path) -> list[str]:
         for pattern in (f"{cgroup_mark}*", f"*/{cgroup_mark}*")
         for path in Path("/sys/fs/cgroup").glob(pattern)
     ]
+    bridge = Path("/sys/class/net", bridge_name(box_id(work_dir)))
+    if bridge.exists():
+        left.append(f"bridge: {bridge} with {sorted(path.name for path in (bridge / 'brif').iterdir())}")
     if runtime_dir(work_dir).exists():
         left.append(f"directory: {runtime_dir(work_dir)}")
     return left

@@ -127,6 +127,8 @@ EXECUTORS = """
 4.4 after the shutdown grace its container is ended | agent/executors_live::an_executor_ends_when_told_and_when_it_does_not_listen agent/hosting::a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace
 4.5 the memory limit | agent/live::a_task_that_takes_too_much_memory agent/state::running_out_of_memory_names_the_limit
 4.6 a kill before the executor exists | agent/agent::a_kill_before_the_container_runs
+4.7 limits of tasks add up to those of their executor, without end when one is | agent/executor_size::limits_add_up_with_what_the_executor_and_the_others_have agent/executor_size::one_without_end_is_enough agent/executors_live::limits_of_tasks_raise_those_of_their_executor
+4.8 the disk of an executor and its tasks is the quota of its sandbox | agent/disk_live::an_executor_may_fill_what_it_and_its_tasks_have
 5.1 one container an executor, a nested one a task | agent/groups_live::a_group_shares_gpus_and_network_and_dies_together_over_a_restart_of_the_agent
 5.2 launchers that can nest | none: there is one launcher, and it can
 5.3 a task that fails takes its group along | executor/state::a_task_that_fails_takes_its_group_along_and_no_other agent/groups_live::one_executor_runs_several_groups_and_each_ends_for_itself

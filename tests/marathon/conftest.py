@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from mesos_gpu.marathon.actions import Launch
 from mesos_gpu.marathon.api import make_api
+from mesos_gpu.marathon.api_gate import HttpSettings
 from mesos_gpu.marathon.election import Election
 from mesos_gpu.marathon.events import Tick
 from mesos_gpu.marathon.scheduler import Scheduler
@@ -53,6 +54,7 @@ class Marathon:
     path: Path
     settings: Settings = SETTINGS
     credentials: str | None = None
+    http_settings: HttpSettings = field(default_factory=HttpSettings)
     link: FakeMesosLink = field(default_factory=FakeMesosLink)
     clock: Clock = field(default_factory=Clock)
 
@@ -66,7 +68,7 @@ class Marathon:
             self.scheduler,
             info=lambda: {"name": "marathon", "marathon_config": {"master": "127.0.0.1:5050"}},
             election=election,
-            credentials=self.credentials,
+            http=replace(self.http_settings, credentials=self.credentials),
         )
         await self.endpoint.start(self.app)
         election.address = f"127.0.0.1:{self.endpoint.port}"

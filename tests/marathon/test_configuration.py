@@ -10,12 +10,13 @@ from marathon.models.info import MarathonInfo
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon import configuration
+from mesos_gpu.marathon.flags import FLAGS, PREFIX
 from mesos_gpu.marathon.matching import GpuBehaviour
 from mesos_gpu.mesos.flags import parse_flags
 
 
 def read(*argv: str, **environ: str) -> dict[str, Any]:
-    flags = parse_flags(configuration.FLAGS, ["--master=m:5050", *argv], environ, prefix=configuration.PREFIX)
+    flags = parse_flags(FLAGS, ["--master=m:5050", *argv], environ, prefix=PREFIX)
     configuration.checked(flags)
     return flags
 

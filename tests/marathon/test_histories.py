@@ -49,7 +49,8 @@ from mesos_gpu.marathon.instances import Instance, app_of, instance_of
 from mesos_gpu.marathon.jobs import Job
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.runspec import RunSpec
-from mesos_gpu.marathon.state import MAX_VERSIONS, Lasting, State, restored
+from mesos_gpu.marathon.settings import MAX_VERSIONS
+from mesos_gpu.marathon.state import Lasting, State, restored
 from mesos_gpu.marathon.tree import current_root
 from tests.marathon.builders import SETTINGS, T0, app, container, offer, pod, status
 

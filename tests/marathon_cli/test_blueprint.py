@@ -17,7 +17,7 @@ from mesos_gpu.doctor.agent_checks import agent_findings
 from mesos_gpu.doctor.facts import RunningAgent
 from mesos_gpu.doctor.finding import Verdict
 from mesos_gpu.errors import BadInput
-from mesos_gpu.marathon.configuration import FLAGS as MARATHON
+from mesos_gpu.marathon.flags import FLAGS as MARATHON
 from mesos_gpu.master.flags import FLAGS as MASTER
 from mesos_gpu.mesos.flags import parse_flags
 

@@ -1,0 +1,127 @@
+"""The flags of mesos-gpu-marathon: Marathon's names and defaults, and a few of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mesos_gpu.marathon.app import FEATURES
+from mesos_gpu.marathon.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
+from mesos_gpu.marathon.settings import MAX_VERSIONS
+from mesos_gpu.mesos.flags import Flag
+
+PREFIX = "MARATHON_"
+
+FLAGS = (
+    Flag("master", "text", None, "The Mesos master: host:port, or zk://host1:port1,host2:port2/path. Required."),
+    Flag("http_address", "text", "127.0.0.1", "The address to listen on."),
+    Flag("http_port", "integer", 8080, "The port to listen on; 0 takes a free one."),
+    Flag("http_credentials", "text", None, "user:password that every call must carry (HTTP basic authentication)."),
+    Flag("http_realm", "text", "Mesosphere", "What clients are told that --http_credentials are for."),
+    Flag("http_compression", "boolean", True, "Send large answers packed (gzip) to clients that can read them."),
+    Flag("http_max_concurrent_requests", "integer", None, "Requests answered at a time; to further ones 503 is said."),
+    Flag(
+        "access_control_allow_origin",
+        "list",
+        (),
+        "Sites whose pages may read from here in a browser: *, or URLs such as http://ui.example:8888.",
+    ),
+    Flag("insecure", "boolean", False, "Listen beyond this machine without --http_credentials."),
+    Flag("hostname", "text", None, "The name of this machine that Mesos and clients are told."),
+    Flag("webui_url", "text", None, "The URL of this Marathon that Mesos shows."),
+    Flag("mesos_leader_ui_url", "text", None, "The URL of Mesos that clients are told."),
+    Flag("mesos_role", "text", "*", "The role to register with; apps run in it."),
+    Flag("mesos_user", "text", None, "The user that tasks run as unless their app names one; default: our own."),
+    Flag("mesos_authentication_principal", "text", None, "The principal to register as, and to reserve as."),
+    Flag("mesos_authentication_secret_file", "path", None, "File with its secret, for a master that wants to see it."),
+    Flag("mesos_authentication_secret", "text", None, "That secret itself; in a file others cannot read it."),
+    Flag("mesos_authentication", "boolean", None, "Show that secret to the master. Default: if there is one."),
+    Flag(
+        "mesos_heartbeat_interval",
+        "integer",
+        15000,
+        "Milliseconds in which the master is expected to say something.",
+    ),
+    Flag("mesos_heartbeat_failure_threshold", "integer", 5, "After so many silent ones the connection is made anew."),
+    Flag("framework_name", "text", "marathon", "The name to register with."),
+    Flag("failover_timeout", "integer", 604800, "Seconds for which Mesos keeps the tasks when this Marathon is away."),
+    Flag("store_path", "path", None, "The file to keep apps and instances in. Default: in the user's state folder."),
+    Flag("zk", "text", None, "zk://host1:port1,host2:port2/path: keep them there, and be one of several Marathons."),
+    Flag("zk_timeout", "integer", 10000, "Milliseconds that a read or write in ZooKeeper may take."),
+    Flag("zk_max_versions", "integer", MAX_VERSIONS, "Versions kept of each app, pod and group, in a file too."),
+    Flag("zk_session_timeout", "integer", 10000, "Milliseconds after which a leader that vanished is followed."),
+    Flag("zk_compression", "boolean", True, "Compress large documents in ZooKeeper."),
+    Flag("zk_compression_threshold", "integer", 65536, "Bytes beyond which a document is large."),
+    Flag("zk_max_node_size", "integer", 1024000, "Bytes in a node of ZooKeeper at most."),
+    Flag("enable_features", "list", ("gpu_resources",), f"Features to switch on: {', '.join(sorted(FEATURES))}."),
+    Flag(
+        "gpu_scheduling_behavior",
+        "text",
+        "restricted",
+        "May apps without GPUs use agents with some: restricted (no), unrestricted.",
+    ),
+    Flag(
+        "accepted_resource_roles_default_behavior",
+        "text",
+        "any",
+        "What apps without acceptedResourceRoles take: any (of their role and unreserved), unreserved, reserved.",
+    ),
+    Flag("env_vars_prefix", "text", "", "Goes before HOST and the PORT variables of tasks."),
+    Flag("default_network_name", "text", None, "The container network of apps that name none."),
+    Flag("mesos_bridge_name", "text", "mesos-bridge", "The network of apps and pods that want container/bridge."),
+    Flag("local_port_min", "integer", LOCAL_PORT_MIN, "The lowest port given out as a service port."),
+    Flag("local_port_max", "integer", LOCAL_PORT_MAX, "The highest port given out as a service port."),
+    Flag("new_group_enforce_role", "text", "off", "Do new top-level groups enforce their role: off, top (they do)."),
+    Flag("max_apps", "integer", None, "Apps that there may be at most."),
+    Flag("maintenance_mode", "boolean", True, "Leave agents alone that are in maintenance."),
+    Flag("draining_seconds", "integer", 0, "So long before their maintenance begins they are left alone already."),
+    Flag("suppress_offers", "boolean", True, "Ask the master for no offers while nothing waits for one."),
+    Flag("max_instances_per_offer", "integer", 5, "Instances started on one offer at most."),
+    Flag("launch_tokens", "integer", 100, "Tasks started in an interval at most that have not come to run yet."),
+    Flag("launch_token_refresh_interval", "integer", 30000, "Milliseconds of that interval."),
+    Flag("decline_offer_duration", "integer", 120000, "Milliseconds for which an unused offer is refused."),
+    Flag("min_revive_offers_interval", "integer", 5000, "Milliseconds between two calls for offers, on average."),
+    Flag(
+        "task_launch_confirm_timeout",
+        "integer",
+        300000,
+        "Milliseconds after which a task that nobody has heard of is ended.",
+    ),
+    Flag("task_launch_timeout", "integer", 300000, "Milliseconds after which a task that does not run is ended."),
+    Flag(
+        "task_reservation_timeout",
+        "integer",
+        20000,
+        "Milliseconds within which an agent must show what was reserved on it for an app with persistent volumes.",
+    ),
+    Flag(
+        "max_concurrent_marathon_health_checks",
+        "integer",
+        256,
+        "Health and readiness checks that Marathon itself runs at a time.",
+    ),
+    Flag("kill_retry_timeout", "integer", 30000, "Milliseconds after which the end of a task is asked for again."),
+    Flag("reconciliation_initial_delay", "integer", 15000, "Milliseconds until task states are asked for again."),
+    Flag("reconciliation_interval", "integer", 600000, "Milliseconds between later such questions."),
+    Flag("leader_proxy_connection_timeout", "integer", 5000, "Milliseconds that reaching the leader may take."),
+    Flag("leader_proxy_read_timeout", "integer", 10000, "Milliseconds that the leader may be silent."),
+    Flag("leader_proxy_max_open_connections", "integer", 64, "Connections to the leader at a time."),
+    Flag("metrics_name_prefix", "text", "marathon", "The first part of every name in /metrics."),
+    Flag(
+        "logging_level", "text", None, "How much is logged: off, fatal, error, warn, info (default), debug, trace, all."
+    ),
+    Flag("max_running_deployments", "integer", 100, "Deployments that may run at a time."),
+)
+
+TOGGLES = tuple(
+    Flag(f"disable_{flag.name}", "boolean", None, "")
+    for flag in FLAGS
+    if flag.kind == "boolean" and flag.name != "insecure"
+)
+"""Marathon's other way of switching something off; `--help` leaves them out."""
+
+
+def switched(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags with those off that a `--disable_...` switches off. `--disable_...=false` switches nothing."""
+    off = {flag.name.removeprefix("disable_"): False for flag in TOGGLES if flags.get(flag.name)}
+    return {**flags, **off}
