@@ -84,10 +84,10 @@ class OldAgent(ScriptedAgent):
         self.runs: dict[str, Document] = {}
         self.states: dict[str, str] = {}
         self.unacknowledged: dict[str, str] = {}
-        self.registered = False
+        self.registered = self.leader_known = False
 
     def follow(self, leader: Pid | None) -> None:
-        self.registered = False
+        self.registered, self.leader_known = False, leader is not None
         self.master = leader or self.master
 
     def introduce_itself(self) -> None:
@@ -104,9 +104,9 @@ class OldAgent(ScriptedAgent):
     async def live(self) -> None:
         """Do what an agent does, for ever."""
         while True:
-            if not self.registered:
+            if not self.registered and self.leader_known:
                 self.introduce_itself()
-            else:
+            elif self.registered:
                 for name, run in self.runs.items():
                     if name in self.unacknowledged:
                         self.update(run, self.states[name], self.unacknowledged[name])
@@ -146,8 +146,9 @@ class World:
         self.http = http
         self.leader: str | None = None
         self.framework_id: str | None = None
+        self.launched = 0
         self.told: dict[str, list[str]] = {}
-        self.by_agent: dict[str, list[str]] = {}
+        self.where: dict[str, str] = {}
         self.weight = self.acknowledged = 1.0
         self.history: list[str] = []
 
@@ -175,6 +176,8 @@ class World:
         while (event := await scheduler.events.get()) is not None:
             if event["type"] == "SUBSCRIBED":
                 scheduler.framework_id = self.framework_id = event["subscribed"]["framework_id"]["value"]
+                # What a master was told to launch as it ended may never have reached an agent.
+                self.where = {task: agent_id for task, agent_id in self.where.items() if task in self.told}
             elif event["type"] == "OFFERS":
                 for offer in event["offers"]["offers"]:
                     await self._answer(scheduler, offer)
@@ -182,16 +185,17 @@ class World:
                 status = event["update"]["status"]
                 self.history.append(f"{status['task_id']['value']} {status['state']} {status.get('reason', '')}")
                 self.told.setdefault(status["task_id"]["value"], []).append(status["state"])
+                self.where[status["task_id"]["value"]] = status["agent_id"]["value"]
                 if status.get("uuid"):
                     await scheduler.acknowledge(status)
 
     async def _answer(self, scheduler: Scheduler, offer: Document) -> None:
-        mine = self.by_agent.setdefault(offer["agent_id"]["value"], [])
-        if len(mine) == TASKS:
+        if self.count(offer["agent_id"]["value"]) >= TASKS:
             await scheduler.call("DECLINE", {"offer_ids": [offer["id"]], "filters": {"refuse_seconds": 1000}})
             return
-        name = f"t{sum(map(len, self.by_agent.values()))}"
-        mine.append(name)
+        name = f"t{self.launched}"
+        self.launched += 1
+        self.where[name] = offer["agent_id"]["value"]
         needs = {"cpus": 0.1, "mem": 32.0, "gpus": 1.0}
         allocation = offer["allocation_info"]
         task = {
@@ -233,8 +237,12 @@ class World:
             return [info["weight"] >= weight for info in infos] == [True]
         return False
 
+    def count(self, agent_id: str) -> int:
+        return list(self.where.values()).count(agent_id)
+
     def wanted(self, agents: int) -> bool:
-        return len(self.by_agent) == agents and all(len(tasks) == TASKS for tasks in self.by_agent.values())
+        there = set(self.where.values())
+        return len(there) == agents and all(self.count(agent_id) >= TASKS for agent_id in there)
 
     async def is_whole(self) -> bool:
         """Whether the leader says that all tasks run where they were started."""
@@ -242,7 +250,7 @@ class World:
             found = await self.call("GET_TASKS")
             tasks = [] if found is None else found["get_tasks"].get("tasks", [])
             shown = {t["task_id"]["value"]: t["agent_id"]["value"] for t in tasks if t["state"] == "TASK_RUNNING"}
-            return shown == {task: agent_id for agent_id, tasks in self.by_agent.items() for task in tasks}
+            return shown == self.where
         return False
 
 
@@ -308,6 +316,8 @@ async def test_leaders_die_and_no_task_and_no_word_to_an_operator_is_lost(
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
+    while not task.done():  # before Python 3.12 wait_for may swallow that it was cancelled
+        task.cancel()
+        await asyncio.wait([task], timeout=0.1)
     with suppress(asyncio.CancelledError):
-        await task
+        task.result()
