@@ -64,7 +64,7 @@ def executor_spec(
     if info.get("type") == DEFAULT:
         # Ours, so it is told; others are told by --executor_environment_variables, as on Mesos.
         environment = {**identity.tls_environment, **environment}
-    if spec.networks and spec.image is None and identity.domain_socket:
+    if identity.domain_socket and spec.image is None and (spec.networks or identity.domain_socket_for_all):
         environment["MESOS_DOMAIN_SOCKET"] = identity.domain_socket
     environment.update(read_variables(info.get("command") or {}))
     if identity.executor_key is not None:

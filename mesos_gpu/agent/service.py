@@ -33,7 +33,7 @@ from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation, strangers
-from mesos_gpu.agent.networks import has_networks, open_networks
+from mesos_gpu.agent.networks import domain_socket, open_networks
 from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
@@ -122,7 +122,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
-        domain_socket = runtime_dir / "agent.sock" if has_networks(flags) else None
+        socket_path = domain_socket(flags, runtime_dir)
         endpoint = Endpoint(
             flags["ip"],
             flags["port"],
@@ -147,7 +147,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     tls_environment=for_children(os.environ),
                     acls=access.acls,
                     executor_key=access.executor_key,
-                    domain_socket="" if domain_socket is None else str(domain_socket),
+                    domain_socket="" if socket_path is None else str(socket_path),
+                    domain_socket_for_all=flags["http_executor_domain_sockets"],
                 ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
@@ -176,7 +177,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         )
         shown = flags_as_text(flags)
         api = OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"], access=access)
-        await endpoint.start(api.make_app(), domain_socket)
+        await endpoint.start(api.make_app(), socket_path)
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)

@@ -36,7 +36,8 @@ from mesos_gpu.master.actions import (
     ShutdownFramework,
     Store,
 )
-from mesos_gpu.master.model import Framework, Now, Task
+from mesos_gpu.master.documents import Task
+from mesos_gpu.master.model import Framework, Now
 from mesos_gpu.master.record import Record
 from mesos_gpu.master.registry_queue import RegistryQueue
 from mesos_gpu.master.reports import Report
