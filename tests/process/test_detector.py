@@ -143,7 +143,7 @@ async def test_a_session_that_expires_is_told_and_the_member_comes_back(zookeepe
 async def test_zookeeper_away_for_a_moment_changes_nothing(tmp_path: Path) -> None:
     # A busy machine may take long to start it again: the sessions must outlive that (a server lets them last 20 ticks).
     server, session_s = RealZooKeeper(tmp_path / "zookeeper", tick_ms=3000), 60.0
-    # One that is just starting may take a request and never answer it; kazoo waits a session's time before it asks again.
+    # One that is just starting may take a request and never answer; kazoo waits a session's time, then asks again.
     heard, lost = Heard(2 * session_s), asyncio.Event()
     url = parse_zk_url("zk", server.url("mesos"))
     detector = ZkDetector(url, session_s)
