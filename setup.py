@@ -14,7 +14,7 @@ REQUIRES = [
     "pymesos==0.3.15",
     f"http-parser @ {HTTP_PARSER.as_uri()}",
     "PyYAML>=6.0",
-    "aiohttp>=3.12",  # connections in a network namespace of a task (socket_factory)
+    "aiohttp>=3.14",  # connections in a network namespace of a task (socket_factory), typed keys of requests
     "click>=8.1",
     "croniter>=2.0",
     "jsonschema>=4.18",

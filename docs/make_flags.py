@@ -37,10 +37,10 @@ The same rule. Those with any value are named on standard error at start.
 |---|---|---|
 """
 TLS_HEAD = f"""
-## TLS of mesos-gpu-master and mesos-gpu-agent
+## TLS of mesos-gpu-master, mesos-gpu-agent and mesos-gpu-marathon
 
 Variables of the environment alone, as for every libprocess program: [tls.md](tls.md). Where one is not set, its name
-from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`).
+from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`). Marathon's are for its way to the master.
 
 | variable | default | what it does |
 |---|---|---|

@@ -143,3 +143,10 @@ def _excepted(host: str, port: int, exceptions: str) -> bool:
         if name and matches and number in ("", str(port)):
             return True
     return False
+
+
+def stranger(access: Access) -> str:
+    """Return what to say of a Mesos master or agent that does not know who we are (401)."""
+    if access.authorization is not None:
+        return "does not accept this name and password, or token"
+    return "wants to know who you are: keep `mesos-user` and `mesos-password` with `mesos-gpu config set`"

@@ -21,7 +21,9 @@ from marathon_cli.registry import ROWS
 
 VARIABLE = "_MESOS_GPU_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
-CONNECT_S, ANSWER_S, PATIENCE_S = "0.5", "1.5", 2.5
+PATIENCE_S = 2.5
+"""How long names may take that servers are asked for; MESOS_GPU_COMPLETION_TIMEOUT says otherwise."""
+
 MOST = 500
 Names = Callable[[Console, str], Iterable[str]]
 
@@ -40,7 +42,8 @@ def complete(program: click.Command, name: str, environ: Mapping[str, str]) -> N
     made = get_completion_class(shell)
     if made is None or instruction not in ("complete", "source"):
         return
-    console = Console(settings={"connect-timeout": CONNECT_S, "http-timeout": ANSWER_S})
+    patience_s = _patience_s(environ)
+    console = Console(settings={"connect-timeout": f"{patience_s / 5:g}", "http-timeout": f"{patience_s * 0.6:g}"})
     answer: list[str] = []
 
     def work() -> None:
@@ -53,10 +56,17 @@ def complete(program: click.Command, name: str, environ: Mapping[str, str]) -> N
         # A thread, because a name server may take longer than any time-out that can be set.
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
-        thread.join(PATIENCE_S)
+        thread.join(patience_s)
     for text in answer:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
+
+
+def _patience_s(environ: Mapping[str, str]) -> float:
+    try:
+        return max(0.1, float(environ["MESOS_GPU_COMPLETION_TIMEOUT"]))
+    except (KeyError, ValueError):
+        return PATIENCE_S
 
 
 def _teach(program: click.Command, words: list[str]) -> None:

@@ -49,6 +49,10 @@ class LazyGroup(click.Group):
         if not word.startswith("-") and self.get_command(ctx, word) is None:
             near = difflib.get_close_matches(word, self.list_commands(ctx), n=3)
             said = f"; did you mean {' or '.join(near)}?" if near else ""
+            from marathon_cli.other_words import MEANT
+
+            if meant := MEANT.get(f"{self.path} {word}".strip()):
+                said = f"; here it is `mesos-gpu {meant}`"
             ctx.fail(f"there is no command `{ctx.command_path} {word}`{said}")
         return super().resolve_command(ctx, args)
 

@@ -130,6 +130,7 @@ ROWS: Sequence[Row] = (
         "agent:reactivate",
         "Make offers of AGENT again, after `deactivate` or a `drain` that is done.",
     ),
+    Row("agent decommission", "agent:decommission", "End all tasks of AGENT and never let it come back."),
     Row("queue", "", "The launch queue: what waits for resources, and what the last offers lacked.", LOOK, "list"),
     Row("queue list", "queue:list_queue", "List what waits to be launched."),
     Row("queue summary", "queue:summary", "Show how many of the last offers met each wish of APP, GPUs too."),
@@ -146,6 +147,29 @@ ROWS: Sequence[Row] = (
     Row("leader delete", "cluster:delete_leader", "Have the leading Marathon step down, so that another one leads."),
     Row("plugin", "", "Plugins: what Marathon was extended with.", OPERATE, "list"),
     Row("plugin list", "cluster:list_plugins", "List the plugins that Marathon runs."),
+    Row("service", "", "Services: the frameworks that run tasks, Marathons among them.", OPERATE, "list"),
+    Row(
+        "service list",
+        "service:list_services",
+        "List the frameworks that are with the master, and what their tasks have.",
+    ),
+    Row(
+        "service shutdown",
+        "service:shutdown",
+        "End all tasks of SERVICE and forget it: the framework can never come back under its id.",
+    ),
+    Row("quota", "", "Quotas: how much of the cluster a role may have, GPUs too.", OPERATE, "list"),
+    Row(
+        "quota list",
+        "quota:list_quotas",
+        "List what roles have, and how much of it they may have at most and are sure of.",
+    ),
+    Row(
+        "quota set",
+        "quota:set_quota",
+        "Let ROLE have so much of the cluster at most; what is not named stays as it is.",
+    ),
+    Row("quota remove", "quota:remove_quota", "Let ROLE have as much as there is, and be sure of nothing."),
     Row("image", "", "Images: what the agents keep of what containers run in.", OPERATE),
     Row("image list", "image:list_images", "List the images of all agents."),
     Row("image pull", "image:pull", "Have every agent pull IMAGE, so that the first container in it starts at once."),
@@ -184,6 +208,7 @@ DCOS: dict[str, dict[str, str]] = {
         "drain": "agent drain",
         "deactivate": "agent deactivate",
         "reactivate": "agent reactivate",
+        "decommission": "agent decommission",
     },
 }
 """Groups that only gather others: `mesos-gpu marathon app add`, as `dcos marathon app add`, is `mesos-gpu app add`."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from marathon_cli.access import Access, addresses
+from marathon_cli.access import Access, addresses, stranger
 from marathon_cli.http import HttpClient
 from mesos_gpu.errors import MesosGpuError, NotFound, ProtocolError, Refused, Unavailable
 from mesos_gpu.mesos.tasks import is_terminal
@@ -124,6 +124,8 @@ class Mesos:
         """Send the master one of its operator API's calls. Raises Refused with its words, Unavailable."""
         answer = self._master.ask("POST", "/api/v1", body=call)
         if not answer.ok:
+            if answer.status_code == 401:
+                raise _not_ok(self._master, "/api/v1", 401)
             said = answer.text.strip() or answer.reason
             raise Refused(f"Mesos master {self._master.url} refuses this: {said}", status=answer.status_code)
 
@@ -200,6 +202,8 @@ class RemoteFile:
         if answer.status_code == 404:
             return None
         if not answer.ok:
+            if answer.status_code == 401:
+                raise _not_ok(self._agent, self._path, 401)
             said = answer.text.strip() or answer.reason
             raise Refused(f"{self._agent.url} does not give {self._path}: {said}", status=answer.status_code)
         try:
@@ -285,6 +289,8 @@ def _get_any(client: HttpClient, path: str, query: Mapping[str, str] | None, mis
 def _not_ok(client: HttpClient, path: str, status: int) -> MesosGpuError:
     if status >= 500:
         return Unavailable(f"{client.what} {client.url} cannot answer now: {status}")
+    if status == 401:
+        return Refused(f"{client.what} {client.url} {stranger(client.access)}", status=status)
     return Refused(f"{client.what} {client.url} refuses {path}: {status}", status=status)
 
 

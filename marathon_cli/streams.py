@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from marathon_cli import tls
-from marathon_cli.access import proxy_for
+from marathon_cli.access import proxy_for, stranger
 from marathon_cli.http import HttpClient
 from marathon_cli.transport import connection
 from mesos_gpu.errors import NotFound, Refused, Unavailable
@@ -221,7 +221,9 @@ def _refusal(agent: HttpClient, response: http.client.HTTPResponse) -> NotFound 
     words = body or response.reason
     if response.status == 404:
         return NotFound(words)
-    if response.status in (401, 403):
+    if response.status == 401:
+        return Refused(f"the agent {agent.url} {stranger(agent.access)}", status=response.status, body=body)
+    if response.status == 403:
         return Refused(f"the agent {agent.url} does not let us do this: {words}", status=response.status, body=body)
     if response.status == 503:
         return Unavailable(f"the agent {agent.url} cannot answer now: {words}")
@@ -231,6 +233,8 @@ def _refusal(agent: HttpClient, response: http.client.HTTPResponse) -> NotFound 
 def _said(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the agent went away"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return text.lower() or type(error).__name__
 

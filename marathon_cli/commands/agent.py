@@ -1,7 +1,8 @@
-"""`mesos-gpu agent list, drain, deactivate, reactivate`: the machines, by the master's own calls."""
+"""`mesos-gpu agent list, drain, deactivate, reactivate, decommission`: the machines, by the master's own calls."""
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,10 @@ import click
 
 from marathon_cli.changes import Waiting, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.numbers import Whole
 from marathon_cli.output import Column, Table, say
 from marathon_cli.watch import watch_options
-from mesos_gpu.errors import NotFound, TimeIsUp
+from mesos_gpu.errors import BadInput, NotFound, TimeIsUp
 
 if TYPE_CHECKING:
     from marathon_cli.agents import Agent
@@ -57,7 +59,7 @@ def list_agents(console: Console) -> None:
 @click.option(
     "--max-grace-period",
     "grace_s",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     metavar="SECONDS",
     help="End tasks within this time, also those that ask for a longer one.",
 )
@@ -113,6 +115,28 @@ def reactivate(console: Console, name: str) -> None:
     mesos.operate({"type": "REACTIVATE_AGENT", "reactivate_agent": {"agent_id": {"value": agent.id}}})
     sentence = f"Reactivated {agent.hostname} ({agent.id})"
     console.tell(sentence, {"id": agent.id, "hostname": agent.hostname}, names=[agent.id])
+
+
+@click.command()
+@name_argument
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@output_options()
+@target_options
+@pass_console
+def decommission(console: Console, name: str, yes: bool) -> None:
+    """End all tasks of AGENT and never let it come back.
+
+    Its tasks are told to be gone at once, whether the machine answers or not. `drain --mark-gone` ends them first.
+    """
+    mesos = console.mesos()
+    agent = _find(mesos, name)
+    what = f"{agent.hostname} ({agent.id})"
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise BadInput(f"this would mark {what} as gone, for ever; --yes says that it is meant")
+        click.confirm(f"Mark {what} as gone, for ever?", abort=True, err=True)
+    mesos.operate({"type": "MARK_AGENT_GONE", "mark_agent_gone": {"agent_id": {"value": agent.id}}})
+    console.tell(f"Marked {what} as gone", {"id": agent.id, "hostname": agent.hostname}, names=[agent.id])
 
 
 def _find(mesos: Mesos, name: str) -> Agent:

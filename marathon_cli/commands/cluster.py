@@ -25,6 +25,7 @@ def about(console: Console) -> None:
 
 
 @click.command()
+@click.option("--once", is_flag=True, hidden=True, expose_value=False, help="As to `dcos`; it is so anyway.")
 @output_options()
 @target_options
 @pass_console

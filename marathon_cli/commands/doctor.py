@@ -11,9 +11,10 @@ import click
 from marathon_cli.console import Console, debug_option, output_options, pass_console, work_dir_option
 from marathon_cli.output import Table, columns, printable, terminal_width
 from marathon_cli.paragraphs import terminal, wrapped
-from mesos_gpu.errors import MesosGpuError, NotFound
+from mesos_gpu.errors import MesosGpuError, NotFound, Refused
 
 if TYPE_CHECKING:
+    from marathon_cli.access import Access
     from mesos_gpu.doctor.facts import RunningAgent
 
 _USUAL_AGENT = "http://127.0.0.1:5051"
@@ -65,7 +66,8 @@ def _agents(console: Console, urls: tuple[str, ...]) -> list[RunningAgent]:
     found = []
     for url in urls or _of_this_machine(console):
         try:
-            found.append(_ask(url))
+            # One that was not named may be anybody's: it is not shown who we are.
+            found.append(_ask(url, console.connections().settings.mesos_access(url) if urls else None))
         except MesosGpuError:
             if urls:
                 raise
@@ -81,12 +83,12 @@ def _of_this_machine(console: Console) -> list[str]:
     return list(dict.fromkeys([*urls, _USUAL_AGENT]))
 
 
-def _ask(url: str) -> RunningAgent:
+def _ask(url: str, access: Access | None) -> RunningAgent:
     """Return what an agent says of itself. Raises what a silent one stands for, NotFound when it is no agent."""
     from marathon_cli.http import HttpClient
     from mesos_gpu.doctor.facts import RunningAgent
 
-    client = HttpClient(url, what="Mesos agent")
+    client = HttpClient(url, what="Mesos agent", access=access)
     try:
         shown = _get(client, "/flags")
         state = _get(client, "/state")
@@ -107,4 +109,8 @@ def _ask(url: str) -> RunningAgent:
 
 def _get(client: Any, path: str) -> Any:
     answer = client.ask("GET", path)
+    if answer.status_code == 401:
+        from marathon_cli.access import stranger
+
+        raise Refused(f"the agent {client.url} {stranger(client.access)}", status=401)
     return client.read(answer) if answer.ok else None

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from marathon_cli.console import Console, pass_console, target_options
+from marathon_cli.numbers import Number, Whole
 from marathon_cli.output import say
-from mesos_gpu.errors import BadInput, Conflict
+from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
 
+if TYPE_CHECKING:
+    from marathon_cli.sandbox import Mesos
+
+_NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0-9])?)*")
 _NO_IMAGE = "\0--"
 """Stands for the -- in front of a command without an image, which click would take away."""
 
@@ -34,12 +40,10 @@ class _ImageOrCommand(click.Command):
 
 @click.command(cls=_ImageOrCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("words", metavar="IMAGE [COMMAND]... | -- COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@click.option("--gpus", type=click.IntRange(min=0), default=1, show_default=True, metavar="N", help="Whole GPUs.")
-@click.option("--cpus", type=click.FloatRange(min=0.001), default=1.0, show_default=True, metavar="N", help="CPUs.")
-@click.option(
-    "--mem", type=click.FloatRange(min=1), default=1024, show_default=True, metavar="MIB", help="Memory in MiB."
-)
-@click.option("--disk", type=click.FloatRange(min=0), default=0, metavar="MIB", help="Disk in MiB.")
+@click.option("--gpus", type=Whole(min=0), default=1, show_default=True, metavar="N", help="Whole GPUs.")
+@click.option("--cpus", type=Number(min=0.001), default=1.0, show_default=True, metavar="N", help="CPUs.")
+@click.option("--mem", type=Number(min=1), default=1024, show_default=True, metavar="MIB", help="Memory in MiB.")
+@click.option("--disk", type=Number(min=0), default=0, metavar="MIB", help="Disk in MiB.")
 @click.option("--env", "-e", "variables", metavar="NAME=VALUE", multiple=True, help="Set a variable; may be repeated.")
 @click.option(
     "--volume", "-v", "volumes", metavar="FOLDER:PATH[:ro]", multiple=True, help="Mount a folder of the machine."
@@ -54,9 +58,7 @@ class _ImageOrCommand(click.Command):
 @click.option(
     "--rm/--no-rm", "remove", default=True, show_default=True, help="Remove the app afterwards, or only stop it."
 )
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), default=0, metavar="SECONDS", help="How long it may take to start."
-)
+@click.option("--timeout", type=Number(min=0), default=0, metavar="SECONDS", help="How long it may take to start.")
 @target_options
 @pass_console
 def run(console: Console, /, words: tuple[str, ...], variables: tuple[str, ...], **options: Any) -> int:
@@ -81,6 +83,8 @@ def run(console: Console, /, words: tuple[str, ...], variables: tuple[str, ...],
     hold = options["interactive"] or options["tty"]
     if options["interactive"] and options["tty"] and not terminal.is_terminal(0):
         raise BadInput("-t needs a terminal to type in, and standard input is none; leave -t out to pipe into it")
+    if options["name"] is not None and not _NAME.fullmatch(options["name"]):
+        raise BadInput(f"--name {options['name']!r}: a name has lower-case letters, digits, - and ., as in train-2")
     order = oneoff.Order(
         name=(options["name"] or oneoff.name_of(image, argv, os.urandom(3).hex())).strip("/"),
         image=image,
@@ -106,6 +110,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
 
     marathon = console.marathon()
     mesos = console.mesos(marathon)
+    _warn(mesos, document(order))
     pulls = PullWatch(marathon)
     one = OneOff(marathon, mesos, order.name, time.monotonic, time.sleep, say, pulls.look)
     ours = True
@@ -128,6 +133,19 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
                 with _nothing_interrupts():
                     if removed_or_said(one, keep=not options["remove"]):
                         console.goes_on = f"{order.name} is {'removed' if options['remove'] else 'stopped'}"
+
+
+def _warn(mesos: Mesos, app: Mapping[str, Any]) -> None:
+    """Say that no agent could ever run an app; it waits, for there may be another one soon."""
+    from marathon_cli.agents import read_agent
+    from marathon_cli.placement.warnings import about_place
+
+    try:
+        agents = [read_agent(slave) for slave in mesos.slaves()]
+    except MesosGpuError:
+        return
+    for sentence in about_place(app, agents) if agents else ():
+        say(f"warning: {sentence}")
 
 
 def _hands_on(console: Console, order: Any, task_id: str, options: dict[str, Any]) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.numbers import Whole
 from marathon_cli.output import Column, Table, say
 from marathon_cli.task_names import short_ids
 from marathon_cli.watch import watch_options
@@ -34,14 +35,24 @@ _COLUMNS = (
 
 @click.command(name="list")
 @click.argument("app_id", metavar="[APP]", required=False)
+@click.option("--completed", is_flag=True, help="Those that have ended, as long as the master remembers them.")
+@click.option("--all", "every", is_flag=True, help="Running and ended ones, of every framework.")
+@click.option(
+    "--agent-id", metavar="ID", help="Only those on this agent, of every framework; the end of an id will do."
+)
 @watch_options
 @output_options()
 @target_options
 @pass_console
-def list_tasks(console: Console, app_id: str | None) -> None:
+def list_tasks(console: Console, app_id: str | None, completed: bool, every: bool, agent_id: str | None) -> None:
     """List the tasks of all apps, or of APP."""
     from mesos_gpu.marathon.app_ids import canonical_id
 
+    if completed and every:
+        raise click.UsageError("--completed and --all exclude each other")
+    if completed or every or agent_id is not None:
+        _list_masters(console, app_id, True if completed else None if every else False, agent_id)
+        return
     marathon = console.marathon()
     wanted = None if app_id is None else canonical_id(app_id)
 
@@ -56,9 +67,25 @@ def list_tasks(console: Console, app_id: str | None) -> None:
     console.repeat(look)
 
 
+def _list_masters(console: Console, name: str | None, completed: bool | None, agent_id: str | None) -> None:
+    from marathon_cli.master_tasks import tasks_of
+
+    mesos = console.mesos()
+
+    def look() -> None:
+        found = tasks_of(mesos.tasks(), mesos.slaves(), name=name, completed=completed, agent_id=agent_id)
+        rows = [[*_row(item), item["endedAt"] or "---"] for item in found]
+        table = Table(
+            (*_COLUMNS[:-1], Column("ENDED", rank=3), _COLUMNS[-1]), [[*row[:6], row[7], row[6]] for row in rows]
+        )
+        console.show(found, table=lambda: table, names=[str(item.get("id")) for item in found])
+
+    console.repeat(look)
+
+
 def _row(item: Mapping[str, Any]) -> list[object]:
     return [
-        item.get("appId"),
+        item.get("appId") or "---",
         item["gpus"],
         ",".join(str(gpu.get("index", gpu.get("uuid"))) for gpu in item["gpuDevices"]) or "---",
         item.get("state"),
@@ -89,7 +116,7 @@ def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[
 @click.option("--follow", "-f", is_flag=True, help="Go on until the task ends; Ctrl-C stops.")
 @click.option("--stderr", "stderr_file", is_flag=True, help="Show stderr, not stdout.")
 @click.option("--completed", is_flag=True, help="Also of tasks that have ended.")
-@click.option("--lines", "-n", type=click.IntRange(min=0), metavar="N", help="Begin N lines before the end.")
+@click.option("--lines", "-n", type=Whole(min=0), metavar="N", help="Begin N lines before the end.")
 @target_options
 @pass_console
 def log(

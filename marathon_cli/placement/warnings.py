@@ -21,11 +21,12 @@ def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None) -> list[str
             "To run it once: `mesos-gpu run`, or a job"
         )
     if agents:
-        found += _about_place(app, agents)
+        found += about_place(app, agents)
     return found
 
 
-def _about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:
+def about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:
+    """Return what is likely to surprise about where an app has room, and where an update of it has."""
     from marathon_cli.agents import names
     from marathon_cli.placement.judge import judge, room
     from marathon_cli.placement.wish import wish_of

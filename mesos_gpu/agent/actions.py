@@ -10,7 +10,7 @@ from mesos_gpu.agent.events import Drain, Owner
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.fetching import Item
 from mesos_gpu.agent.updates import Forward, TaskKey
-from mesos_gpu.container.config import ImageAsk, Secret, Volume
+from mesos_gpu.container.config import ImageAsk, Secret, Size, Volume
 from mesos_gpu.container.linux import USUAL, LinuxSettings
 from mesos_gpu.mesos.checks import Course
 from mesos_gpu.mesos.resource import Document
@@ -204,9 +204,7 @@ class Resize:
 
     key: ExecutorKey
     container_id: str
-    cpus_milli: int
-    mem_bytes: int
-    gpus: int
+    size: Size
     round: int
 
 

@@ -14,7 +14,7 @@ from mesos_gpu.agent.events import Owner
 from mesos_gpu.agent.fetcher import Fetcher
 from mesos_gpu.agent.sandbox import make_sandbox
 from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination
+from mesos_gpu.container.config import ContainerConfig, SessionConfig, Size, Termination
 from mesos_gpu.container.execution import Execution
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
@@ -60,7 +60,7 @@ class Containers(Protocol):
     async def wait(self, container_id: str) -> Termination:
         """Return how it ended, once what it held is free. Raises NotFound."""
 
-    async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+    async def resize(self, container_id: str, size: Size) -> None:
         """Make a running container as large as this. Raises MesosGpuError; it then holds what it held, or more."""
 
     def pid_of(self, container_id: str) -> int | None:
@@ -141,9 +141,9 @@ class Runner:
     def resize(self, action: act.Resize) -> None:
         """Make a container larger or smaller; of one container, in the order asked for."""
         # The master hears of the end of a task before its GPUs are given back; who comes for them waits from now on.
-        if action.gpus < self._gpus.get(action.container_id, 0):
+        if action.size.gpus < self._gpus.get(action.container_id, 0):
             self._shrinking.add(action.container_id)
-        self._gpus[action.container_id] = action.gpus
+        self._gpus[action.container_id] = action.size.gpus
         self._start(self._resize(action))
 
     def forget(self, action: act.Forget) -> None:
@@ -315,7 +315,7 @@ class Runner:
     async def _resize_when_free(self, action: act.Resize) -> None:
         while True:
             try:
-                await self._containers.resize(action.container_id, action.cpus_milli, action.mem_bytes, action.gpus)
+                await self._containers.resize(action.container_id, action.size)
                 return
             except NotEnoughGpus:
                 if not self._ending and not self._shrinking - {action.container_id}:

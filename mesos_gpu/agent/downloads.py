@@ -6,9 +6,11 @@ import asyncio
 import ftplib
 import itertools
 import os
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -16,8 +18,10 @@ import aiohttp
 from mesos_gpu.agent.archives import CHUNK, check_room
 from mesos_gpu.container.users import HostUser
 from mesos_gpu.errors import ContainerError
+from mesos_gpu.images.trust import trusted, why
 
 PART = ".part"
+FTPS_PORT = 990
 _numbers = itertools.count(1)
 _COPY = '[ -f "$1" ] || { echo "not a file, or not one for this user" >&2; exit 1; }; exec cat <"$1"'
 
@@ -43,7 +47,7 @@ async def download(uri: str, path: Path, *, stall_s: float, mode: int, most: int
     except asyncio.TimeoutError:
         raise ContainerError(f"no data came for {stall_s:g} s") from None
     except (aiohttp.ClientError, ValueError, ftplib.Error, EOFError, OSError) as error:
-        raise ContainerError(str(error) or type(error).__name__) from error
+        raise ContainerError(_words(error, uri)) from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -95,7 +99,15 @@ async def copy(source: str, path: Path, user: HostUser, *, mode: int) -> None:
 def _session(stall_s: float) -> aiohttp.ClientSession:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=stall_s, sock_read=stall_s)
     # As curl does in the agent's place: a proxy that its environment names is used.
-    return aiohttp.ClientSession(timeout=timeout, trust_env=True, auto_decompress=False)
+    connector = aiohttp.TCPConnector(ssl=trusted())
+    return aiohttp.ClientSession(timeout=timeout, connector=connector, trust_env=True, auto_decompress=False)
+
+
+def _words(error: Exception, uri: str) -> str:
+    found = why(error)
+    if found is not None:
+        return f"no TLS with {urlsplit(uri).hostname}: {found}"
+    return str(error) or type(error).__name__
 
 
 async def _over_http(uri: str, part: Path, stall_s: float, most: int | None) -> None:
@@ -114,6 +126,27 @@ async def _over_http(uri: str, part: Path, stall_s: float, most: int | None) -> 
                 await asyncio.to_thread(file.write, data)
 
 
+class _Ftps(ftplib.FTP_TLS):
+    """FTP that begins with TLS, as `ftps://` means to curl; ftplib alone knows FTP that turns to it, unverified."""
+
+    def __init__(self, stall_s: float) -> None:
+        super().__init__(timeout=stall_s, context=trusted())
+
+    def connect(self, host: str = "", port: int = 0, timeout: float = -999, source_address: Any = None) -> str:
+        """Connect, and return the server's welcome. Raises OSError, ssl.SSLError among them."""
+        self.host, self.port = host, port
+        plain = socket.create_connection((host, port), self.timeout)
+        try:
+            self.sock = self.context.wrap_socket(plain, server_hostname=host)
+        except BaseException:
+            plain.close()
+            raise
+        self.af = self.sock.family
+        self.file = self.sock.makefile("r", encoding=self.encoding)
+        self.welcome: str = self.getresp()
+        return self.welcome
+
+
 async def _over_ftp(uri: str, part: Path, stall_s: float, most: int | None) -> None:
     stop = threading.Event()
     work = asyncio.ensure_future(asyncio.to_thread(_ftp, uri, part, stall_s, most, stop.is_set))
@@ -127,8 +160,8 @@ async def _over_ftp(uri: str, part: Path, stall_s: float, most: int | None) -> N
 
 def _ftp(uri: str, part: Path, stall_s: float, most: int | None, stopped: Callable[[], bool]) -> None:
     parts = urlsplit(uri)
-    kind = ftplib.FTP_TLS if parts.scheme.lower() == "ftps" else ftplib.FTP
-    with part.open("xb") as file, kind(timeout=stall_s) as ftp:
+    secure = parts.scheme.lower() == "ftps"
+    with part.open("xb") as file, _Ftps(stall_s) if secure else ftplib.FTP(timeout=stall_s) as ftp:
         written = 0
 
         def write(data: bytes) -> None:
@@ -139,7 +172,7 @@ def _ftp(uri: str, part: Path, stall_s: float, most: int | None, stopped: Callab
             _check_size(part, len(data), written, most)
             file.write(data)
 
-        ftp.connect(parts.hostname or "", parts.port or ftplib.FTP_PORT)
+        ftp.connect(parts.hostname or "", parts.port or (FTPS_PORT if secure else ftplib.FTP_PORT))
         ftp.login(unquote(parts.username or ""), unquote(parts.password or ""))
         if isinstance(ftp, ftplib.FTP_TLS):
             ftp.prot_p()

@@ -31,8 +31,10 @@ class Identity:
     `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
     that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
     each task is given. `domain_socket` is the path of a socket at which executors reach the agent from networks of
-    their own, as from there they may not reach its address; "" for none. `acls` say who may do what here. With an
-    `executor_key`, executors are given a token that is signed with it.
+    their own, as from there they may not reach its address, and with `domain_socket_for_all` others, too; "" for none.
+    `acls` say who may do what here. With an `executor_key`, executors are given a token that is signed with it. With
+    `cfs_quota` containers are held to their CPUs. `tls_environment` is how the agent speaks TLS, for the default
+    executor to do the same.
     """
 
     agent_id: str
@@ -44,10 +46,13 @@ class Identity:
     sandbox_directory: str = "/mnt/mesos/sandbox"
     default_executor: tuple[str, ...] = ()
     switch_user: bool = True
+    cfs_quota: bool = False
     executor_environment: Mapping[str, str] = field(default_factory=dict)
+    tls_environment: Mapping[str, str] = field(default_factory=dict)
     acls: Acls = OPEN
     executor_key: bytes | None = field(default=None, repr=False)
     domain_socket: str = ""
+    domain_socket_for_all: bool = False
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------

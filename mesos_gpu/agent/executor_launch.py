@@ -13,15 +13,15 @@ from typing import Any
 from mesos_gpu.agent import launch
 from mesos_gpu.agent.actions import LaunchSpec
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.executor_size import executor_size
 from mesos_gpu.agent.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.tasks import Phase, Task
 from mesos_gpu.agent.variables import read_variables
-from mesos_gpu.container.config import Volume
+from mesos_gpu.container.config import Size, Volume
 from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, make_token
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.resources import Resources
 
 
 def refusal(identity: Identity, info: Mapping[str, Any]) -> str | None:
@@ -61,24 +61,28 @@ def executor_spec(
     else:
         environment["MESOS_RECOVERY_TIMEOUT"] = format_duration(patience.recovery_s)
     environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] = format_duration(shutdown_grace_s(info, patience))
-    if spec.networks and spec.image is None and identity.domain_socket:
+    if info.get("type") == DEFAULT:
+        # Ours, so it is told; others are told by --executor_environment_variables, as on Mesos.
+        environment = {**identity.tls_environment, **environment}
+    if identity.domain_socket and spec.image is None and (spec.networks or identity.domain_socket_for_all):
         environment["MESOS_DOMAIN_SOCKET"] = identity.domain_socket
     environment.update(read_variables(info.get("command") or {}))
     if identity.executor_key is not None:
         claims = {"fid": executor.key.framework, "eid": executor.key.executor, "cid": executor.container_id}
         environment[EXECUTOR_TOKEN] = make_token(claims, identity.executor_key)
     tasks = list(tasks)
-    cpus_milli, mem_bytes, gpus = limits(executor, tasks)
+    room = size(identity, executor, tasks)
     theirs = (volume for task in tasks for volume in _volumes(identity, task.info, in_use))
     return replace(
         spec,
         environment=environment,
-        cpus_milli=cpus_milli,
-        mem_bytes=mem_bytes,
-        gpus=gpus,
+        cpus_milli=room.cpus_milli,
+        mem_bytes=room.mem_bytes,
+        gpus=room.gpus,
         volumes=_once((*spec.volumes, *theirs)),
         labels=_labels(info),
-        disk_bytes=0,
+        disk_bytes=room.disk_bytes,
+        linux=replace(spec.linux, cpus_limit_milli=room.cpus_limit_milli, mem_limit_bytes=room.mem_limit_bytes),
     )
 
 
@@ -101,12 +105,9 @@ def late_volume(
     )
 
 
-def limits(executor: Executor, tasks: Iterable[Task]) -> tuple[int, int, int]:
-    """Return the thousandths of CPUs, bytes and GPUs of an executor with these tasks."""
-    total = Resources.from_json(executor.info.get("resources", []))
-    for task in tasks:
-        total = total + Resources.from_json(task.info.get("resources", []))
-    return total.milli("cpus"), total.milli("mem") * launch.MIB // 1000, total.gpus
+def size(identity: Identity, executor: Executor, tasks: Iterable[Task]) -> Size:
+    """Return how large the container of an executor with these tasks has to be."""
+    return executor_size(executor.info, [task.info for task in tasks], cfs_quota=identity.cfs_quota)
 
 
 def sandbox(identity: Identity, key: ExecutorKey, container_id: str) -> str:

@@ -136,9 +136,8 @@ class ExecutorLives(Steps):
             return []
         executor.round += 1
         tasks = [task for task in framework.hosted_by(executor) if task.phase is not Phase.OVER]
-        cpus_milli, mem_bytes, gpus = executor_launch.limits(executor, tasks)
-        size = (cpus_milli, mem_bytes, gpus, executor.round)
-        return [act.Resize(executor.key, executor.container_id, *size)]
+        size = executor_launch.size(self.identity, executor, tasks)
+        return [act.Resize(executor.key, executor.container_id, size, executor.round)]
 
     def _end_if_useless(self, executor: Executor, at: Moment) -> list[Action]:
         """End an executor that was never given a task and has none to wait for: some would wait for ever."""

@@ -12,6 +12,7 @@ from typing import Any
 from mesos_gpu.agent import volumes_again
 from mesos_gpu.agent.actions import LaunchSpec
 from mesos_gpu.agent.events import Identity
+from mesos_gpu.agent.executor_size import disk_bytes
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.agent.paths import sandbox_path, volume_path
 from mesos_gpu.agent.settings import read_settings
@@ -138,12 +139,6 @@ def networks_of(info: Mapping[str, Any]) -> tuple[Document, ...]:
     """
     infos = (info.get("container") or {}).get("network_infos", ())
     return tuple(dict(network) for network in infos if network.get("name"))
-
-
-def disk_bytes(task: Mapping[str, Any]) -> int:
-    """Return the quota of a task's sandbox: its disk, less what is a volume; 0 for none."""
-    plain = [resource for resource in task.get("resources", ()) if "disk" not in resource]
-    return Resources.from_json(plain).milli("disk") * MIB // 1000
 
 
 def may_take_long(task: Mapping[str, Any]) -> bool:

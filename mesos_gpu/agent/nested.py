@@ -114,6 +114,7 @@ def container_config(
         labels=spec.labels,
         shares_cgroup=(container.get("linux_info") or {}).get("share_cgroups", True),
         standalone=not is_nested(name),
+        disk_bytes=0 if is_nested(name) else spec.disk_bytes,
         linux=read_settings(task),
         secrets=spec.secrets,
         terminal=spec.terminal,
@@ -180,6 +181,11 @@ def wait_shown(end: Termination) -> Document:
         if end.mem_limit_bytes is not None:
             scalar = {"value": end.mem_limit_bytes / launch.MIB}
             shown["limitation"] = {"resources": [{"name": "mem", "type": "SCALAR", "scalar": scalar}]}
+    if end.disk_limit_bytes is not None:
+        shown["state"] = "TASK_FAILED"
+        shown["reason"] = "REASON_CONTAINER_LIMITATION_DISK"
+        scalar = {"value": end.disk_limit_bytes / launch.MIB}
+        shown["limitation"] = {"resources": [{"name": "disk", "type": "SCALAR", "scalar": scalar}]}
     if end.message is not None:
         shown["message"] = end.message
     return shown

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.agent.flags import NETWORKS
+from mesos_gpu.agent.flags import NETWORKS, default_dns
 from mesos_gpu.container.networks import Networks
 from mesos_gpu.container.opening import NETWORKS as FOLDER
 
@@ -19,13 +19,20 @@ def has_networks(flags: Mapping[str, Any]) -> bool:
     return NETWORKS in flags["isolation"] and bool(flags["network_cni_config_dir"])
 
 
+def domain_socket(flags: Mapping[str, Any], runtime_dir: Path) -> Path | None:
+    """Return where executors reach the agent that cannot by its address, or shall not; None when there are none."""
+    if not has_networks(flags) and not flags["http_executor_domain_sockets"]:
+        return None
+    return Path(flags["domain_socket_location"] or runtime_dir / "agent.sock").absolute()
+
+
 def open_networks(flags: Mapping[str, Any], work_dir: Path, runtime_dir: Path) -> Networks:
     """Return the networks; of files in --network_cni_config_dir that cannot be used the log says why."""
     folder = (work_dir if flags["network_cni_root_dir_persist"] else runtime_dir) / FOLDER
     if not has_networks(flags):
         return Networks(folder)
     plugins = [Path(path).absolute() for path in flags["network_cni_plugins_dir"].split(":") if path]
-    networks = Networks(folder, Path(flags["network_cni_config_dir"]).absolute(), plugins)
+    networks = Networks(folder, Path(flags["network_cni_config_dir"]).absolute(), plugins, default_dns(flags))
     for problem in networks.configured()[1].values():
         log.warning("a network that nobody can join: %s", problem)
     return networks

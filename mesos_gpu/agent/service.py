@@ -33,7 +33,7 @@ from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation, strangers
-from mesos_gpu.agent.networks import has_networks, open_networks
+from mesos_gpu.agent.networks import domain_socket, open_networks
 from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
 from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
@@ -58,7 +58,7 @@ from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, read_secret, run_program, write_ready_file
-from mesos_gpu.process.tls import open_tls
+from mesos_gpu.process.tls import for_children, open_tls
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         care = AgentGpus(driver, isolator, record, retest_interval_s=flags["gpu_retest_interval"])
-        domain_socket = runtime_dir / "agent.sock" if has_networks(flags) else None
+        socket_path = domain_socket(flags, runtime_dir)
         endpoint = Endpoint(
             flags["ip"],
             flags["port"],
@@ -142,10 +142,13 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     sandbox_directory=flags["sandbox_directory"],
                     default_executor=DEFAULT_EXECUTOR,
                     switch_user=flags["switch_user"],
+                    cfs_quota=flags["cgroups_enable_cfs"],
                     executor_environment=read_environment_flag(flags["executor_environment_variables"]),
+                    tls_environment=for_children(os.environ),
                     acls=access.acls,
                     executor_key=access.executor_key,
-                    domain_socket="" if domain_socket is None else str(domain_socket),
+                    domain_socket="" if socket_path is None else str(socket_path),
+                    domain_socket_for_all=flags["http_executor_domain_sockets"],
                 ),
                 _base64(uuid.uuid4()),
                 new_uuid=lambda: _base64(uuid.uuid4()),
@@ -164,7 +167,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_timeout_max"],
                 flags["authentication_backoff_factor"],
             ),
-            collector=Collector(work_dir, _gc_rules(flags)),
+            collector=Collector(work_dir, gc_rules(flags)),
         )
         agent.state.patience = ExecutorPatience(
             registration_s=flags["executor_registration_timeout"],
@@ -174,7 +177,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         )
         shown = flags_as_text(flags)
         api = OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"], access=access)
-        await endpoint.start(api.make_app(), domain_socket)
+        await endpoint.start(api.make_app(), socket_path)
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)
@@ -256,7 +259,8 @@ def _disk_rules(flags: Mapping[str, Any]) -> DiskRules | None:
     return DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
 
 
-def _gc_rules(flags: Mapping[str, Any]) -> GcRules:
+def gc_rules(flags: Mapping[str, Any]) -> GcRules:
+    """Return the rules of collection that flags say."""
     return GcRules(
         delay_s=flags["gc_delay"],
         headroom=flags["gc_disk_headroom"],

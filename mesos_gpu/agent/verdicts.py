@@ -115,8 +115,8 @@ def refused_hosted(identity: Identity, executor: Document, tasks: Sequence[Docum
     if not all(is_path_safe(info["task_id"]["value"]) for info in tasks):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
     words = executor_launch.refusal(identity, executor)
-    if words is None and any(info.get("limits") and not (group and has_own_cgroup(info)) for info in tasks):
-        words = "Resource limits are for tasks without an executor, and those of a group with share_cgroups=false"
+    if words is None and group and any(info.get("limits") and not has_own_cgroup(info) for info in tasks):
+        words = "Resource limits of a task of a group need share_cgroups=false"
     return None if words is None else launch_failed(words)
 
 
@@ -170,7 +170,7 @@ def with_its_executor(executor: Executor, task: Task, ending: Ending | None) -> 
         return gpu_ill(task)
     if executor.verdict is not None:
         return executor.verdict
-    if ending is not None and ending.oom:
+    if ending is not None and (ending.oom or ending.disk_limit_bytes is not None):
         return verdict_of(ending)
     return Verdict("TASK_FAILED", AGENT, "REASON_EXECUTOR_TERMINATED", "Executor terminated")
 

@@ -21,7 +21,8 @@ Step = Literal["preparing", "running", "ended"]
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One container. The start times are those of `processes.read_start_time`.
 
-    A `session` ends with the agent that started it.
+    A `session` ends with the agent that started it. `mem_bytes` are the most it may use, unless `mem_unlimited`,
+    `mem_sure_bytes` what it is sure of (0 in records of before there was a difference).
     """
 
     container_id: str
@@ -29,7 +30,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str
     sandbox: str
     cpus_milli: int = 0
+    cpus_limit_milli: int | None = None
     mem_bytes: int = 0
+    mem_sure_bytes: int = 0
+    mem_unlimited: bool = False
     gpus: int = 0
     disk_bytes: int = 0
     user: str | None = None

@@ -114,6 +114,21 @@ class ContainerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """What a running container may use, in the units of its config.
+
+    `cpus_limit_milli` and `mem_limit_bytes` as in LinuxSettings; `disk_bytes` 0: its sandbox has no quota.
+    """
+
+    cpus_milli: int
+    mem_bytes: int
+    gpus: int = 0
+    disk_bytes: int = 0
+    cpus_limit_milli: int | None = None
+    mem_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SessionConfig:
     """A command to run inside a running container: Mesos' container class DEBUG.
 

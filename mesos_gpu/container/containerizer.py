@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from mesos_gpu.container import terminals
-from mesos_gpu.container.bundle import MIN_MEM_BYTES, HostSetting, cpu_limits
+from mesos_gpu.container.bundle import HostSetting
 from mesos_gpu.container.cgroups import Cgroups, OomWatch
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.checkpoints import Checkpoints, Record, read_boot_id
 from mesos_gpu.container.config import (
     ContainerConfig,
     SessionConfig,
+    Size,
     Termination,
     check_config,
     check_id,
@@ -48,6 +49,7 @@ from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.recovering import recovered
 from mesos_gpu.container.release import Releaser
 from mesos_gpu.container.sessions import Child
+from mesos_gpu.container.sizing import enforce, first_record, limits_shown, resized
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
@@ -155,24 +157,7 @@ class Containerizer:
         is left.
         """
         check_config(config)
-        shares = is_nested(config.container_id) and config.shares_cgroup
-        limit = config.linux.mem_limit_bytes
-        container = self._admit(
-            Record(
-                container_id=config.container_id,
-                step="preparing",
-                boot_id=self._boot_id,
-                sandbox=str(config.sandbox),
-                cpus_milli=config.cpus_milli,
-                disk_bytes=0 if is_nested(config.container_id) else config.disk_bytes,
-                mem_bytes=config.mem_bytes if shares else max(config.mem_bytes, limit or 0, MIN_MEM_BYTES),
-                gpus=config.gpus,
-                user=config.user,
-                shares_cgroup=shares,
-                standalone=config.standalone,
-                volumes=config.sandbox_volumes,
-            )
-        )
+        container = self._admit(first_record(config, self._boot_id))
         outermost = self._containers[top_level(config.container_id)] if is_nested(config.container_id) else None
         return await self._run(container, self._launcher.start(container, config, progress, outermost))
 
@@ -272,8 +257,17 @@ class Containerizer:
         container.watcher = asyncio.create_task(self._watch(container))
         container.started.set()
 
-        if self._disk is not None and container.record.disk_bytes:
+        self._measure(container)
+
+    def _measure(self, container: LiveContainer) -> None:
+        """Watch the sandbox of a container that has a quota, and no other's."""
+        if self._disk is None or container.ending:
+            return
+        if container.record.disk_bytes and container.disk_watch is None:
             container.disk_watch = asyncio.create_task(self._watch_disk(container, self._disk))
+        elif not container.record.disk_bytes and container.disk_watch is not None:
+            container.disk_watch.cancel()
+            container.disk_watch = container.disk_used = None
 
     async def _watch_disk(self, container: LiveContainer, rules: DiskRules) -> None:
         """End a container whose sandbox has become larger than its quota, where quotas are enforced."""
@@ -281,8 +275,8 @@ class Containerizer:
         def note(used: int) -> None:
             container.disk_used = used
 
-        await watch_disk(Path(container.record.sandbox), container.record.disk_bytes, rules, note)
-        container.over_disk = True
+        sandbox = Path(container.record.sandbox)
+        container.over_disk = await watch_disk(sandbox, lambda: container.record.disk_bytes, rules, note)
         self._killer.kill_now(container)
 
     def _on_memory_event(self, container: LiveContainer, watch: OomWatch) -> None:
@@ -376,25 +370,26 @@ class Containerizer:
         self._checkpoints.save(container.record)
         return change
 
-    async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+    async def resize(self, container_id: str, size: Size) -> None:
         """Give a running container these limits and this many GPUs.
 
-        Its memory is not limited to less than it was once given: what it uses cannot be taken from it (so does Mesos,
-        isolators/cgroups/subsystems/memory.cpp). Raises what `update` raises; the limits are then those asked for.
+        Raises what `update` raises; the limits are then those asked for. Its memory is never limited to less than it
+        was once given.
         """
         container = self._find(container_id)
         await container.started.wait()
         if container.ended.is_set():
             raise NotFound(f"container {container_id} does not run")
-        mem_bytes = max(mem_bytes, container.record.mem_bytes)
+        record = resized(container.record, size)
         try:
-            self._cgroups.limit(container_id, cpu_limits(cpus_milli, cfs_quota=self._host.cfs_quota), mem_bytes)
+            enforce(self._cgroups, record, cfs_quota=self._host.cfs_quota)
         except OSError as error:
             raise ContainerError(f"the limits of container {container_id} cannot be changed: {error}") from error
-        container.record = msgspec.structs.replace(container.record, cpus_milli=cpus_milli, mem_bytes=mem_bytes)
-        self._checkpoints.save(container.record)
-        if gpus != container.record.gpus:
-            await self.update(container_id, gpus)
+        container.record = record
+        self._checkpoints.save(record)
+        self._measure(container)
+        if size.gpus != record.gpus:
+            await self.update(container_id, size.gpus)
 
     def pid_of(self, container_id: str) -> int | None:
         """Return the init of a running container, in this process' numbering; None when it does not run."""
@@ -487,7 +482,7 @@ class Containerizer:
         """Return Mesos' ResourceStatistics of a container, as far as its cgroup knows them. Raises NotFound."""
         container = self._find(container_id)
         record = container.record
-        limits: Statistics = {"cpus_limit": record.cpus_milli / 1000, "mem_limit_bytes": record.mem_bytes}
+        limits = limits_shown(record)
         if container.disk_used is not None:
             limits |= {"disk_limit_bytes": record.disk_bytes, "disk_used_bytes": container.disk_used}
         return {"timestamp": time.time(), **limits, **self._cgroups.usage(container_id)}

@@ -51,13 +51,24 @@ def used_bytes(folder: Path) -> int:
     return total
 
 
-async def watch_disk(folder: Path, limit_bytes: int, rules: DiskRules, note: Callable[[int], None]) -> int:
-    """Measure again and again, telling `note`; return what was used when it is more than the limit and that counts."""
+@dataclass(frozen=True, slots=True)
+class OverQuota:
+    """What was found that ends a container, in bytes."""
+
+    used: int
+    limit: int
+
+
+async def watch_disk(
+    folder: Path, limit_bytes: Callable[[], int], rules: DiskRules, note: Callable[[int], None]
+) -> OverQuota:
+    """Measure again and again, telling `note`; return what is more than the limit of that moment."""
     while True:
         used = await asyncio.to_thread(used_bytes, folder)
         note(used)
-        if rules.enforce and used > limit_bytes:
-            return used
+        limit = limit_bytes()
+        if rules.enforce and used > limit:
+            return OverQuota(used, limit)
         await asyncio.sleep(rules.interval_s)
 
 
@@ -69,6 +80,6 @@ def size_text(number: int) -> str:
     return f"{number}B"
 
 
-def over_quota(used: int, limit_bytes: int) -> str:
+def over_quota(found: OverQuota) -> str:
     """Return what is said of a container that was ended for its disk."""
-    return f"Disk usage ({size_text(used)}) exceeds quota ({size_text(limit_bytes)})"
+    return f"Disk usage ({size_text(found.used)}) exceeds quota ({size_text(found.limit)})"

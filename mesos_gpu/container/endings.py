@@ -18,10 +18,9 @@ def judge(container: LiveContainer, status: int | None, cgroups: Cgroups) -> Ter
     else:
         termination = read_status(status)
     container_id = container.record.container_id
-    if container.over_disk:
-        limit = container.record.disk_bytes
-        words = over_quota(container.disk_used or 0, limit)
-        return replace(termination, message=words, disk_limit_bytes=limit)
+    if container.over_disk is not None:
+        found = container.over_disk
+        return replace(termination, message=over_quota(found), disk_limit_bytes=found.limit)
     if container.record.shares_cgroup:  # its parent's memory, of which that one's end tells
         return termination
     killed = container.ran_out_of_memory or cgroups.oom_kills(container_id) > 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mesos_gpu.container.cgroups import OomWatch
 from mesos_gpu.container.checkpoints import Record
 from mesos_gpu.container.config import Termination
+from mesos_gpu.container.disk import OverQuota
 from mesos_gpu.container.processes import Process
 from mesos_gpu.container.switchboard import Switchboard
 from mesos_gpu.images.store import Image
@@ -27,7 +28,7 @@ class LiveContainer:
     termination: Termination | None = None
     doomed: bool = False
     ran_out_of_memory: bool = False
-    over_disk: bool = False
+    over_disk: OverQuota | None = None
     disk_used: int | None = None
     disk_watch: asyncio.Task[None] | None = None
     oom_watch: OomWatch | None = None

@@ -23,6 +23,9 @@ MNT_DETACH = 2
 ESCAPED = re.compile(rb"\\([0-7]{3})")
 """How mountinfo writes blanks and backslashes in a path."""
 
+PINNED = "/isolators/network/cni/"
+"""What the path of a network namespace has in it that an agent has pinned."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _first: list[int] = []
 """The mounts that this process was started with, held before any of its threads left them."""
@@ -76,6 +79,10 @@ def enter_private_mounts() -> None:
             for mount in mounts:
                 if mount.kind == "cgroup2" and Path(mount.path).name == "unified":
                     call("umount2", os.fsencode(mount.path), MNT_DETACH)
+        # Pinned network namespaces would live on in this copy when they are given up outside.
+        for mount in mounts:
+            if mount.kind == "nsfs" and PINNED in mount.path:
+                call("umount2", os.fsencode(mount.path), MNT_DETACH)
     except OSError as error:
         raise Unavailable(
             f"containers need a mount namespace of their own, and the kernel said: {error.strerror}; "

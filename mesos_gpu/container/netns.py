@@ -129,6 +129,15 @@ def unpin(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+def drop_unpinned(path: Path) -> None:
+    """Remove a path at which nothing is pinned any more: to plugins a path without a file means that it is gone."""
+    namespace = open_pinned(path)
+    if namespace is None:
+        path.unlink(missing_ok=True)
+    else:
+        os.close(namespace)
+
+
 def open_pinned(path: Path) -> int | None:
     """Return a descriptor of a pinned namespace; None when there is none, as after a restart of the machine."""
     try:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mesos_gpu.errors import ProtocolError, Unavailable
 from mesos_gpu.executor.http1 import Answer, post
 
 CONNECT_S = 10.0
+Wrap = Callable[[socket.socket, str], socket.socket]
+"""Puts TLS on a connection to an address."""
 GONE = (502, 503, 504)
 """Answers of an agent that is not ready: as good as none."""
 
@@ -20,7 +22,8 @@ class Agent:
     """The agent at `endpoint` (`ip:port`), spoken to by one executor. Every method may be called from any thread.
 
     `socket_path` leads to the same agent where that address does not, as from a network of the executor's own. `token`
-    is what the agent gave us to show who we are, None where it asks nobody.
+    is what the agent gave us to show who we are, None where it asks nobody. `wrap` puts TLS on connections to the
+    address; a socket of the file system has none.
     """
 
     def __init__(
@@ -30,9 +33,11 @@ class Agent:
         executor_id: str,
         socket_path: str | None = None,
         token: str | None = None,
+        *,
+        wrap: Wrap | None = None,
     ) -> None:
         self._socket_path, self._token = socket_path, token
-        self._host = endpoint
+        self._host, self._wrap = endpoint, wrap
         address, _, port = endpoint.rpartition(":")
         self._address = (address.strip("[]"), int(port))
         self._who = {"framework_id": {"value": framework_id}, "executor_id": {"value": executor_id}}
@@ -103,6 +108,8 @@ class Agent:
                 connection = socket.create_connection(self._address, timeout=CONNECT_S)
         except OSError as error:
             raise Unavailable(f"no agent at {self._host}: {error}") from None
+        if self._wrap is not None and self._socket_path is None:
+            connection = self._wrap(connection, self._address[0])
         connection.settimeout(None)
         return connection
 

@@ -14,11 +14,12 @@ from typing import Any
 
 from mesos_gpu.errors import MesosGpuError, Unavailable
 from mesos_gpu.executor import events as ev
-from mesos_gpu.executor.agent import Agent
+from mesos_gpu.executor.agent import Agent, Wrap
 from mesos_gpu.executor.state import ExecutorState, Setting
 from mesos_gpu.mesos.flags import parse_duration
 
 NEEDED = ("MESOS_AGENT_ENDPOINT", "MESOS_FRAMEWORK_ID", "MESOS_EXECUTOR_ID")
+TLS = ("LIBPROCESS_SSL_ENABLED", "SSL_ENABLED")
 TOKEN = "MESOS_EXECUTOR_AUTHENTICATION_TOKEN"
 USAGE = "mesos-gpu-default-executor is started by an agent, which says in MESOS_* variables who it is; %s is not set"
 """What somebody reads who starts it by hand."""
@@ -34,9 +35,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     endpoint, framework_id, executor_id = (os.environ[name] for name in NEEDED)
     # The token leaves the environment: what we start is not who we are.
     token = os.environ.pop(TOKEN, None)
-    agent = Agent(endpoint, framework_id, executor_id, os.environ.get("MESOS_DOMAIN_SOCKET") or None, token)
+    socket_path = os.environ.get("MESOS_DOMAIN_SOCKET") or None
+    try:
+        wrap = wrap_of(os.environ)
+    except MesosGpuError as error:
+        print(error, file=sys.stderr)
+        return 1
+    agent = Agent(endpoint, framework_id, executor_id, socket_path, token, wrap=wrap)
     state = ExecutorState(setting_of(os.environ), new_uuid=new_uuid, new_id=new_id)
     return Program(agent, state).run()
+
+
+def wrap_of(environment: Mapping[str, str]) -> Wrap | None:
+    """Return what puts TLS on connections to the agent, None where they have none. Raises BadInput."""
+    if not any(name in environment for name in TLS):
+        return None
+    from mesos_gpu.executor.secure import open_secure  # few agents speak TLS, and ssl takes much memory
+
+    secure = open_secure(environment)
+    return None if secure is None else secure.wrap
 
 
 def setting_of(environment: Mapping[str, str]) -> Setting:

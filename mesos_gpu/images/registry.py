@@ -21,6 +21,7 @@ from mesos_gpu.images.blobs import CHUNK, Document, Partial, Received, WrongCont
 from mesos_gpu.images.credentials import DockerConfig, parse_challenges
 from mesos_gpu.images.manifest import MANIFEST_TYPES, MAX_MANIFEST, Descriptor
 from mesos_gpu.images.reference import ImageReference, is_docker_hub
+from mesos_gpu.images.trust import trusted, why
 
 DOCKER_HUB_URL = "https://registry-1.docker.io"
 MAX_TOKEN = 1 << 20
@@ -147,13 +148,15 @@ class Registry:
                 self._tokens.pop(key, None)
                 self._tokens[key] = await self.authorize(challenges, base, host, reference)
         except aiohttp.ClientConnectorCertificateError as error:
-            raise ImageError(f"{host} cannot prove who it is: {error.certificate_error}") from error
+            words = why(error.certificate_error) or error.certificate_error
+            raise ImageError(f"{host} cannot prove who it is: {words}") from error
         except aiohttp.InvalidURL as error:
             raise ImageError(f"{host} sends us to a bad address: {error}") from error
         except asyncio.TimeoutError as error:
             raise _TryAgain(f"{host} does not answer within {self._patience.silence_s:g} s") from error
         except aiohttp.ClientConnectorError as error:
-            raise _TryAgain(f"the registry {host} cannot be reached: {error.os_error.strerror or error}") from error
+            words = why(error.os_error) or error.os_error.strerror or error
+            raise _TryAgain(f"the registry {host} cannot be reached: {words}") from error
         except aiohttp.ClientError as error:
             raise _TryAgain(f"the connection to {host} broke: {str(error) or type(error).__name__}") from error
 
@@ -220,7 +223,11 @@ class Registry:
         if outside not in self._sessions:
             timeout = aiohttp.ClientTimeout(sock_connect=self._patience.connect_s, sock_read=self._patience.silence_s)
             self._sessions[outside] = aiohttp.ClientSession(
-                timeout=timeout, trust_env=outside, auto_decompress=False, read_bufsize=CHUNK
+                timeout=timeout,
+                connector=aiohttp.TCPConnector(ssl=trusted()),
+                trust_env=outside,
+                auto_decompress=False,
+                read_bufsize=CHUNK,
             )
         return self._sessions[outside]
 

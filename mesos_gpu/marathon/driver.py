@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import re
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -84,10 +85,12 @@ class _Scheduler(pymesos.Scheduler):  # type: ignore[misc]
         self._inbox = inbox
 
     def registered(self, driver: _Driver, framework_id: Mapping[str, Any], master_info: Mapping[str, Any]) -> None:
-        self._inbox(Subscribed(framework_id["value"], address(master_info), again=False, region=region(master_info)))
+        where = driver.named or address(master_info)
+        self._inbox(Subscribed(framework_id["value"], where, again=False, region=region(master_info)))
 
     def reregistered(self, driver: _Driver, master_info: Mapping[str, Any]) -> None:
-        self._inbox(Subscribed(str(driver.framework_id), address(master_info), again=True, region=region(master_info)))
+        where = driver.named or address(master_info)
+        self._inbox(Subscribed(str(driver.framework_id), where, again=True, region=region(master_info)))
 
     def disconnected(self, driver: _Driver) -> None:
         self._inbox(Disconnected())
@@ -112,7 +115,10 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
         master: str,
         ended: Callable[[_Driver], None],
         secret: str | None = None,
+        through: Callable[[str], str] = str,
     ) -> None:
+        self._through = through
+        self.named: str | None = None
         super().__init__(
             _Scheduler(inbox),
             framework,
@@ -146,6 +152,11 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
     def stop(self, failover: bool = True) -> None:
         self._asked_to_stop.set()
         super().stop(failover=failover)
+
+    def change_master(self, master: str | None) -> None:
+        """Go to another master, by the way that leads there: named, found in ZooKeeper, or redirected to."""
+        self.named = master  # pymesos tells where it connects to, which may be the way and not the master
+        super().change_master(None if master is None else self._through(master))
 
     def on_event(self, event: dict[str, Any]) -> None:
         self.heard_at = monotonic()
@@ -210,16 +221,18 @@ class PymesosLink:
         secret: str | None = None,
         heartbeat_s: float = HEARTBEAT_S,
         silent_heartbeats: int = SILENT_HEARTBEATS,
+        through: Callable[[str], str] = str,
     ) -> None:
         """`master` is host:port, host, or zk://host1:port1,host2:port2/path.
 
         `framework` gives the FrameworkInfo without its id; it is asked at each connection, from any thread.
         `secret` is that of its principal, shown with every call (HTTP basic authentication). A master that sends
-        nothing for `silent_heartbeats` times `heartbeat_s` is as good as gone.
+        nothing for `silent_heartbeats` times `heartbeat_s` is as good as gone. `through` returns the address at which a
+        master is to be had: where it is, or the way to it over TLS.
         """
         self._heartbeat_s, self._silence_s = heartbeat_s, heartbeat_s * silent_heartbeats
-        self._secret = secret
-        self._master, self._framework = master.removeprefix("http://").rstrip("/"), framework
+        self._secret, self._through = secret, through
+        self._master, self._framework = re.sub(r"^https?://", "", master).rstrip("/"), framework
         self._inbox: Inbox = _nowhere
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -274,7 +287,9 @@ class PymesosLink:
             framework["roles"] = list(self._roles)
         if framework_id is not None:
             framework["id"] = {"value": framework_id}
-        self._driver = driver = _Driver(self._inbox, framework, self._master, self._driver_ended, self._secret)
+        self._driver = driver = _Driver(
+            self._inbox, framework, self._master, self._driver_ended, self._secret, self._through
+        )
         self._made = [made for made in self._made if made.gave_up and not made.interrupt_seen]
         self._made.append(driver)
         try:

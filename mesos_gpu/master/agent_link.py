@@ -255,7 +255,7 @@ class AgentLink:
             log.warning("ignoring a message from %s: %s", message.sender, error)
             return
         if name in _INTRODUCTIONS:
-            refusal = self._registration_refusal(document, message.sender)
+            refusal = self._registration_refusal(name, document, message.sender)
             if refusal is not None:
                 log.warning("refusing the registration of the agent at %s: %s", message.sender, refusal)
                 self._send(message.sender, "ShutdownMessage", {"message": refusal})
@@ -265,10 +265,11 @@ class AgentLink:
     def _may_register(self, pid: str) -> bool:
         return not self._only_authenticated or pid in self._authenticators.principals
 
-    def _registration_refusal(self, document: Document, sender: Pid) -> str | None:
-        name = self._authenticators.principals.get(str(sender))
-        principal = None if name is None else Principal(name)
-        return registration_refusal(self._engine.state, principal, document["slave"])
+    def _registration_refusal(self, name: str, document: Document, sender: Pid) -> str | None:
+        known = self._authenticators.principals.get(str(sender))
+        principal = None if known is None else Principal(known)
+        again = name == "ReregisterSlaveMessage"
+        return registration_refusal(self._engine.state, principal, document["slave"], again=again)
 
     def _authenticate(self, message: Message) -> None:
         try:

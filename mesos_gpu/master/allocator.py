@@ -1,19 +1,20 @@
-"""Who is offered what: guarantees first, then dominant resource fairness over the tree of roles and their frameworks,
-or chance by weights.
+"""Who is offered what: guarantees first, then fair shares, or chance, over the tree of roles and their frameworks.
 
 Source: Mesos src/master/allocator/mesos/hierarchical.cpp (__allocate). All of an agent's free resources that a role may
 have go into one offer, to the framework whose turn it is. Pure: told what changed, `Allocator.cycle` says what follows.
 
 A cycle looks at what changed since the last one, not at the whole cluster. What it left lying was wanted by nobody, or
 refused, or held back by quota; so next time only these can be given anything: agents that changed, refusals that ended,
-clients that are new or back, and clients that quota held back. `benchmarks/full_scan.py` computes the same from
-scratch, and a test holds both to the same answers.
+clients that are new or back, and clients that quota held back. A shared volume lies there again after each cycle, and
+is offered once more with what else of its agent changes. `benchmarks/full_scan.py` computes the same from scratch, and
+a test holds both to the same answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from mesos_gpu.master.eligibility import (
     Allocation,
@@ -30,24 +31,11 @@ from mesos_gpu.master.eligibility import (
 )
 from mesos_gpu.master.quota import Quota, countable, missing, shrink, top_level
 from mesos_gpu.master.random_sorter import Draw, Wanting, chances, order
-from mesos_gpu.master.sharing import Token, tokens
 from mesos_gpu.master.sorter import Quantities, ShareTree
+from mesos_gpu.master.sums import EMPTY, Books, Sums, books_of
 from mesos_gpu.mesos.resources import Resources
 
 NOTHING = Resources()
-
-
-@dataclass(slots=True)
-class _Books:
-    """What an agent adds to the sums over all agents, in thousandths."""
-
-    total: dict[str, int]
-    held: dict[Key, dict[str, int]]
-    """Without what is shared."""
-    shared: dict[Key, dict[Token, dict[str, int]]]
-    consumed: dict[str, dict[str, int]]
-    """By top-level role: reservations, and what is held unreserved."""
-    headroom: dict[str, int]
 
 
 @dataclass(eq=False, slots=True)
@@ -57,10 +45,7 @@ class _Machine:
     number: int
     supply: Supply
     free: Resources
-    books: _Books
-
-
-_NO_BOOKS = _Books({}, {}, {}, {}, {})
+    books: Books
 
 
 class Allocator:
@@ -72,10 +57,7 @@ class Allocator:
         self._wanting: Wanting = {}
         self._odds: Mapping[str, float] = {}
         self.tree = ShareTree(rules.excluded_names)
-        self.total: dict[str, int] = {}
-        self.consumed: dict[str, dict[str, int]] = {}
-        """By top-level role: what is reserved for it and below, and what it holds unreserved."""
-        self._headroom: dict[str, int] = {}
+        self._sums = Sums(self.tree)
         self._quotas: dict[str, Quota] = {}
         self._machines: dict[str, _Machine] = {}
         self._worth: set[str] = set()
@@ -94,17 +76,15 @@ class Allocator:
         """Enter an agent, or what it is now. `held` is what each (role, framework id) uses of it or is offered."""
         old = self._machines.get(supply.agent_id)
         self._count += old is None
-        machine = _Machine(
-            self._count if old is None else old.number, supply, supply.free, _books(supply, supply.free, held)
-        )
+        machine = _Machine(self._count if old is None else old.number, supply, supply.free, books_of(supply, held))
         self._machines[supply.agent_id] = machine
-        self._post(_NO_BOOKS if old is None else old.books, machine.books)
+        self._sums.post(EMPTY if old is None else old.books, machine.books)
         self._weigh(machine)
         self._agents.add(supply.agent_id)
 
     def drop_agent(self, agent_id: str) -> None:
         """Forget an agent, and what is held of it."""
-        self._post(self._machines.pop(agent_id).books, _NO_BOOKS)
+        self._sums.post(self._machines.pop(agent_id).books, EMPTY)
         self._worth.discard(agent_id)
 
     def put_client(self, client: Client) -> None:
@@ -136,9 +116,18 @@ class Allocator:
         self._quotas = dict(quotas)
         self._fresh.update(self._clients)
 
+    @property
+    def total(self) -> Quantities:
+        """Return what all agents have."""
+        return self._sums.total
+
     def free(self, agent_id: str) -> Resources:
         """Return what is free of an agent, as far as is known here. Raises KeyError for one that is not."""
         return self._machines[agent_id].free
+
+    def place(self, agent_id: str) -> float:
+        """Return when an agent's turn is among the others; one that is not known yet comes last."""
+        return self._machines[agent_id].number if agent_id in self._machines else inf
 
     # What follows.
 
@@ -177,7 +166,7 @@ class Allocator:
             quota = self._quotas.get(top)
             if quota is None or not quota.guarantees or not machine.free:
                 continue
-            consumed = self.consumed.get(top, {})
+            consumed = self._sums.consumed.get(top, {})
             short = missing(quota.guarantees, consumed)
             candidate = self._candidate(machine, client) if short else None
             if candidate is None:
@@ -223,7 +212,7 @@ class Allocator:
     def _within_quota(self, candidate: Resources, client: Client) -> Resources:
         """Return what limits of the role and the guarantees of others leave of it; remember who was held back."""
         top = top_level(client.role)
-        quota, consumed = self._quotas.get(top), self.consumed.get(top, {})
+        quota, consumed = self._quotas.get(top), self._sums.consumed.get(top, {})
         scalars = [resource for resource in candidate if countable(resource)]
         room = {} if quota is None else {n: limit - consumed.get(n, 0) for n, limit in quota.limits.items()}
         kept = shrink(shrink(scalars, room, absent=None), self._surplus(), absent=None)
@@ -236,9 +225,9 @@ class Allocator:
         """Return what may be given of names that are guaranteed to somebody who has not got it yet."""
         required: dict[str, int] = {}
         for role, quota in self._quotas.items():
-            for name, amount in missing(quota.guarantees, self.consumed.get(role, {})).items():
+            for name, amount in missing(quota.guarantees, self._sums.consumed.get(role, {})).items():
                 required[name] = required.get(name, 0) + amount
-        return {name: max(0, self._headroom.get(name, 0) - amount) for name, amount in required.items()}
+        return {name: max(0, self._sums.headroom.get(name, 0) - amount) for name, amount in required.items()}
 
     def _give(
         self,
@@ -255,7 +244,7 @@ class Allocator:
         if refused(client, agent_id, offered):
             return
         machine.free = machine.free - offered
-        self._hold(machine, client, offered)
+        self._sums.hold(agent_id, machine.books, client.key, offered)
         self._weigh(machine)
         self.tree.choose(client.role, client.framework_id)
         given[(agent_id, client.key)] = given.get((agent_id, client.key), NOTHING) + offered
@@ -270,45 +259,6 @@ class Allocator:
     def _allocatable(self, candidate: Resources, client: Client) -> bool:
         own = client.min_allocatable
         return allocatable(candidate, self._rules.min_allocatable if own is None else own)
-
-    # Books.
-
-    def _post(self, old: _Books, new: _Books) -> None:
-        """Take the difference between two states of an agent into the sums."""
-        changed = _difference(old.total, new.total)
-        if changed:
-            _add(self.total, changed)
-            self.tree.set_total(self.total)
-        for role, framework_id in old.held.keys() | new.held.keys():
-            key = (role, framework_id)
-            self.tree.charge(role, framework_id, _difference(old.held.get(key, {}), new.held.get(key, {})))
-        for role, framework_id in old.shared.keys() | new.shared.keys():
-            before, now = (books.shared.get((role, framework_id), {}) for books in (old, new))
-            for token in now.keys() - before.keys():
-                self.tree.share_in(role, framework_id, token, now[token], 1)
-            for token in before.keys() - now.keys():
-                self.tree.share_in(role, framework_id, token, before[token], -1)
-        for top in old.consumed.keys() | new.consumed.keys():
-            change = _difference(old.consumed.get(top, {}), new.consumed.get(top, {}))
-            _add(self.consumed.setdefault(top, {}), change)
-            if not self.consumed[top]:
-                del self.consumed[top]
-        _add(self._headroom, _difference(old.headroom, new.headroom))
-
-    def _hold(self, machine: _Machine, client: Client, offered: Resources) -> None:
-        """Take what a client is given into the books of the agent and into the sums."""
-        taken, top, books = quantities(offered.nonshared()), top_level(client.role), machine.books
-        unreserved = quantities(r for r in offered if countable(r))
-        _add(books.held.setdefault(client.key, {}), taken)
-        self.tree.charge(client.role, client.framework_id, taken)
-        for token, amounts in tokens(machine.supply.agent_id, offered).items():
-            if token not in books.shared.setdefault(client.key, {}):
-                books.shared[client.key][token] = amounts
-                self.tree.share_in(client.role, client.framework_id, token, amounts, 1)
-        for consumed in (books.consumed, self.consumed):
-            _add(consumed.setdefault(top, {}), unreserved)
-        for headroom in (books.headroom, self._headroom):
-            _add(headroom, {name: -amount for name, amount in unreserved.items()})
 
     def _weigh(self, machine: _Machine) -> None:
         minimums = () if self._own_minimums else self._rules.min_allocatable
@@ -330,39 +280,8 @@ class Allocator:
                 self._weigh(machine)
 
 
-def _books(supply: Supply, free: Resources, held: Mapping[Key, Resources]) -> _Books:
-    consumed: dict[str, dict[str, int]] = {}
-    for (role, _), resources in held.items():
-        _add(consumed.setdefault(top_level(role), {}), quantities(r for r in resources if countable(r)))
-    for resource in supply.total:
-        if resource.reservations and isinstance(resource.amount, int):
-            _add(consumed.setdefault(top_level(resource.role), {}), {resource.name: resource.amount})
-    return _Books(
-        quantities(supply.total),
-        {key: quantities(resources.nonshared()) for key, resources in held.items()},
-        {key: tokens(supply.agent_id, resources) for key, resources in held.items() if resources.shared()},
-        consumed,
-        quantities(r for r in free if countable(r)) if supply.active else {},
-    )
-
-
 def _by_role(keys: Iterable[Key]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for role, framework_id in keys:
         found.setdefault(role, []).append(framework_id)
     return found
-
-
-def _difference(old: Quantities, new: Quantities) -> dict[str, int]:
-    changed = {name: new.get(name, 0) - amount for name, amount in old.items() if new.get(name, 0) != amount}
-    changed.update((name, amount) for name, amount in new.items() if name not in old)
-    return changed
-
-
-def _add(sums: dict[str, int], change: Quantities) -> None:
-    for name, amount in change.items():
-        left = sums.get(name, 0) + amount
-        if left:
-            sums[name] = left
-        else:
-            sums.pop(name, None)

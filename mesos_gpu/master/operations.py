@@ -22,9 +22,11 @@ from mesos_gpu.master.actions import (
     ReconcileOperations,
     Warn,
 )
-from mesos_gpu.master.model import Agent, Framework, Operation
+from mesos_gpu.master.documents import Operation
+from mesos_gpu.master.model import Agent, Framework
+from mesos_gpu.master.operation_asked import Asked
 from mesos_gpu.master.operation_metrics import count
-from mesos_gpu.master.operation_validation import Asked, operation_problem, resource_lists
+from mesos_gpu.master.operation_validation import named, operation_problem, resource_lists
 from mesos_gpu.master.sharing import uses
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.authorization import Principal
@@ -73,13 +75,13 @@ def operate(
     prepared = prepare(operation, None)
     problem = operation_problem(Asked(prepared, agent, principal=None if principal is None else principal.value))
     if problem is not None:
-        return Refusal(f"Invalid {operation['type']} operation on agent {agent.id}: {problem}"), []
+        return Refusal(f"{_invalid(agent, operation)}: {problem}"), []
     if not permissions.may_operate(state, principal, prepared):
         return Refusal("", forbidden=True), []
     try:
         changes = conversions(prepared)
     except BadResources as error:
-        return Refusal(f"Invalid {operation['type']} operation on agent {agent.id}: {error}"), []
+        return Refusal(f"{_invalid(agent, operation)}: {error}"), []
     reach = agent.free + agent.offered.unallocated().nonshared()
     try:
         applied(reach, changes)
@@ -232,6 +234,12 @@ def _apply(
 def base64_of(name: uuid.UUID) -> str:
     """Return the 16 bytes of a UUID as documents have them."""
     return base64.b64encode(name.bytes).decode("ascii")
+
+
+def _invalid(agent: Agent, operation: Mapping[str, Any]) -> str:
+    """Return how the answer to an operator begins: of what takes away, Mesos does not say where."""
+    where = "" if operation["type"] in ("UNRESERVE", "DESTROY") else f" on agent {named(agent)}"
+    return f"Invalid {operation['type']} operation{where}"
 
 
 def _withdraw(state: MasterState, agent: Agent, changes: Sequence[Conversion]) -> list[Action]:

@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mesos_gpu.master.model import Framework, roles_of
+from mesos_gpu.master.documents import roles_of
+from mesos_gpu.master.model import Framework
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.resource import Document, Resource
@@ -73,8 +74,13 @@ def subscription_refusal(state: MasterState, info: Mapping[str, Any]) -> str | N
     return f"Not authorized to register framework {framework_id} with roles {{ {', '.join(roles)} }}"
 
 
-def registration_refusal(state: MasterState, principal: Principal | None, info: Mapping[str, Any]) -> str | None:
-    """Return why an agent may not register, None when it may: it needs leave for its static reservations, too."""
+def registration_refusal(
+    state: MasterState, principal: Principal | None, info: Mapping[str, Any], *, again: bool = False
+) -> str | None:
+    """Return why an agent may not register (`again`: come back), None when it may.
+
+    It needs leave for its static reservations, too.
+    """
     acls = state.settings.acls
     if not acls.active:
         return None
@@ -86,7 +92,8 @@ def registration_refusal(state: MasterState, principal: Principal | None, info: 
     if all(acls.approved(action, principal, thing) for action, thing in pairs):
         return None
     who = "without a principal" if principal is None else f"with principal '{principal}'"
-    return f"Not authorized to register agent providing resources '{Resources(resources)}' {who}"
+    verb = "reregister" if again else "register"
+    return f"Not authorized to {verb} agent providing resources '{Resources(resources)}' {who}"
 
 
 def principal_of(info: Mapping[str, Any]) -> Principal | None:

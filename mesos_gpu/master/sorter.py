@@ -105,7 +105,7 @@ class ShareTree:
         leaf = self._leaf(role, framework_id)
         node: _Node | None = leaf
         while node is not None:
-            _add(node.held, change, 1)
+            add_to(node.held, change)
             self._rekey(node)
             node = node.parent
         self._prune(leaf)
@@ -117,7 +117,7 @@ class ShareTree:
         while node is not None:
             holders = node.shared.get(thing, 0) + by
             if holders == int(by > 0):
-                _add(node.held, amounts, by)
+                add_to(node.held, amounts, by)
                 self._rekey(node)
             if holders:
                 node.shared[thing] = holders
@@ -232,7 +232,8 @@ class ShareTree:
         node.order = sorted(child.key for child in node.children.values() if child.wanting)
 
 
-def _add(sums: dict[str, int], change: Quantities, times: int) -> None:
+def add_to(sums: dict[str, int], change: Quantities, times: int = 1) -> None:
+    """Add amounts to sums; a name of which nothing is left is no more."""
     for name, amount in change.items():
         left = sums.get(name, 0) + times * amount
         if left:

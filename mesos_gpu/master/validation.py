@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.master.model import Agent, Framework
-from mesos_gpu.master.operation_validation import disk_problem, persistence_problem
+from mesos_gpu.master.operation_asked import disk_problem
+from mesos_gpu.master.volume_validation import persistence_problem
 from mesos_gpu.mesos.ids import id_problem
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources, validate, validate_gpus

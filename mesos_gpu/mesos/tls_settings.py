@@ -14,7 +14,10 @@ from mesos_gpu.mesos.flags import KINDS, Flag
 
 PREFIX = "LIBPROCESS_SSL_"
 OLD_PREFIX = "SSL_"
-"""Before Mesos 1.0; still read where the new name is not set. SSL_CERT_FILE is OpenSSL's own name, too (MESOS-5863)."""
+"""Before Mesos 1.0; still read where the new name is not set.
+
+SSL_CERT_FILE is also OpenSSL's own, for whom to trust (MESOS-5863): that it differs is not worth a word.
+"""
 
 CLIENT_HELLO = 0x16
 """The first byte of whoever begins with TLS; no HTTP request begins so."""
@@ -147,12 +150,19 @@ def tls_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {PREFIX + name.upper(): text for name, text in _texts(environ)[0].items()}
 
 
+def without_tls(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which no program speaks TLS for what this one says; OpenSSL's own variables stay."""
+    return {
+        name: text for name, text in environ.items() if not name.startswith(PREFIX) and name != f"{OLD_PREFIX}ENABLED"
+    }
+
+
 def _texts(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     texts: dict[str, str] = {}
     said: list[str] = []
     for name in (*(flag.name for flag in FLAGS), *_ALSO):
         new, old = environ.get(PREFIX + name.upper()), environ.get(OLD_PREFIX + name.upper())
-        if new is not None and old is not None and new != old:
+        if new is not None and old is not None and new != old and name != "cert_file":
             said.append(f"{PREFIX}{name.upper()} and {OLD_PREFIX}{name.upper()} differ; the first is taken")
         text = old if new is None else new
         if text is not None:

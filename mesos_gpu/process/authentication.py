@@ -12,7 +12,7 @@ from mesos_gpu.mesos.authorization import Acls, Principal
 from mesos_gpu.mesos.viewing import Viewer
 from mesos_gpu.process.http import error_response
 
-_PRINCIPAL = "mesos_gpu.principal"
+_PRINCIPAL = web.RequestKey("mesos_gpu.principal", Principal)
 
 
 class Gate:
@@ -37,8 +37,7 @@ class Gate:
 
 def principal_of(request: web.Request) -> Principal | None:
     """Return who makes a request; None where nobody is asked."""
-    found: Principal | None = request.get(_PRINCIPAL)
-    return found
+    return request.get(_PRINCIPAL)
 
 
 def viewer_of(request: web.Request, acls: Acls) -> Viewer:

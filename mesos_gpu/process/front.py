@@ -43,8 +43,9 @@ class Front(asyncio.Protocol):
             return
         if not self._head and data[0] == CLIENT_HELLO and self._transport is not None:
             # Said at once: the peer would wait for an answer to its handshake, and this end for a request.
-            peer = self._transport.get_extra_info("peername")[:2]
-            log.warning("no connection with %s:%s: it speaks TLS, which is off here", *peer)
+            peer = self._transport.get_extra_info("peername")
+            where = "{}:{}".format(*peer) if peer else "a program of this machine"
+            log.warning("no connection with %s: it speaks TLS, which is off here", where)
             self._transport.abort()
             return
         self._head += data

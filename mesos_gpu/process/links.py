@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from mesos_gpu.errors import Unavailable
@@ -19,6 +19,8 @@ from mesos_gpu.process.tls import Tls
 
 log = logging.getLogger(__name__)
 Address = tuple[str, int]
+GOODBYE_S = 2.0
+"""How long a stop waits for the other ends of connections that were closed."""
 
 
 class _Link(asyncio.Protocol):
@@ -30,6 +32,8 @@ class _Link(asyncio.Protocol):
         self._close_after = close_after
         self._transport: asyncio.Transport | None = None
         self._unwanted = False
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when there is no connection any more."""
         self.linkers: dict[tuple[str, Pid], None] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -44,6 +48,7 @@ class _Link(asyncio.Protocol):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.gone.set_result(None)
         self.fail()
 
     def write(self, data: bytes) -> None:
@@ -56,6 +61,10 @@ class _Link(asyncio.Protocol):
         lost, self._lost = self._lost, None
         if lost is not None:
             lost()
+
+    def drop(self) -> None:
+        if self._transport is not None and not self.gone.done():
+            self._transport.abort()
 
     def abort(self, *, silent: bool = False) -> None:
         self._lost, self._unwanted = None, True
@@ -73,6 +82,17 @@ class _Link(asyncio.Protocol):
             self._transport.close()  # what was sent just before still leaves
 
 
+async def close_all(drops: Mapping[asyncio.Future[None], Callable[[], None]]) -> None:
+    """Wait until connections that were closed are gone; after GOODBYE_S drop those that are not."""
+    if not drops:
+        return
+    _, left = await asyncio.wait(list(drops), timeout=GOODBYE_S)
+    for gone in left:
+        drops[gone]()
+    if left:
+        await asyncio.wait(left, timeout=GOODBYE_S)
+
+
 class Links:
     """All outgoing connections of one OS process."""
 
@@ -81,6 +101,7 @@ class Links:
         self._exited, self._tls = exited, tls
         self._links: dict[Address, _Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._connected: set[_Link] = set()
 
     def link(self, owner: str, to: Pid) -> None:
         """Make sure there is a persistent connection to `to`, and remember that `owner` wants to know its end."""
@@ -107,13 +128,14 @@ class Links:
         else:
             self._connect(to, _Link(lambda: None, close_after=data))
 
-    def stop(self) -> None:
-        """Close every link; nobody is told."""
+    async def stop(self) -> None:
+        """Close every connection; nobody is told. A peer that does not say goodbye, as with TLS it should, is left."""
         for link in self._links.values():
             link.abort()
         self._links.clear()
         for task in self._tasks:
             task.cancel()
+        await close_all({link.gone: link.drop for link in self._connected})
 
     def _connect(self, to: Pid, link: _Link) -> None:
         async def connect() -> None:
@@ -126,6 +148,9 @@ class Links:
                 why = error.strerror if isinstance(error, OSError) else None
                 log.warning("cannot connect to %s:%d: %s", *to.address, why or error)
                 link.fail()
+            else:
+                self._connected.add(link)
+                link.gone.add_done_callback(lambda _: self._connected.discard(link))
 
         task = asyncio.get_running_loop().create_task(connect())
         self._tasks.add(task)

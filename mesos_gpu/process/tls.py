@@ -13,10 +13,11 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.tls_names import not_of
-from mesos_gpu.mesos.tls_settings import CLIENT_HELLO, PREFIX, TlsSettings, read_tls_settings
+from mesos_gpu.mesos.tls_settings import CLIENT_HELLO, PREFIX, TlsSettings, read_tls_settings, tls_variables
 from mesos_gpu.process.tls_context import client_context, server_context, tls_problem
 
 log = logging.getLogger(__name__)
@@ -208,6 +209,15 @@ async def _begins_with(connection: socket.socket) -> int | None:
         raise
     loop.remove_reader(connection.fileno())
     return first[0] if first else None
+
+
+def for_children(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which a program of ours in another folder speaks TLS as this one does; none if not."""
+    if read_tls_settings(environ)[0] is None:
+        return {}
+    found = tls_variables(environ)
+    paths = {name: str(Path(text).absolute()) for name, text in found.items() if name.endswith(("_FILE", "_DIR"))}
+    return {**found, **paths}
 
 
 def open_tls(environ: Mapping[str, str]) -> Tls | None:

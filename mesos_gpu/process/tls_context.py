@@ -7,35 +7,7 @@ from pathlib import Path
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.tls_settings import PREFIX, TlsSettings
-
-_REASONS = (
-    ("certificate has expired", "its certificate has expired"),
-    ("certificate is not yet valid", "its certificate is not valid yet; is this machine's clock right?"),
-    ("hostname mismatch", "its certificate is for another host"),
-    ("ip address mismatch", "its certificate is for another address"),
-    ("self-signed certificate", f"nobody we trust signed its certificate ({PREFIX}CA_FILE)"),
-    ("self signed certificate", f"nobody we trust signed its certificate ({PREFIX}CA_FILE)"),
-    ("unable to get local issuer", f"nobody we trust signed its certificate ({PREFIX}CA_FILE)"),
-    ("unable to get issuer", f"nobody we trust signed its certificate ({PREFIX}CA_FILE)"),
-    ("did not return a certificate", f"it shows no certificate, which {PREFIX}REQUIRE_CLIENT_CERT asks for"),
-    ("certificate required", "it asks for a certificate of ours"),
-    ("certificate_required", "it asks for a certificate of ours"),
-    ("certificate expired", "it says that our certificate has expired"),
-    ("unknown ca", "it does not trust whoever signed our certificate"),
-    ("unknown_ca", "it does not trust whoever signed our certificate"),
-    ("bad certificate", "it does not accept our certificate"),
-    ("certificate unknown", "it does not accept our certificate"),
-    ("wrong version number", "it does not speak TLS"),
-    ("record layer failure", "it does not speak TLS"),
-    ("http request", "it speaks HTTP without TLS"),
-    ("unsupported protocol", "it speaks no version of TLS that is switched on here"),
-    ("protocol version", "we speak no version of TLS that is switched on there"),
-    ("no shared cipher", f"there is no cipher that both know and our certificate allows ({PREFIX}CIPHERS)"),
-    ("handshake failure", "it accepts none of our ciphers, or wants a certificate of ours"),
-    ("taking longer than", "it did not finish the TLS handshake in time"),
-    ("handshake operation timed out", "it did not finish the TLS handshake in time"),
-    ("eof occurred in violation", "it hung up during the TLS handshake; perhaps it does not speak TLS"),
-)
+from mesos_gpu.mesos.tls_words import tls_words
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -69,8 +41,7 @@ def client_context(settings: TlsSettings, *, show_certificate: bool = True) -> s
 def tls_problem(error: BaseException) -> str:
     """Return what a connection that failed means: in our words if we know, else in OpenSSL's or the system's."""
     text = str(error)
-    small = text.lower().replace("_", " ") + text.lower()
-    found = next((meaning for sign, meaning in _REASONS if sign in small), None)
+    found = tls_words(text, authorities=f"{PREFIX}CA_FILE")
     if found is not None:
         return found
     if isinstance(error, (ConnectionResetError, BrokenPipeError)):
@@ -98,16 +69,14 @@ def _prepare(context: ssl.SSLContext, settings: TlsSettings, *, show_certificate
 
 def _show(context: ssl.SSLContext, settings: TlsSettings) -> None:
     def no_password() -> str:
-        raise BadInput(
-            f"{PREFIX}KEY_FILE: {settings.key_file} has a password; write the key without one, readable by us"
-        )
+        raise BadInput(f"the key {settings.key_file} has a password; write it without one, readable by us alone")
 
-    for name, path in (("CERT_FILE", settings.cert_file), ("KEY_FILE", settings.key_file)):
+    for name, path in (("certificate", settings.cert_file), ("key", settings.key_file)):
         try:
             with Path(path).open("rb"):
                 pass
         except OSError as error:
-            raise BadInput(f"{PREFIX}{name}: cannot read {path}: {error.strerror}") from None
+            raise BadInput(f"cannot read the {name} {path}: {error.strerror}") from None
     try:
         context.load_cert_chain(settings.cert_file, settings.key_file, no_password)
     except ssl.SSLError as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from mesos_gpu.agent.access import EXECUTORS, NOBODY_ASKED, Access, open_access, use_of
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
@@ -23,6 +24,7 @@ from tests.agent.documents import ALL_CAPABILITIES, framework, task
 from tests.agent.test_executor_api import FRAMEWORK, SUBSCRIBE, known
 from tests.agent.test_hosting import hosted
 from tests.fakes.master import ScriptedMaster
+from tests.master.test_access import spellings
 
 SECRETS = {"ops": "s3cret", "eve": "eavesdrop"}
 JSON = {"Content-Type": "application/json"}
@@ -93,9 +95,15 @@ async def test_every_endpoint_asks_in_the_realm_that_it_has_in_mesos(
                         assert "401 Unauthorized." in await answer.text()
                 async with http.request(method, url, headers=as_("ops")) as answer:
                     assert (answer.status == 401) is (use == EXECUTORS), (name, answer.status)
+                    assert answer.status < 500, name
     for path in ("nothing", "slave(1)/nothing"):
         async with http.get(f"{running.url}/{path}", headers=as_("ops")) as answer:
             assert answer.status == 404
+    for name in ("state", "gpus", "images/prune", "metrics", "files/read", "api/v1", "api/v1/executor"):
+        for path in spellings(name, "slave(1)"):
+            for method in ("GET", "POST", "HEAD", "PUT"):
+                async with http.request(method, URL(f"{running.url}/{path}", encoded=True)) as answer:
+                    assert answer.status in (401, 404, 405), (method, path, answer.status)
 
 
 async def test_an_executor_shows_the_token_that_it_was_given(

@@ -13,7 +13,10 @@ import pytest
 from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.collecting import GcRules, in_use
 from mesos_gpu.agent.collector import Collector, disk_usage
+from mesos_gpu.agent.nested_sandboxes import NestedSandboxes
 from mesos_gpu.agent.removal import ASIDE
+from mesos_gpu.container.config import ContainerConfig, Termination
+from tests.fakes.containerizer import FakeContainerizer
 
 WALL_S = 1_800_000_000.0
 F = "slaves/a/frameworks/f"
@@ -181,3 +184,43 @@ async def test_many_are_removed_in_slices(bench: Bench) -> None:
 def test_usage_is_what_mesos_calls_so(tmp_path: Path) -> None:
     found = os.statvfs(tmp_path)
     assert disk_usage(tmp_path) == pytest.approx((found.f_blocks - found.f_bfree) / found.f_blocks, abs=0.05)
+
+
+async def test_with_the_flag_sandboxes_of_the_api_that_ended_while_it_was_away_go_and_others_stay(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path, GcRules(delay_s=1000.0, nested=True))
+    run = f"{E}/runs/2"
+    inner = f"{run}/containers"
+    for path in (run, f"{inner}/lives", f"{inner}/ended", f"{inner}/ended/containers/deeper", "containers/alone"):
+        bench.make(path, age_s=2000.0, meta=False)
+    elsewhere = tmp_path / "elsewhere" / "x"
+    elsewhere.mkdir(parents=True)
+    (tmp_path / inner / "lives" / "containers").symlink_to(elsewhere.parent)
+    await bench.collector.recover("a", lambda: {F, E, run, f"{inner}/lives"})
+    await bench.at(0.0)
+    assert sorted(bench.removed) == ["containers/alone", f"{inner}/ended", f"{inner}/ended/containers/deeper"]
+    assert (tmp_path / inner / "lives").is_dir()
+    assert elsewhere.is_dir(), "a link that a task made leads nowhere"
+    assert bench.counts() == (0, 3, 0)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+async def test_what_runs_on_after_a_restart_is_followed_to_its_end(tmp_path: Path, flag: bool) -> None:
+    bench = Bench(tmp_path, GcRules(delay_s=0.0, nested=flag))
+    sandbox = f"{E}/runs/2/containers/inner"
+    bench.make(sandbox, meta=False)
+    fake = FakeContainerizer()
+    for name, path in (("2", f"{E}/runs/2"), ("2.inner", sandbox)):
+        fake.running[name] = ContainerConfig(name, tmp_path / path, ("true",), {}, None, 0, 0, 0)
+    sandboxes = NestedSandboxes(fake, bench.collector)
+    assert sandboxes.recover(str(tmp_path)) == ({sandbox} if flag else set())
+    await asyncio.sleep(0)
+    await bench.at(0.0)
+    assert bench.removed == []
+    fake.end("2.inner", Termination(exit_code=0))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    await bench.at(0.0)
+    assert bench.removed == ([sandbox] if flag else [])
+    await sandboxes.close()

@@ -12,7 +12,7 @@ from mesos_gpu.agent import events as ev
 from mesos_gpu.agent.containers import Runner
 from mesos_gpu.agent.executors import ExecutorKey
 from mesos_gpu.agent.updates import TaskKey
-from mesos_gpu.container.config import Termination
+from mesos_gpu.container.config import Size, Termination
 from tests.fakes.containerizer import FakeContainerizer
 
 
@@ -74,7 +74,7 @@ async def test_a_launch_waits_for_the_gpu_that_an_executor_gives_back(stage: Sta
     stage.launch("executor")
     assert isinstance(await stage.next(), ev.Launched)
     stage.containers.resizes_go_on.clear()
-    stage.runner.resize(act.Resize(ExecutorKey("framework", "executor"), "executor", 100, 1, 0, round=1))
+    stage.runner.resize(act.Resize(ExecutorKey("framework", "executor"), "executor", Size(100, 1, 0), round=1))
     stage.launch("new")
     while not stage.runner._waiting:  # noqa: ASYNC110 - nobody tells of it
         await asyncio.sleep(0)
@@ -86,11 +86,11 @@ async def test_a_launch_waits_for_the_gpu_that_an_executor_gives_back(stage: Sta
 async def test_a_container_that_cannot_grow_is_told_in_words(stage: Stage) -> None:
     stage.launch("executor")
     assert isinstance(await stage.next(), ev.Launched)
-    stage.runner.resize(act.Resize(ExecutorKey("framework", "executor"), "executor", 100, 1, 3, round=1))
+    stage.runner.resize(act.Resize(ExecutorKey("framework", "executor"), "executor", Size(100, 1, 3), round=1))
     resized = await stage.next()
     assert isinstance(resized, ev.Resized)
     assert resized.problem == "Requested 2 gpus but only 0 available"
-    stage.runner.resize(act.Resize(ExecutorKey("framework", "gone"), "gone", 100, 1, 3, round=1))
+    stage.runner.resize(act.Resize(ExecutorKey("framework", "gone"), "gone", Size(100, 1, 3), round=1))
     assert await stage.next() == ev.Resized(ExecutorKey("framework", "gone"), "gone", 1, "the container has ended")
     await stage.runner.stop()
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.agent.documents import scalar
-from tests.agent.live import live_agent
+from tests.agent.live import FRAMEWORK, live_agent
+from tests.agent.test_executors_live import hosted
 
 pytestmark = pytest.mark.root
 
@@ -44,3 +45,36 @@ async def test_a_sandbox_above_its_quota_ends_the_task_as_mesos_says(tmp_path: P
         assert status["message"].endswith(") exceeds quota (4MB)")
         assert status["limitation"]["resources"][0]["name"] == "disk"
         assert status["limitation"]["resources"][0]["scalar"]["value"] == 4.0
+
+
+async def test_an_executor_may_fill_what_it_and_its_tasks_have(tmp_path: Path) -> None:
+    async with live_agent(tmp_path, *QUOTA) as agent:
+        first, second = hosted("first"), hosted("second")
+        disk = {"name": "disk", "type": "SCALAR", "allocation_info": {"role": "*"}, "role": "*"}
+        for document, size in ((first, 4.0), (second, 16.0)):
+            document["resources"].append({**disk, "scalar": {"value": size}})
+        agent.master.run(FRAMEWORK, first)
+        await agent.reaches("first", "TASK_RUNNING")
+
+        async def limit() -> str:
+            (shown,) = await agent.get("/containers")
+            return str(shown["statistics"].get("disk_limit_bytes"))
+
+        assert await agent.until_async(limit, str(4 << 20))
+        agent.master.run(FRAMEWORK, second, launch_executor=False)
+        await agent.reaches("second", "TASK_RUNNING")
+        assert await agent.until_async(limit, str(20 << 20))
+        (sandbox,) = (
+            path.parent
+            for path in tmp_path.rglob("slaves/*/frameworks/*/executors/echo/runs/*/stdout")
+            if path.parent.name != "latest"
+        )
+        (sandbox / "eight").write_bytes(bytes(8 << 20))
+        await agent.signal(signal.SIGKILL)
+        await agent.start(*QUOTA, "--executor_reregistration_timeout=15secs")
+        assert await agent.until_async(limit, str(20 << 20)), "eight are more than the first alone may have"
+        (sandbox / "sixteen").write_bytes(bytes(16 << 20))
+        for name in ("first", "second"):
+            status = await agent.reaches(name, "TASK_FAILED")
+            assert status["reason"] == "REASON_CONTAINER_LIMITATION_DISK"
+            assert status["message"].endswith(") exceeds quota (20MB)")

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import io
 import os
+import ssl
 import tarfile
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -22,6 +23,7 @@ from mesos_gpu.agent.fetch_cache import FetchCache
 from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
 from mesos_gpu.agent.fetching import read_uris
 from mesos_gpu.errors import ContainerError
+from tests.tls import Authority
 
 
 class Source:
@@ -281,8 +283,8 @@ async def test_a_user_gets_what_he_may_read_and_owns_it(work: Work, source: Sour
 
 
 @asynccontextmanager
-async def ftp_server(files: dict[str, bytes]) -> AsyncIterator[int]:
-    """As much of RFC 959 and 2428 as one download needs."""
+async def ftp_server(files: dict[str, bytes], tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """As much of RFC 959, 2428 and 4217 as one download needs; with `tls` both connections begin with it."""
 
     sessions: list[asyncio.Task[None]] = []
 
@@ -296,12 +298,12 @@ async def ftp_server(files: dict[str, bytes]) -> AsyncIterator[int]:
         while line := await reader.readline():
             word, _, argument = line.decode().strip().partition(" ")
             if word in ("EPSV", "PASV"):
-                passive = await asyncio.start_server(lambda _, data: waiting.put_nowait(data), "127.0.0.1", 0)
+                passive = await asyncio.start_server(lambda _, data: waiting.put_nowait(data), "127.0.0.1", 0, ssl=tls)
                 port = passive.sockets[0].getsockname()[1]
                 writer.write(f"227 (127,0,0,1,{port >> 8},{port & 255})\r\n".encode())
             elif word == "RETR":
-                data = await waiting.get()
                 writer.write(b"150 here\r\n" if argument in files else b"550 no such file\r\n")
+                data = await waiting.get()
                 data.write(files.get(argument, b""))
                 data.close()
                 await data.wait_closed()
@@ -309,13 +311,14 @@ async def ftp_server(files: dict[str, bytes]) -> AsyncIterator[int]:
                     writer.write(b"226 done\r\n")
             else:
                 codes = {"USER": b"331 word?", "PASS": b"230 in", "TYPE": b"200 ok", "QUIT": b"221 bye"}
+                codes |= {"PBSZ": b"200 0", "PROT": b"200 private"}
                 writer.write(codes.get(word, b"550 no") + b"\r\n")
         if passive is not None:
             passive.close()
         writer.close()
         await writer.wait_closed()
 
-    async with await asyncio.start_server(session, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(session, "127.0.0.1", 0, ssl=tls) as server:
         yield server.sockets[0].getsockname()[1]
         await asyncio.gather(*sessions)
 
@@ -327,3 +330,64 @@ async def test_ftp(work: Work) -> None:
         with pytest.raises(ContainerError):
             await work.fetch(f"ftp://127.0.0.1:{port}/pub/other", name="none")
         assert "550" in (work.sandbox("none") / "stderr").read_text()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    made = Authority(tmp_path_factory.mktemp("ca"))
+    made.issue("node")
+    made.issue("expired", expired=True)
+    made.issue("far", kind="elsewhere")
+    return made
+
+
+def context(authority: Authority, name: str = "node") -> ssl.SSLContext:
+    folder = authority.certificate.parent
+    return authority.server_context(folder / f"{name}.pem", folder / f"{name}.key")
+
+
+async def test_over_tls_what_a_trusted_server_has_is_fetched_and_nothing_else(
+    work: Work, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(uri: str, name: str, words: str) -> None:
+        with pytest.raises(ContainerError):
+            await work.fetch(uri, name=name)
+        said = (work.sandbox(name) / "stderr").read_text()
+        assert f"no TLS with 127.0.0.1: {words}" in said
+        assert work.files(name) == ["stderr"]
+
+    for name, trusted, words in (
+        ("expired", True, "its certificate has expired"),
+        ("far", True, "its certificate is for another"),
+        ("node", False, "nobody we trust signed its certificate (SSL_CERT_FILE in the agent's environment"),
+        ("node", True, None),
+    ):
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate if trusted else work.folder / "none.pem"))
+        source = Source()
+        source.files["model"] = b"m" * 300_000
+        await source.server.start_server(ssl=context(authority, name))
+        try:
+            assert source.url("model").startswith("https://")
+            if words is not None:
+                await refused(source.url("model"), f"{name}{trusted}", words)
+                assert not source.asked, "it was asked for nothing"
+            else:
+                assert (await work.fetch(source.url("model")) / "model").read_bytes() == b"m" * 300_000
+                cached = {"value": source.url("model"), "cache": True, "output_file": "cached"}
+                assert (await work.fetch(cached) / "cached").read_bytes() == b"m" * 300_000
+        finally:
+            await source.server.close()
+
+
+async def test_ftps_begins_with_tls_and_its_server_is_verified(
+    work: Work, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    async with ftp_server({"pub/model": b"m" * 300_000}, context(authority)) as port:
+        sandbox = await work.fetch(f"ftps://me:word@127.0.0.1:{port}/pub/model")
+        assert (sandbox / "model").read_bytes() == b"m" * 300_000
+    monkeypatch.setenv("SSL_CERT_FILE", str(work.folder / "none.pem"))
+    async with ftp_server({}, context(authority)) as port:
+        with pytest.raises(ContainerError):
+            await work.fetch(f"ftps://me:word@127.0.0.1:{port}/pub/model", name="none")
+        assert "nobody we trust signed its certificate" in (work.sandbox("none") / "stderr").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from mesos_gpu.mesos.tasks import is_terminal
 from tests.agent.documents import (
     ALL_CAPABILITIES,
     FRAMEWORK_ID,
+    IDENTITY,
     at,
     framework,
     key,
@@ -94,6 +96,16 @@ def test_the_executor_is_on_disk_before_it_is_launched_and_so_are_its_tasks(stat
     assert launch.spec.environment["MESOS_RECOVERY_TIMEOUT"] == "15mins"
 
 
+@pytest.mark.parametrize(("kind", "told"), [("DEFAULT", "1"), ("CUSTOM", None)])
+def test_the_default_executor_alone_is_told_how_the_agent_speaks_tls(kind: str, told: str | None) -> None:
+    secure = replace(IDENTITY, default_executor=("/executor",), tls_environment={"LIBPROCESS_SSL_ENABLED": "1"})
+    state = new_state(identity=secure)
+    state.handle(ev.Registered(), at())
+    actions = state.handle(run(hosted("t1", kind=kind), info=AWARE, group=kind == "DEFAULT"), at())
+    (launch,) = [action for action in actions if isinstance(action, act.Launch)]
+    assert launch.spec.environment.get("LIBPROCESS_SSL_ENABLED") == told
+
+
 def test_tasks_are_handed_over_once_it_has_subscribed(state: AgentState) -> None:
     actions = subscribed(state)
     assert [type(action) for action in actions] == [act.NoteRun, act.Welcome, act.ToExecutor]
@@ -107,7 +119,7 @@ def test_a_later_task_waits_until_the_container_is_large_enough(state: AgentStat
     subscribed(state)
     actions = state.handle(run(hosted("t2", gpus=2), info=AWARE, launch_executor=False), at())
     (resize,) = [action for action in actions if isinstance(action, act.Resize)]
-    assert (resize.cpus_milli, resize.gpus) == (1100, 2)
+    assert (resize.size.cpus_milli, resize.size.gpus) == (1100, 2)
     assert sent(actions) == []
     assert sent(state.handle(ev.Resized(ECHO, resize.container_id, resize.round), at())) == ["LAUNCH"]
 
@@ -144,7 +156,7 @@ def test_a_terminal_update_makes_the_container_smaller(state: AgentState) -> Non
     subscribed(state, hosted("t1", gpus=1))
     actions = state.handle(says("t1", "TASK_FINISHED"), at())
     (resize,) = [action for action in actions if isinstance(action, act.Resize)]
-    assert (resize.cpus_milli, resize.gpus) == (100, 0)
+    assert (resize.size.cpus_milli, resize.size.gpus) == (100, 0)
 
 
 def test_a_kill_goes_to_the_executor_with_the_policy_of_the_call(state: AgentState) -> None:

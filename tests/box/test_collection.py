@@ -28,7 +28,10 @@ def test_the_log_of_a_task_whose_sandbox_was_collected_says_so(mesos_box: BoxFac
     agent = str(box.agents[0].url)
 
     def gone() -> bool:
-        return bool(requests.get(f"{agent}/metrics/snapshot", timeout=30).json()["gc/path_removals_succeeded"] >= 4)
+        known = requests.get(f"{box.marathon_url}/v2/apps//short", timeout=30).json()["app"].get("lastTaskFailure")
+        return bool(known) and bool(
+            requests.get(f"{agent}/metrics/snapshot", timeout=30).json()["gc/path_removals_succeeded"] >= 4
+        )
 
     box.until("the sandbox of the failed task is collected", gone)
     for words in (("task", "log", "short"), ("task", "ls", "short")):

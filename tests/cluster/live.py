@@ -6,8 +6,10 @@ import base64
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from mesos_gpu.agent.access import Access
 from mesos_gpu.agent.agent import Agent
 from mesos_gpu.agent.authentication import Patience
 from mesos_gpu.agent.checkpoints import Checkpoints
@@ -26,8 +28,10 @@ from tests.fakes.containerizer import FakeContainerizer
 class ClusterAgent:
     """One work_dir, and the agent process on it, as far as it fits into this one."""
 
-    def __init__(self, folder: Path, master: str, *, credential: Credential | None = None) -> None:
-        self.folder, self.master, self._credential = folder, master, credential
+    def __init__(
+        self, folder: Path, master: str, *, credential: Credential | None = None, access: Access | None = None
+    ) -> None:
+        self.folder, self.master, self._credential, self._access = folder, master, credential, access
         self.containers = FakeContainerizer(gpus=4)
         self.detector: Detector | None = None
         self.port = 0
@@ -39,8 +43,11 @@ class ClusterAgent:
         checkpoints.open()
         self.endpoint = Endpoint("127.0.0.1", self.port)
         total = agent_resources("mem:8192;disk:10000", "*", Machine(4, 0, 0), self.containers.gpus)
+        identity = Identity("", "", "127.0.0.1", 0, str(self.folder))
+        if self._access is not None:
+            identity = replace(identity, acls=self._access.acls, executor_key=self._access.executor_key)
         state = AgentState(
-            Identity("", "", "127.0.0.1", 0, str(self.folder)),
+            identity,
             _uuid(),
             new_uuid=_uuid,
             new_container_id=lambda: str(uuid.uuid4()),
@@ -55,7 +62,7 @@ class ClusterAgent:
             credential=self._credential,
             patience=Patience(0.5, 1.0, 0.1),
         )
-        await self.endpoint.start(OperatorApi(self.agent, {"port": "5051"}).make_app())
+        await self.endpoint.start(OperatorApi(self.agent, {"port": "5051"}, access=self._access).make_app())
         self.port = self.endpoint.port
         self.agent.locate("127.0.0.1")
         await self.agent.recover(recover(checkpoints, "boot"))
@@ -74,8 +81,10 @@ class ClusterAgent:
 
 
 @asynccontextmanager
-async def cluster_agent(folder: Path, master: str, **more: Credential) -> AsyncIterator[ClusterAgent]:
-    agent = ClusterAgent(folder, master, **more)
+async def cluster_agent(
+    folder: Path, master: str, *, credential: Credential | None = None, access: Access | None = None
+) -> AsyncIterator[ClusterAgent]:
+    agent = ClusterAgent(folder, master, credential=credential, access=access)
     try:
         yield await agent.start()
     finally:

@@ -12,7 +12,7 @@ SCHEDULER_API = """
 1.5 other calls are 202 without a body | master/scheduler_api::calls_are_answered_202_with_the_recorded_headers
 1.6 UPDATE_FRAMEWORK is 200 or 400 | master/scheduler_api::updating_a_framework_is_answered_200_or_400
 1.7 calls of one connection are taken in order | master/bad_clients::a_flood_on_one_connection_does_not_hold_up_others
-2.1 a principal with claims but no value is 403 | none: principals are names here, they have no claims
+2.1 a principal with claims but no value is 403 | none: only executors have claims, and a master asks for names and secrets
 2.2 a master that does not lead redirects (307) or has nobody to redirect to (503) | master/leadership::the_second_stands_by_and_goes_on_when_the_first_ends master/leadership::without_a_leader_a_request_waits_a_little_and_is_refused
 2.3 another method than POST is 405, no or another Content-Type 400 and 415 | master/scheduler_api::bad_calls_are_refused_as_recorded
 2.4 what cannot be read is 400 | master/scheduler_api::a_body_that_is_not_protobuf_or_of_the_wrong_types_is_refused master/bad_clients::nonsense_is_answered_400_and_the_connection_lives
@@ -21,7 +21,7 @@ SCHEDULER_API = """
 2.7 an unknown framework is 400 | master/scheduler_api::after_teardown_there_is_no_framework
 2.8 one that is not subscribed is 403 | master/scheduler_api::a_call_of_a_framework_that_is_away_is_forbidden
 2.9 no or a wrong stream id is 400 | master/scheduler_api::a_wrong_or_missing_stream_id_is_refused_as_recorded
-2.10 authentication of schedulers is 401 | none: whoever reaches the port may subscribe; it is the loopback unless --insecure
+2.10 authentication of schedulers is 401, and their principal is who they are | master/access::a_framework_is_who_it_has_shown_to_be master/access::a_plain_pymesos_framework_shows_who_it_is
 3.1 the FrameworkInfo of a subscription | master/subscriptions::a_new_framework_is_welcomed_as_recorded master/subscriptions::ids_count_up
 3.2 refusals are an ERROR event on a 200, then the end | master/subscriptions::a_refused_framework_hears_why_and_its_stream_ends master/calls::frameworks_are_refused_in_mesos_words
 3.3 roles outside --roles are refused | master/subscriptions::only_listed_roles_may_subscribe
@@ -65,7 +65,7 @@ SCHEDULER_API = """
 6.10 shell and argv commands | agent/launch::a_shell_command_runs_in_the_shell_and_another_as_its_arguments_say
 6.11 the order of validation | master/validation::tasks_are_refused_for_mesos_reasons master/validation::the_first_of_several_reasons_is_given
 6.12 ids | mesos/ids::ids_are_single_path_components master/validation::an_id_is_taken_while_its_task_lives_or_may_come_back
-6.13 TASK_UNAUTHORIZED | none: there is no authorization of tasks
+6.13 TASK_UNAUTHORIZED | master/permissions::a_task_runs_only_as_a_user_that_its_framework_may_use agent/permissions::a_task_that_its_framework_may_not_run_as_that_user_is_an_error
 6.14 what an ExecutorInfo needs | master/validation::an_executor_needs_its_command master/validation::executors_are_checked_too
 6.15 a running executor is not charged again | master/validation::a_running_executor_is_not_charged_again_and_must_be_the_same master/launching::an_executor_is_booked_once_and_named_in_later_offers
 6.16 limits: cpus and mem alone; in groups only with share_cgroups=false | master/validation::limits_need_an_agent_that_knows_them master/groups::one_fault_keeps_the_whole_group_from_running
@@ -127,6 +127,8 @@ EXECUTORS = """
 4.4 after the shutdown grace its container is ended | agent/executors_live::an_executor_ends_when_told_and_when_it_does_not_listen agent/hosting::a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace
 4.5 the memory limit | agent/live::a_task_that_takes_too_much_memory agent/state::running_out_of_memory_names_the_limit
 4.6 a kill before the executor exists | agent/agent::a_kill_before_the_container_runs
+4.7 limits of tasks add up to those of their executor, without end when one is | agent/executor_size::limits_add_up_with_what_the_executor_and_the_others_have agent/executor_size::one_without_end_is_enough agent/executors_live::limits_of_tasks_raise_those_of_their_executor
+4.8 the disk of an executor and its tasks is the quota of its sandbox | agent/disk_live::an_executor_may_fill_what_it_and_its_tasks_have
 5.1 one container an executor, a nested one a task | agent/groups_live::a_group_shares_gpus_and_network_and_dies_together_over_a_restart_of_the_agent
 5.2 launchers that can nest | none: there is one launcher, and it can
 5.3 a task that fails takes its group along | executor/state::a_task_that_fails_takes_its_group_along_and_no_other agent/groups_live::one_executor_runs_several_groups_and_each_ends_for_itself
@@ -194,4 +196,14 @@ OPERATORS = """
 9.18 LAUNCH_NESTED_CONTAINER_SESSION ends with its client | agent/container_api::a_session_ends_when_its_client_goes
 9.19 LAUNCH, WAIT, KILL, REMOVE | agent/container_api::a_nested_container_is_launched_waited_for_killed_and_removed agent/container_api::what_cannot_be_launched_is_400_and_leaves_nothing
 9.20 a standalone container | agent/container_api::a_standalone_container_has_gpus_of_its_own
+10.1 the realms of a master, and what is open | master/access::every_endpoint_asks_in_the_realm_that_it_has_in_mesos master/access::reading_and_changing_are_closed_one_by_one
+10.2 the realms of an agent, and what is open | agent/access::every_endpoint_asks_in_the_realm_that_it_has_in_mesos
+10.3 an executor's token says which one it is, and is wanted from it | agent/access::an_executor_shows_the_token_that_it_was_given agent/permissions::an_executor_speaks_for_itself agent/access_live::a_task_group_runs_on_an_agent_that_asks_its_executor_who_it_is
+10.4 how entities of a list match and allow | mesos/authorization::an_entity_matches_and_allows_as_in_mesos mesos/authorization::the_first_entry_that_matches_decides mesos/authorization::what_no_entry_is_about_is_as_permissive_says
+10.5 a role ending in /% is all below it | mesos/authorization::a_role_with_a_percent_sign_stands_for_all_below_it_and_not_for_itself
+10.6 what an operator needs leave for | master/permissions::each_call_of_an_operator_needs_leave_for_its_own_action master/permissions::who_may_end_a_framework_depends_on_whose_it_is master/permissions::operations_need_leave_for_the_role_or_for_whose_they_undo master/access::lists_say_who_may_do_what_over_every_door
+10.7 an operator reserves as himself | master/permissions::an_operator_without_leave_reserves_nothing_and_one_must_reserve_as_oneself
+10.8 a framework needs leave for its roles, an agent to register | master/permissions::a_framework_subscribes_only_with_roles_that_its_principal_may_have master/access::an_agent_without_leave_is_told_to_go
+10.9 what somebody may not see is left out | master/permissions::frameworks_of_others_are_shown_nowhere master/permissions::roles_of_others_are_left_out_with_what_is_reserved_for_them master/permissions::events_about_what_somebody_may_not_see_do_not_reach_him agent/permissions::what_runs_as_somebody_else_is_left_out
+10.10 containers and sandboxes belong to the user of their executor | agent/permissions::what_is_done_to_a_container_needs_leave_for_the_user_of_its_task agent/permissions::an_executor_does_what_it_must_below_its_own_container_and_nothing_else agent/access::lists_say_who_may_do_what_over_every_door
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.disk import DiskRules, over_quota, used_bytes, watch_disk
+from mesos_gpu.container.disk import DiskRules, OverQuota, over_quota, used_bytes, watch_disk
 
 
 def test_it_is_what_du_says(tmp_path: Path) -> None:
@@ -29,20 +29,21 @@ def test_a_folder_that_is_gone_is_an_error_and_what_goes_meanwhile_is_not(tmp_pa
 
 
 def test_sizes_are_printed_as_mesos_prints_them() -> None:
-    assert over_quota(10 << 20, 1 << 30) == "Disk usage (10MB) exceeds quota (1GB)"
-    assert over_quota(10_300 << 10, 0) == "Disk usage (10300KB) exceeds quota (0B)"
+    assert over_quota(OverQuota(10 << 20, 1 << 30)) == "Disk usage (10MB) exceeds quota (1GB)"
+    assert over_quota(OverQuota(10_300 << 10, 0)) == "Disk usage (10300KB) exceeds quota (0B)"
 
 
 async def test_it_is_measured_again_and_again_and_only_enforced_where_that_is_asked_for(tmp_path: Path) -> None:
     seen: asyncio.Queue[int] = asyncio.Queue()
-    shown = asyncio.ensure_future(watch_disk(tmp_path, 1, DiskRules(0.001), seen.put_nowait))
+    shown = asyncio.ensure_future(watch_disk(tmp_path, lambda: 1, DiskRules(0.001), seen.put_nowait))
     first = [await seen.get() for _ in range(3)]
     assert min(first) > 1
     shown.cancel()
     await asyncio.gather(shown, return_exceptions=True)
     small = used_bytes(tmp_path)
-    ended = asyncio.ensure_future(watch_disk(tmp_path, small, DiskRules(0.001, enforce=True), seen.put_nowait))
+    ended = asyncio.ensure_future(watch_disk(tmp_path, lambda: small, DiskRules(0.001, enforce=True), seen.put_nowait))
     await seen.get()
     assert not ended.done()
     (tmp_path / "more").write_bytes(b"x" * 100_000)
-    assert await asyncio.wait_for(ended, 60) > small
+    found = await asyncio.wait_for(ended, 60)
+    assert found.used > found.limit == small

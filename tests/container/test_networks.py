@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from mesos_gpu.container import Containerizer
+from mesos_gpu.container.cni import Answer
 from mesos_gpu.container.config import ContainerConfig, SessionConfig
 from mesos_gpu.container.netns import socket_in
 from mesos_gpu.container.networks import Networks
 from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.errors import BadInput, ContainerError
-from tests.container.cni_networks import PLUGINS, CniNetwork, cni_network
+from tests.container.cni_networks import PLUGINS, CniNetwork, cni_network, run
 from tests.container.conftest import Box
 
 pytestmark = pytest.mark.root
@@ -45,8 +46,18 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def until_there(path: Path) -> None:
+    while not path.exists():
+        os.sched_yield()
+
+
 def networks(box: Box, network: CniNetwork) -> Networks:
-    return Networks(box.folder / "run" / "isolators" / "network" / "cni", network.configs, [PLUGINS])
+    return Networks(
+        box.folder / "run" / "isolators" / "network" / "cni",
+        network.configs,
+        [PLUGINS],
+        {"": Answer(nameservers=("192.0.2.53",))},
+    )
 
 
 def joining(box: Box, name: str, info: dict[str, Any], shell: str = LISTEN, **more: Any) -> ContainerConfig:
@@ -83,7 +94,8 @@ async def test_a_container_in_a_network_has_an_address_a_name_and_its_ports_on_t
     assert box.said("two").splitlines()[1:3] == [f"{network.prefix}.3 two", "two"]
 
     child = replace(
-        box.config("one.child", shell="hostname; cat /etc/hosts; ls /sys/class/net | xargs echo"), mem_bytes=0
+        box.config("one.child", shell="hostname; cat /etc/hosts /etc/resolv.conf; ls /sys/class/net | xargs echo"),
+        mem_bytes=0,
     )
     await containerizer.launch(child)
     assert (await containerizer.wait("one.child")).exit_code == 0
@@ -91,6 +103,7 @@ async def test_a_container_in_a_network_has_an_address_a_name_and_its_ports_on_t
         "web-1",
         "127.0.0.1 localhost",
         f"{network.prefix}.2 web-1",
+        "nameserver 192.0.2.53",
         "eth0 lo",
     ]
     namespace = containerizer.network_namespace("one")
@@ -183,3 +196,63 @@ async def test_without_networks_a_container_may_still_have_a_host_name(container
         await containerizer.launch(joining(box, "one", {"name": "x"}))
     with pytest.raises(BadInput, match="cannot be the name of a host"):
         await containerizer.launch(replace(own, container_id="bad", hostname="-"))
+
+
+async def test_after_a_restart_of_the_machine_addresses_are_given_back(
+    box: Box, network: CniNetwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    network.write(network.bridge_plugin(ipMasq=False), "plain.conf")  # in the oldest form, without a version
+    first = await box.open(networks=networks(box, network))
+    pid = await first.launch(joining(box, "one", network.info(), shell="sleep 1000"))
+    (shown,) = first.network_infos("one")
+    assert [one["ip_address"] for one in shown["ip_addresses"]] == [f"{network.prefix}.2"]
+    await first.close()
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.to_thread(box.until_exit_file, "one")
+    state = box.folder / "run" / "isolators" / "network" / "cni" / "one"
+    run("umount", str(state / "ns"))
+    assert list(network.leases.glob(f"*/{network.prefix}.2"))
+
+    await box.open((), networks=networks(box, network))
+    assert not state.exists()
+    assert network.left() == []
+    assert "failed to detach" not in caplog.text
+
+
+async def test_whoever_gives_up_or_is_killed_while_a_plugin_runs_leaves_nothing(
+    box: Box, network: CniNetwork, tmp_path: Path
+) -> None:
+    plugins, begun, go_on = tmp_path / "plugins", tmp_path / "begun", tmp_path / "go"
+    plugins.mkdir()
+    wait = f"touch {begun}; until [ -e {go_on} ]; do sleep 0.02; done; echo '{{}}'"
+    (plugins / "slow").write_text(f"#!/bin/sh\ncat > /dev/null\n[ $CNI_COMMAND = DEL ] || {{ {wait}; }}\n")
+    (plugins / "slow").chmod(0o755)
+    network.write({"cniVersion": "0.4.0", "plugins": [network.bridge_plugin(), {"type": "slow"}]})
+    folder = box.folder / "run" / "isolators" / "network" / "cni"
+    first = Networks(folder, network.configs, [PLUGINS, plugins])
+    containerizer = await box.open(networks=first)
+    launch = asyncio.ensure_future(containerizer.launch(joining(box, "one", network.info())))
+    await asyncio.to_thread(until_there, begun)
+    assert network.left() != []
+
+    after_a_kill = Networks(folder, network.configs, [PLUGINS, plugins])
+    await after_a_kill.recover(())
+    after_a_kill.close()
+    assert network.left() == []
+    assert list(folder.iterdir()) == []
+
+    launch.cancel()
+    go_on.touch()
+    with pytest.raises(asyncio.CancelledError):
+        await launch
+    assert containerizer.containers() == frozenset()
+    begun.unlink()
+    go_on.unlink()
+    launch = asyncio.ensure_future(containerizer.launch(joining(box, "two", network.info())))
+    await asyncio.to_thread(until_there, begun)
+    launch.cancel()
+    go_on.touch()
+    with pytest.raises(asyncio.CancelledError):
+        await launch
+    assert network.left() == []
+    assert list(folder.iterdir()) == []

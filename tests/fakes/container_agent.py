@@ -8,7 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
+from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
+from mesos_gpu.process.tls import Tls
 
 INFO = {
     "executor_info": {"type": "DEFAULT", "executor_id": {"value": "pod"}},
@@ -32,11 +34,17 @@ class ContainerAgent:
         self._news = asyncio.Event()
         self._stream: EventStream | None = None
         self._runner: web.AppRunner | None = None
+        self._endpoint: Endpoint | None = None
 
-    async def start(self, port: int = 0) -> ContainerAgent:
+    async def start(self, port: int = 0, *, tls: Tls | None = None) -> ContainerAgent:
         app = make_app()
         app.router.add_post("/api/v1/executor", self._executor)
         app.router.add_post("/api/v1", self._container)
+        if tls is not None:
+            self._endpoint = Endpoint("127.0.0.1", port, tls=tls)
+            await self._endpoint.start(app)
+            self.port = self._endpoint.port
+            return self
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", port, reuse_address=True)
@@ -49,6 +57,8 @@ class ContainerAgent:
             self._stream.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._endpoint is not None:
+            await self._endpoint.stop()
 
     def send(self, kind: str, **body: Any) -> None:
         assert self._stream is not None

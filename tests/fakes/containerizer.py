@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination, check_config
+from mesos_gpu.container.config import ContainerConfig, SessionConfig, Size, Termination, check_config
 from mesos_gpu.container.execution import Execution
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import Conflict, MesosGpuError, NotEnoughGpus, NotFound
@@ -29,7 +29,7 @@ class FakeContainerizer:
         self.ended: dict[str, Termination] = {} if ended is None else ended
         self.launched: list[ContainerConfig] = []
         self.kills: list[tuple[str, float]] = []
-        self.resized: list[tuple[str, int, int, int]] = []
+        self.resized: list[tuple[str, Size]] = []
         self.recovered: frozenset[str] | None = None
         self.fail_with: MesosGpuError | None = None
         self.launches_go_on = asyncio.Event()
@@ -71,17 +71,18 @@ class FakeContainerizer:
             await self._waiting.setdefault(container_id, asyncio.Event()).wait()
         return self.ended[container_id]
 
-    async def resize(self, container_id: str, cpus_milli: int, mem_bytes: int, gpus: int) -> None:
+    async def resize(self, container_id: str, size: Size) -> None:
         await self.resizes_go_on.wait()
         config = self.running.get(container_id)
         if config is None:
             raise NotFound(container_id)
         held = sum(c.gpus for c in self.running.values() if c is not None and c is not config)
-        if held + gpus > self.gpus:
-            raise NotEnoughGpus(asked=gpus - config.gpus, free=self.gpus - held - config.gpus)
-        size = {"cpus_milli": cpus_milli, "mem_bytes": mem_bytes, "gpus": gpus}
-        self.running[container_id] = dataclasses.replace(config, **size)
-        self.resized.append((container_id, cpus_milli, mem_bytes, gpus))
+        if held + size.gpus > self.gpus:
+            raise NotEnoughGpus(asked=size.gpus - config.gpus, free=self.gpus - held - config.gpus)
+        self.running[container_id] = dataclasses.replace(
+            config, cpus_milli=size.cpus_milli, mem_bytes=size.mem_bytes, gpus=size.gpus
+        )
+        self.resized.append((container_id, size))
 
     def pid_of(self, container_id: str) -> int | None:
         return 4711 if container_id in self.running else None

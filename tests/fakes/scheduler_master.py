@@ -11,6 +11,7 @@ from aiohttp import web
 
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, make_app, read_json
+from mesos_gpu.process.tls import Tls
 
 FIRST_ID = "11111111-aaaa-bbbb-cccc-000000000000"
 
@@ -18,8 +19,8 @@ FIRST_ID = "11111111-aaaa-bbbb-cccc-000000000000"
 class SchedulerMaster:
     """Says what a test lets it say to the framework that subscribed last."""
 
-    def __init__(self) -> None:
-        self.endpoint = Endpoint("127.0.0.1", 0)
+    def __init__(self, tls: Tls | None = None) -> None:
+        self.endpoint = Endpoint("127.0.0.1", 0, tls=tls)
         self.subscriptions: list[dict[str, Any]] = []
         self.attempts = 0
         self.shown: dict[str, str | None] = {}

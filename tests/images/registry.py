@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,9 @@ _LISTENING = re.compile(r"listening on ([\d.:]+)")
 class RealRegistry:
     """Started on entering, ended on leaving. `url` is what --docker_registry takes."""
 
-    def __init__(self, folder: Path, *, login: bool = False) -> None:
-        self.folder, self._login = folder, login
+    def __init__(self, folder: Path, *, login: bool = False, tls: tuple[Path, Path] | None = None) -> None:
+        """`tls` is a certificate and its key."""
+        self.folder, self._login, self._tls = folder, login, tls
         self._process: subprocess.Popen[str] | None = None
         self._drain: threading.Thread | None = None
         self._address = "127.0.0.1:0"
@@ -39,7 +41,7 @@ class RealRegistry:
 
     @property
     def url(self) -> str:
-        return f"http://{self._address}"
+        return f"http{'' if self._tls is None else 's'}://{self._address}"
 
     @property
     def storage(self) -> Path:
@@ -56,12 +58,14 @@ class RealRegistry:
     def start(self) -> None:
         """Start it, at its earlier address if it had one."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        settings = {
+        settings: dict[str, Any] = {
             "version": "0.1",
             "log": {"accesslog": {"disabled": True}, "level": "info"},
             "storage": {"filesystem": {"rootdirectory": str(self.storage)}, "delete": {"enabled": True}},
             "http": {"addr": self._address},
         }
+        if self._tls is not None:
+            settings["http"]["tls"] = {"certificate": str(self._tls[0]), "key": str(self._tls[1])}
         if self._login:
             (self.folder / "users").write_text(f"{USER}:{_BCRYPT}\n")
             settings["auth"] = {"htpasswd": {"realm": "tests", "path": str(self.folder / "users")}}

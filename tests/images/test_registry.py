@@ -20,6 +20,7 @@ from mesos_gpu.images.registry import DOCKER_HUB_URL, Patience, Registry
 from tests.images.build import BuiltImage, Layer, cuda_image, file, sha256, tar_of
 from tests.images.registry import PASSWORD, USER, RealRegistry
 from tests.images.scripted import ScriptedRegistry, serving, status
+from tests.tls import Authority
 
 IMPATIENT = Patience(connect_s=5, silence_s=5, tries=3, pause_s=0.001)
 CUDA = ImageReference.parse("nvidia/cuda")
@@ -71,6 +72,30 @@ async def test_an_image_is_read_from_a_real_registry(shared_registry: RealRegist
         await registry.blob(reference, partial.blob, partial, lambda _: None)
         partial.close()
         assert (tmp_path / "blob").read_bytes() == blob
+
+
+async def test_a_real_registry_over_tls_is_read_where_its_authority_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path / "ca")
+    image, reference, blob = cuda_image(), ImageReference.parse("real/cuda:12"), cuda_image().layers[0].blob
+    with RealRegistry(tmp_path / "registry") as plain:
+        plain.push("real/cuda:12", image)
+    with RealRegistry(tmp_path / "registry", tls=authority.issue("node")) as secure:
+        assert secure.url.startswith("https://")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+        async with open_registry(secure.url) as registry:
+            with pytest.raises(ImageError) as refused:
+                await registry.manifest(reference)
+        words = "cannot prove who it is: nobody we trust signed its certificate (SSL_CERT_FILE in the agent's"
+        assert str(refused.value).startswith(f"{secure.host} {words}")
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+        async with open_registry(secure.url) as registry:
+            assert (await registry.manifest(reference)).digest == image.digest
+            partial = Partial(tmp_path / "blob", Descriptor(sha256(blob), len(blob)))
+            await registry.blob(reference, partial.blob, partial, lambda _: None)
+            partial.close()
+    assert (tmp_path / "blob").read_bytes() == blob
 
 
 async def test_a_download_goes_on_where_it_stopped_in_a_real_registry(

@@ -8,9 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from mesos_gpu.marathon.actions import (
     Acknowledge,
@@ -27,9 +30,15 @@ from mesos_gpu.marathon.actions import (
 from mesos_gpu.marathon.driver import PymesosLink
 from mesos_gpu.marathon.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
 from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
+from mesos_gpu.mesos.tls_settings import TlsSettings
+from mesos_gpu.process.endpoint import Endpoint
+from mesos_gpu.process.http import make_app
+from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.tunnel import Tunnel
 from tests.fakes.mesos_link import FakeMesosLink
 from tests.fakes.scheduler_master import SchedulerMaster
 from tests.marathon.builders import offer, status
+from tests.tls import Authority
 
 FRAMEWORK = {"user": "root", "name": "marathon", "roles": ["slave_public"], "failover_timeout": 604800.0}
 
@@ -387,3 +396,33 @@ async def test_a_master_that_asks_who_we_are_is_told_with_every_call() -> None:
     basic = "Basic " + base64.b64encode(b"ops:s3cret").decode()
     assert (master.shown["SUBSCRIBE"], master.shown["REVIVE"]) == (basic, basic)
     assert master.subscriptions[0]["subscribe"]["framework_info"]["principal"] == "ops"
+
+
+async def test_a_master_that_speaks_tls_alone_is_reached_through_a_tunnel_also_after_a_redirect(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("node")
+    settings = TlsSettings(str(certificate), str(key), ca_file=str(authority.certificate), verify_server=True)
+    tls = Tls(replace(settings, verify_ip=True, require_client=True))
+    master, tunnel = SchedulerMaster(tls), Tunnel(tls)
+    await master.start()
+
+    async def redirect(_: web.Request) -> web.Response:
+        return web.Response(status=307, headers={"Location": f"//{master.address}/api/v1/scheduler"})
+
+    standby, app = Endpoint("127.0.0.1", 0, tls=tls), make_app()
+    app.router.add_post("/api/v1/scheduler", redirect)
+    await standby.start(app)
+    link = PymesosLink(f"https://127.0.0.1:{standby.port}", lambda: FRAMEWORK, through=tunnel.through)
+    bench = Bench(link, master)
+    try:
+        bench.start()
+        assert (await bench.next(Subscribed)).master == master.address
+        link.call(Revive())
+        assert (await asyncio.wait_for(master.calls.get(), 60))["type"] == "REVIVE"
+        master.offer(offer())
+        assert len((await bench.next(Offered)).offers) == 1
+    finally:
+        await asyncio.to_thread(link.stop)
+        await tunnel.close()
+        await standby.stop()
+        await master.stop()

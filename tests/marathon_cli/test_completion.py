@@ -49,6 +49,7 @@ def env(marathon: ScriptedServer, tmp_path: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "MARATHON_URL": marathon.url,
         "MESOS_GPU_CONFIG_DIR": str(config),
+        "MESOS_GPU_COMPLETION_TIMEOUT": "60",
     }
 
 
@@ -108,8 +109,9 @@ def test_names_are_asked_of_the_server_that_the_line_names(ask: Ask, marathon: S
 
 
 def test_a_server_that_is_mute_broken_or_not_there_costs_no_more_than_its_names(ask: Ask, env: dict[str, str]) -> None:
+    soon = {"MESOS_GPU_COMPLETION_TIMEOUT": "0.5"}
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        assert ask("app", "show", "tr", MARATHON_URL=f"http://127.0.0.1:{mute.getsockname()[1]}") == []
+        assert ask("app", "show", "tr", MARATHON_URL=f"http://127.0.0.1:{mute.getsockname()[1]}", **soon) == []
     for url in ("http://127.0.0.1:1", "nonsense://", "https://127.0.0.1:1"):
         assert ask("app", "show", "tr", MARATHON_URL=url, MESOS_GPU_INSECURE="true") == []
     (Path(env["MESOS_GPU_CONFIG_DIR"]) / "config").write_text("broken")

@@ -13,6 +13,7 @@ import pytest
 
 from marathon_cli.console import Console
 from marathon_cli.lazy import load
+from marathon_cli.other_words import MEANT
 from marathon_cli.registry import ROWS
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 
@@ -47,6 +48,18 @@ def test_the_registry_says_what_each_command_says_of_itself() -> None:
         assert command.name == row.path.rpartition(" ")[2]
         if row.where:
             assert (command.help or "").split("\n\n")[0].replace("\n", " ").strip() == row.help, row.path
+
+
+def test_what_others_call_a_command_is_told_by_its_name_here(run: Run) -> None:
+    said = run("app", "logs", "train").stderr
+    assert "there is no command `mesos-gpu app logs`; here it is `mesos-gpu task log`" in said.replace(
+        "cli", "mesos-gpu"
+    )
+    assert "here it is `mesos-gpu task kill`" in run("marathon", "task", "stop", "x").stderr
+    paths = {row.path for row in ROWS} | {"--version"}
+    for word, meant in MEANT.items():
+        assert word not in paths
+        assert paths.issuperset(meant.split("` or `mesos-gpu ")), meant
 
 
 def test_every_command_of_the_registry_is_in_a_group_and_has_help(run: Run) -> None:

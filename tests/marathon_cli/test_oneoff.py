@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from marathon_cli import oneoff
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.app import AppRules, read_app, unknown_keys
+from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 
 VOLUME = {"containerPath": "/data", "hostPath": "/mnt/data", "mode": "RO"}
 
@@ -82,3 +83,32 @@ def test_volumes_and_constraints_are_read_or_refused_with_an_example() -> None:
     for bad in ("T4", ":", "a:"):
         with pytest.raises(BadInput, match="looks like"):
             oneoff.constraint(bad)
+
+
+def test_a_run_that_no_agent_could_ever_have_is_warned_of_before_it_waits(marathon: ScriptedServer, run: Run) -> None:
+    slave = {"id": "S0", "hostname": "h", "pid": "slave(1)@h:5051", "active": True, "attributes": {}}
+    marathon.on("GET", "/slaves", {"slaves": [{**slave, "resources": {"cpus": 4, "mem": 4096, "gpus": 0}}]})
+    marathon.on("POST", "/v2/apps", Answer(403, {"message": "not today"}))
+    refused = run("run", "--", "nvidia-smi")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("warning: No agent could ever run /")
+    assert "it has no GPUs, and 1 is wanted" in refused.stderr
+    assert "warning" not in run("run", "--gpus", "0", "--", "nvidia-smi").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--name", "Bad Name!"), "a name has lower-case letters, digits, - and ."),
+        (("--name", "-x"), "a name has lower-case letters"),
+        (("--gpus", "half"), "'half' is not a valid whole number."),
+        (("--cpus", "x"), "'x' is not a valid number."),
+    ],
+)
+def test_what_is_mistyped_is_refused_before_anything_is_sent(
+    marathon: ScriptedServer, run: Run, words: tuple[str, ...], said: str
+) -> None:
+    refused = run("run", *words, "--", "nvidia-smi")
+    assert refused.exit_code in (1, 2)
+    assert said in refused.stderr
+    assert marathon.sent("POST") == []

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from pymesos import MesosSchedulerDriver
 from pymesos import Scheduler as PymesosScheduler
+from yarl import URL
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.master.access import FRAMEWORKS, NOBODY_ASKED, open_access, use_of
@@ -78,11 +79,29 @@ async def test_every_endpoint_asks_in_the_realm_that_it_has_in_mesos(tmp_path: P
                             assert answer.headers["WWW-Authenticate"] == f'Basic realm="{REALMS[use]}"'
                             assert await answer.text() == "401 Unauthorized."
                 async with session.get(f"{master.url}/{name}", headers=as_("ops"), allow_redirects=False) as answer:
+                    assert answer.status < 500, name
                     assert answer.status not in (401, 403), name
-        # What is no endpoint is none for anybody; what comes after one is no way around it.
-        for path, status in (("nothing", 404), ("state/x", 401), ("master/master/state", 404), ("state.json", 404)):
-            async with session.get(f"{master.url}/{path}") as answer:
-                assert answer.status == status, path
+        # What is no endpoint is none for anybody; no spelling of one is a way around it.
+        for name in ("state", "api/v1", "files/read", "api/v1/scheduler", "quota"):
+            for path in spellings(name, "master"):
+                for method in ("GET", "POST", "HEAD", "PUT"):
+                    async with session.request(method, URL(f"{master.url}/{path}", encoded=True)) as answer:
+                        assert answer.status in (401, 404), (method, path)
+
+
+def spellings(name: str, process: str) -> list[str]:
+    """Ways to write the path of an endpoint that a router might read otherwise than who guards it."""
+    first = f"%{ord(name[0]):02x}{name[1:]}"
+    around = [f"{name}/", f"/{name}", f"./{name}", f"x/../{name}", f"{name}/..", f"{name}/../health", f"{name}//"]
+    also = [f"{name}/health", f"{name}?a=/health", f"{name}%2f", f"{name}%00", f"{name};x", f"{name}.json", first]
+    other = [
+        name.upper(),
+        f"{process}/{name}",
+        f"{process}//{name}",
+        f"/{process}/{name}",
+        f"{process}/{process}/{name}",
+    ]
+    return [*around, *also, *other, name.replace("/", "%2F"), name.replace("/", "//")]
 
 
 async def help_of(session: aiohttp.ClientSession, url: str) -> str:
@@ -285,6 +304,9 @@ async def test_an_agent_without_leave_is_told_to_go(tmp_path: Path) -> None:
             agent.introduce("RegisterSlaveMessage")
             told = await agent.message("ShutdownMessage")
             assert told["message"].startswith("Not authorized to register agent providing resources '")
+            agent.introduce("ReregisterSlaveMessage", slave={**agent.info(), "id": {"value": "x-S0"}})
+            told = await agent.message("ShutdownMessage")
+            assert told["message"].startswith("Not authorized to reregister agent")
             assert not master.engine.state.agents
         finally:
             await agent.stop()

@@ -217,7 +217,8 @@ def test_operations_and_launches_of_one_accept_see_what_was_done_before(world: W
     )
     assert [type(a).__name__ for a in actions] == ["ApplyOperation", "ApplyOperation", "RunTask", "SendEvent"]
     (event,) = events(actions, "UPDATE_OPERATION_STATUS")
-    assert event["status"]["message"] == "Persistent volumes in use"
+    where = f"{world.agent.id} at slave(1)@127.0.0.1:5051 (127.0.0.1)"
+    assert event["status"]["message"] == f"Persistent volumes in use; on agent {where}"
     run = actions[2]
     assert isinstance(run, RunTask)
     assert Resources.from_json(run.task["resources"]).milli("disk") == 64000
@@ -259,6 +260,12 @@ def test_a_volume_is_offered_again_when_its_task_has_ended(world: World) -> None
             "Persistent volumes cannot be created from unreserved resources",
         ),
         (operation("CREATE", volume(disk={"persistence": {"id": "v"}})), "Expecting 'volume' to be set"),
+        (
+            operation(
+                "CREATE", volume(disk={"persistence": {"id": "v"}, "volume": {"mode": "RO", "container_path": "x"}})
+            ),
+            "Not a persistent volume: Read-only persistent volume not supported",
+        ),
         (operation("CREATE", volume(name="../x")), "Persistence ID is invalid"),
         (operation("CREATE", volume(), volume()), "Persistence ID 'vol-1' is not unique"),
         (operation("CREATE", volume(shared={})), "no SHARED_RESOURCES capability"),
@@ -283,7 +290,7 @@ def test_what_mesos_refuses_is_refused_in_its_words(world: World, asked: Documen
 def test_a_persistence_id_is_taken_as_long_as_its_volume_lives(world: World) -> None:
     world.done(operation("RESERVE", dynamic("disk", 128)))
     world.done(operation("CREATE", volume()))
-    assert world.refused(operation("CREATE", volume())) == "Persistence ID 'vol-1' is not unique"
+    assert world.refused(operation("CREATE", volume())).startswith("Persistence ID 'vol-1' is not unique; ")
     world.done(operation("DESTROY", volume()))
     world.done(operation("CREATE", volume()))
 
@@ -300,14 +307,64 @@ def test_a_volume_grows_and_shrinks_where_the_agent_can(world: World) -> None:
     assert "without RESIZE_VOLUME capability" in world.refused({**grow, "id": {"value": "x"}})
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"resources": []}, "Invalid resources: Resource cannot be empty"),
+        (
+            {"resources": [dynamic("gpus", 1), dynamic("cpus", 1, reservations=[{"type": "STATIC", "role": ROLE}])]},
+            "Invalid resources: Mixed reservations are not supported",
+        ),
+        (
+            {"resources": [dynamic("gpus", 2)]},
+            "Source and target resources should refer to identical resource quantities: "
+            "gpus(allocated: slave_public):1 vs. gpus(allocated: slave_public):2",
+        ),
+        (
+            {"resources": [dynamic("gpus", 1)], "source": [dynamic("gpus", 0.5)]},
+            "Invalid source: Invalid 'gpus' resource",
+        ),
+    ],
+)
+def test_a_reservation_takes_the_place_of_one_of_the_same_size(world: World, body: Document, words: str) -> None:
+    asked = {"type": "RESERVE", "id": {"value": "op"}, "reserve": {"source": [dynamic("gpus", 1)], **body}}
+    assert words in world.refused(asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "words"),
+    [
+        ("GROW", {"addition": dynamic("disk", 0)}, "The size of 'GrowVolume.addition' field must be greater than zero"),
+        ("GROW", {"addition": dynamic("mem", 1)}, "Incompatible resources in the 'GrowVolume.volume' and"),
+        (
+            "GROW",
+            {"volume": dynamic("disk", 1)},
+            "Invalid persistent volume in the 'GrowVolume.volume' field: Resource",
+        ),
+        ("GROW", {"addition": dynamic("gpus", 0.1)}, "Invalid resource in the 'GrowVolume.addition' field: "),
+        ("SHRINK", {"subtract": {"value": 0}}, "Value of 'ShrinkVolume.subtract' must be greater than zero"),
+        ("SHRINK", {"subtract": {"value": 64}}, "must be smaller than the size of 'ShrinkVolume.volume'"),
+        ("SHRINK", {"volume": volume(32.0), "subtract": {"value": 1}}, "Persistent volumes not found"),
+    ],
+)
+def test_volumes_are_resized_as_far_as_mesos_lets_them(world: World, kind: str, body: Document, words: str) -> None:
+    world.done(operation("RESERVE", dynamic("disk", 128)), operation("CREATE", volume(), name="c"))
+    given = {"volume": volume(), "addition": dynamic("disk", 1), "subtract": {"value": 1}, **body}
+    asked = {"type": f"{kind}_VOLUME", "id": {"value": "op"}, f"{kind.lower()}_volume": given}
+    assert words in world.refused(asked)
+
+
 def test_a_framework_names_itself_in_what_it_reserves() -> None:
     world = World()
     world.framework.info["principal"] = "alice"
-    assert "by principal 'alice', but there is a resource in the request with no principal set" in world.refused(
-        operation("RESERVE", dynamic("gpus", 1))
+    assert (
+        "by principal 'alice', but there is a reserved resource in the request with no principal set"
+        in world.refused(operation("RESERVE", dynamic("gpus", 1)))
     )
     bob = {**dynamic("gpus", 1), "reservations": [{"type": "DYNAMIC", "role": ROLE, "principal": "bob"}]}
-    assert "does not match a resource in the request with principal 'bob'" in world.refused(operation("RESERVE", bob))
+    assert "does not match a reserved resource in the request with principal 'bob'" in world.refused(
+        operation("RESERVE", bob)
+    )
     alice = {**bob, "reservations": [{"type": "DYNAMIC", "role": ROLE, "principal": "alice"}]}
     world.done(operation("RESERVE", alice))
 
@@ -460,7 +517,10 @@ def test_an_operators_mistake_is_no_conflict(world: World) -> None:
         refusal, actions = operate(world, asked)
         assert refusal is not None
         assert not refusal.conflict
-        assert refusal.message.startswith(f"Invalid {asked['type']} operation on agent {world.agent.id}: ")
+        where = (
+            f" on agent {world.agent.id} at slave(1)@127.0.0.1:5051 (127.0.0.1)" if asked["type"] == "RESERVE" else ""
+        )
+        assert refusal.message.startswith(f"Invalid {asked['type']} operation{where}: ")
         assert actions == []
 
 

@@ -162,7 +162,7 @@ def test_an_operator_without_leave_reserves_nothing_and_one_must_reserve_as_ones
     assert not actions
     refusal, _ = operations.operate(state, agent, operation, EVE)
     assert refusal is not None
-    assert "attempted by principal 'eve'" in refusal.message
+    assert "attempted by authenticated principal 'eve'" in refusal.message
     refusal, actions = operations.operate(state, agent, operation, OPS)
     assert refusal is None
     assert actions

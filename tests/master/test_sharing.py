@@ -175,7 +175,7 @@ def test_destroy_is_refused_while_anyone_uses_it(world: Shared) -> None:
     world.launch(world.other, "c")
     asked = operation("DESTROY", shared(), name="d")
     (event,) = events(world.accept_for(world.framework, asked), "UPDATE_OPERATION_STATUS")
-    assert event["status"]["message"] == "Persistent volumes in use"
+    assert event["status"]["message"].startswith("Persistent volumes in use; on agent ")
     refusal, _ = operations.operate(world.state, world.agent, operation("DESTROY", shared(), name=None))
     assert refusal is not None
     assert "Persistent volumes in use" in refusal.message
@@ -225,7 +225,7 @@ def test_one_copy_serves_every_task_of_an_accept_and_of_a_group(world: Shared) -
         *(RunTask, RunTask, RunTaskGroup, RunTask),
     ]
     (event,) = events(actions, "UPDATE_OPERATION_STATUS")
-    assert event["status"]["message"] == "Persistent volumes in use"
+    assert event["status"]["message"].startswith("Persistent volumes in use; on agent ")
     copies = {r.persistence_id: r.copies for r in world.agent.used_total.shared()}
     assert copies == {"vol-1": 5, "v2": 1}
 

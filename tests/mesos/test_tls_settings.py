@@ -82,10 +82,16 @@ def test_the_log_says_what_is_weak() -> None:
 def test_names_from_before_1_0_count_where_the_new_one_is_not_set() -> None:
     old = {name.removeprefix("LIBPROCESS_"): text for name, text in LEAST.items()}
     assert read_tls_settings(old)[0] == read()
-    settings, words = read_tls_settings({**LEAST, "SSL_CERT_FILE": "/etc/ssl/bundle.pem", "SSL_KEY_FILE": "/k.pem"})
+    settings, words = read_tls_settings({**LEAST, "SSL_KEY_FILE": "/other.pem", "SSL_ENABLED": "1"})
     assert settings == read()
-    assert words[0] == "LIBPROCESS_SSL_CERT_FILE and SSL_CERT_FILE differ; the first is taken"
-    assert "KEY_FILE" not in "\n".join(words)
+    assert words[0] == "LIBPROCESS_SSL_KEY_FILE and SSL_KEY_FILE differ; the first is taken"
+    assert "ENABLED" not in "\n".join(words)
+
+
+def test_openssls_own_name_for_whom_to_trust_does_not_get_in_the_way() -> None:
+    settings, words = read_tls_settings({**LEAST, "SSL_CERT_FILE": "/etc/ssl/bundle.pem"})
+    assert settings == read()
+    assert "SSL_CERT_FILE" not in "\n".join(words)
 
 
 def test_variables_are_handed_on_under_their_new_names_and_nothing_else_is() -> None:

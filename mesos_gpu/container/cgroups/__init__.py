@@ -43,8 +43,11 @@ class Cgroups(Protocol):
     def check(self) -> None:
         """Raise Unavailable when this process may not make cgroups; leaves the root cgroup behind."""
 
-    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
-        """Change what it may use: `cpu` as in an OCI bundle (shares, quota, period), memory. Raises OSError."""
+    def limit(self, container_id: str, cpu: Mapping[str, int], memory: Mapping[str, int]) -> None:
+        """Change what it may use: `cpu` (shares, quota, period) and `memory` (limit, reservation) as in an OCI bundle.
+
+        Without a quota there is none from now on. Raises OSError.
+        """
 
     def make(self, container_id: str) -> tuple[Path, ...]:
         """Make it, with the limits of what it lies in and none of its own; return the files that take processes."""

@@ -20,6 +20,7 @@ from mesos_gpu.container.cgroups.files import (
     rename,
     signal_pids,
 )
+from mesos_gpu.container.linux import UNLIMITED
 from mesos_gpu.container.nesting import cgroup_of
 
 CPU: tuple[Column, ...] = (
@@ -55,8 +56,8 @@ class CgroupsV1:
         """Make the root cgroup everywhere; raises Unavailable when the kernel refuses."""
         make_root(mount / self._root for mount in self._mounts)
 
-    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
-        """Write cpu.shares, cfs quota and memory.limit_in_bytes of the controllers that are mounted. Raises OSError."""
+    def limit(self, container_id: str, cpu: Mapping[str, int], memory: Mapping[str, int]) -> None:
+        """Write cpu.shares, cfs quota and the limits of memory of the controllers that are mounted. Raises OSError."""
         if "cpu" in self._by_controller:
             folder = self._folder("cpu", container_id)
             for name, file in (
@@ -66,8 +67,13 @@ class CgroupsV1:
             ):
                 if name in cpu:
                     (folder / file).write_text(str(cpu[name]))
+                elif name == "quota" and (folder / file).exists():
+                    (folder / file).write_text(str(UNLIMITED))
         if "memory" in self._by_controller:
-            (self._folder("memory", container_id) / "memory.limit_in_bytes").write_text(str(mem_bytes))
+            folder = self._folder("memory", container_id)
+            (folder / "memory.limit_in_bytes").write_text(str(memory["limit"]))
+            if "reservation" in memory:
+                (folder / "memory.soft_limit_in_bytes").write_text(str(memory["reservation"]))
 
     def make(self, container_id: str) -> tuple[Path, ...]:
         """Make it, in all hierarchies, with the limits of what it lies in; return the files that take processes."""

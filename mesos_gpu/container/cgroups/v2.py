@@ -19,6 +19,7 @@ from mesos_gpu.container.cgroups.files import (
     rename,
     signal_pids,
 )
+from mesos_gpu.container.linux import UNLIMITED
 from mesos_gpu.container.nesting import cgroup_of
 
 CPU: tuple[Column, ...] = (
@@ -54,15 +55,19 @@ class CgroupsV2:
         """Make the root cgroup; raises Unavailable when the kernel refuses."""
         make_root([self._root])
 
-    def limit(self, container_id: str, cpu: Mapping[str, int], mem_bytes: int) -> None:
-        """Write cpu.weight, cpu.max and memory.max of the controllers that we were given. Raises OSError."""
+    def limit(self, container_id: str, cpu: Mapping[str, int], memory: Mapping[str, int]) -> None:
+        """Write cpu.weight, cpu.max, memory.max and .low of the controllers that we were given. Raises OSError."""
         folder, controllers = self._root / cgroup_of(container_id), self.controllers()
         if "cpu" in controllers:
             (folder / "cpu.weight").write_text(str(weight_of(cpu["shares"])))
             if "quota" in cpu:
                 (folder / "cpu.max").write_text(f"{cpu['quota']} {cpu['period']}")
+            elif (folder / "cpu.max").exists():
+                (folder / "cpu.max").write_text("max")
         if "memory" in controllers:
-            (folder / "memory.max").write_text(str(mem_bytes))
+            (folder / "memory.max").write_text("max" if memory["limit"] == UNLIMITED else str(memory["limit"]))
+            if "reservation" in memory:
+                (folder / "memory.low").write_text(str(memory["reservation"]))
 
     def make(self, container_id: str) -> tuple[Path, ...]:
         """Make it, with the limits of what it lies in; return the file that takes processes."""
