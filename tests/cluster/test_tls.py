@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,8 +13,9 @@ import pytest
 from mesos_gpu.master.service import RunningMaster, open_master
 from mesos_gpu.mesos.tls_settings import TlsSettings
 from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.tls_context import client_context
 from tests.cluster.live import cluster_agent
-from tests.master.live import master_flags, soon, until
+from tests.master.live import Scheduler, master_flags, soon, until
 from tests.tls import Authority
 from tests.zookeeper import RealZooKeeper
 
@@ -57,6 +57,12 @@ async def test_an_agent_registers_and_comes_back_to_the_next_master(settings: Tl
         async with tls_master(tmp_path / "m", tls, f"--port={port}") as second:
             await soon(agent.agent.registered.wait())
             assert list(second.engine.state.agents) == [agent_id]
+            scheduler = Scheduler(second.url, ssl=client_context(settings))
+            try:
+                await scheduler.subscribe()
+                assert (await scheduler.offer())["url"]["scheme"] == "http", "as Mesos says it, whatever is spoken"
+            finally:
+                await scheduler.close()
 
 
 async def test_the_leader_that_zookeeper_names_is_reached_over_tls_and_standbys_send_there_by_any_scheme(
@@ -71,10 +77,9 @@ async def test_the_leader_that_zookeeper_names_is_reached_over_tls_and_standbys_
         ):
             await soon(agent.agent.registered.wait())
             assert agent.agent.agent_id in first.engine.state.agents
-            context = ssl.create_default_context(cafile=settings.ca_file)
-            context.load_cert_chain(settings.cert_file, settings.key_file)
+            connector = aiohttp.TCPConnector(ssl=client_context(settings))
             async with (
-                aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session,
+                aiohttp.ClientSession(connector=connector) as session,
                 session.get(f"{second.url}/state", allow_redirects=False) as answer,
             ):
                 assert (answer.status, answer.headers["Location"]) == (307, f"//{address(first)}/state")
