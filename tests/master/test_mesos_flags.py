@@ -37,6 +37,7 @@ def test_every_flag_of_mesos_is_known() -> None:
     known = {flag.name for flag in (*FLAGS, *parser_flags(FOREIGN, FLAGS, OLD_NAMES))}
     shown = recorded()["get"]["idle"]["/state"]["body"]["flags"]
     assert set(DOCUMENTED) - known == set()
+    assert not OWN & {row.name for row in FOREIGN}, "what it acts on is no stranger"
     assert set(shown) - known == {"help", "version"}
 
 
@@ -57,11 +58,10 @@ NAMED = ["quorum", "registry", "log_dir", "logging_level", "quiet", "webui_dir"]
 
 
 def test_old_names_are_taken_for_the_newer_ones() -> None:
-    mine, said = taken(
-        "--slave_ping_timeout=20secs", "--max_slave_ping_timeouts=7", "--recovery_slave_removal_limit=50%"
-    )
-    assert (mine["agent_ping_timeout"], mine["max_agent_ping_timeouts"]) == (20.0, 7)
-    assert [line.split(" ")[0] for line in said] == ["--recovery_slave_removal_limit"]
+    mine, said = taken("--slave_ping_timeout=20secs", "--max_slave_ping_timeouts=7", "--authenticate=false")
+    assert (mine["agent_ping_timeout"], mine["max_agent_ping_timeouts"], said) == (20.0, 7, [])
+    with pytest.raises(BadFlag, match="--authenticate_http_frameworks"):
+        taken("--authenticate")
 
 
 def test_what_somebody_relies_on_is_refused_all_at_once() -> None:
