@@ -78,7 +78,6 @@ FOREIGN: Sequence[Foreign] = (
     *refused(_NO_STORAGE, "resource_provider_config_dir", "csi_plugin_config_dir"),
     *refused("endpoints are not switched off one by one; --acls says who may use them", "firewall_rules"),
     *refused("it is --jwt_secret_key, as in Mesos since 1.5", "executor_secret_key"),
-    *refused("a network's nameservers are those of its CNI configuration", "default_container_dns"),
     *refused(_NO_SHAPING, "ephemeral_ports_per_container", "egress_rate_limit_per_container"),
     *refused(_NO_SHAPING, "egress_rate_per_cpu", "minimum_egress_rate_limit", "maximum_egress_rate_limit"),
     *refused(_NO_SHAPING, "egress_ceil_limit", "egress_burst", "egress_flow_classifier_parent"),

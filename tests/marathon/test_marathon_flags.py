@@ -11,7 +11,7 @@ import pytest
 from mesos_gpu.errors import BadFlag, InvalidApp
 from mesos_gpu.marathon import configuration
 from mesos_gpu.marathon.actions import Decline, Kill, Launch, Suppress
-from mesos_gpu.marathon.configuration import checked, secret, settings
+from mesos_gpu.marathon.configuration import checked, secret, settings, unused
 from mesos_gpu.marathon.events import PutGroup, PutPod, RemoveApp, Tick
 from mesos_gpu.marathon.flags import FLAGS, PREFIX, TOGGLES, switched
 from mesos_gpu.marathon.marathon_flags import FOREIGN, FOREIGN_FLAGS, settle
@@ -50,8 +50,9 @@ def test_the_line_of_an_existing_marathon_is_taken_and_what_does_nothing_is_name
         "--disable_ha",
         "--zk_connection_timeout",
         "--scale_apps_interval",
-        "--https_port",
     ]
+    assert unused(flags(*line.split())) == ["--https_port does nothing without --ssl_cert_file and --ssl_key_file"]
+    assert unused(flags("--ssl_cert_file=/c", "--ssl_key_file=/k", "--https_port=1")) == []
     assert said() == []
 
 
@@ -61,7 +62,7 @@ def test_the_line_of_an_existing_marathon_is_taken_and_what_does_nothing_is_name
         ("--no-checkpoint", "only true is accepted"),
         ("--disable_checkpoint", "only false is accepted"),
         ("--plugin_dir=/p", "nothing can be plugged in"),
-        ("--ssl_keystore_path=/k", "no TLS"),
+        ("--ssl_keystore_path=/k", "openssl pkcs12"),
         ("--metrics_statsd", "Prometheus"),
         ("--mesos_offer_constraints", "not sent"),
         ("--default_accepted_resource_roles=*", "--accepted_resource_roles_default_behavior"),
