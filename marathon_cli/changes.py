@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from marathon_cli.console import Console
+from marathon_cli.numbers import Number
 from marathon_cli.output import say
 from mesos_gpu.errors import TimeIsUp
 
@@ -45,7 +46,7 @@ def wait_options(*, roll_back: bool = True) -> Callable[[Command], Command]:
         click.option(
             "--timeout",
             "timeout_s",
-            type=click.FloatRange(min=0),
+            type=Number(min=0),
             default=300.0,
             show_default=True,
             metavar="SECONDS",

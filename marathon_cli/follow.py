@@ -22,6 +22,8 @@ class Log:
     file: RemoteFile
     quiet_s: float = 0.0
     silent_s: float = 0.0
+    gone_s: float = 0.0
+    """For how long no agent that the master knows has had the task; a new master knows its agents little by little."""
 
     @classmethod
     def of(cls, sandbox: Sandbox, name: str, lines: int | None) -> Log:
@@ -137,8 +139,12 @@ def _has_ended(log: Log, mesos: Mesos, pause_s: float, say: Callable[[str], None
     except Unavailable:
         return False
     except NotFound:
+        log.gone_s += LONGEST_PAUSE_S
+        if log.gone_s <= SILENCE_S:
+            return False
         say(f"task {log.sandbox.task_id} is gone")
         return True
+    log.gone_s = 0.0
     if now.ended:
         say(f"task {log.sandbox.task_id} has ended: {now.state or 'its state is not known'}")
     return now.ended

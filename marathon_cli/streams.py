@@ -233,6 +233,8 @@ def _refusal(agent: HttpClient, response: http.client.HTTPResponse) -> NotFound 
 def _said(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the agent went away"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return text.lower() or type(error).__name__
 

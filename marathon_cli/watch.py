@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from marathon_cli.numbers import Number
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_S = 2.0
@@ -26,7 +28,7 @@ def watch_options(command: Command) -> Command:
     for option in (
         click.option(
             "--interval",
-            type=click.FloatRange(min=0.1),
+            type=Number(min=0.1),
             metavar="SECONDS",
             expose_value=False,
             callback=keep,

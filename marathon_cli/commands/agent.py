@@ -10,6 +10,7 @@ import click
 
 from marathon_cli.changes import Waiting, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.numbers import Whole
 from marathon_cli.output import Column, Table, say
 from marathon_cli.watch import watch_options
 from mesos_gpu.errors import BadInput, NotFound, TimeIsUp
@@ -58,7 +59,7 @@ def list_agents(console: Console) -> None:
 @click.option(
     "--max-grace-period",
     "grace_s",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     metavar="SECONDS",
     help="End tasks within this time, also those that ask for a longer one.",
 )

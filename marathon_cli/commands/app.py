@@ -9,6 +9,7 @@ import click
 
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.names import app_id, hints
+from marathon_cli.numbers import Whole
 from marathon_cli.output import Column, Table, columns
 from marathon_cli.watch import watch_options
 from mesos_gpu.errors import NotFound, Unavailable
@@ -86,7 +87,7 @@ def show(console: Console, name: str, version: str | None) -> None:
 
 @click.command()
 @click.argument("name", metavar="APP")
-@click.option("--max-count", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+@click.option("--max-count", type=Whole(min=1), metavar="N", help="Only the newest N.")
 @output_options()
 @target_options
 @pass_console

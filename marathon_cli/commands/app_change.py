@@ -7,6 +7,7 @@ import click
 from marathon_cli.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.names import app_id, hints
+from marathon_cli.numbers import Whole
 from mesos_gpu.errors import BadInput, Conflict
 
 name_argument = click.argument("name", metavar="APP")
@@ -14,7 +15,7 @@ name_argument = click.argument("name", metavar="APP")
 
 @click.command()
 @name_argument
-@click.argument("instances", type=click.IntRange(min=1), default=1)
+@click.argument("instances", type=Whole(min=1), default=1)
 @wait_options()
 @force_option
 @output_options()
@@ -39,7 +40,7 @@ def stop(console: Console, name: str, waiting: Waiting, force: bool) -> None:
 
 @click.command()
 @name_argument
-@click.argument("instances", type=click.IntRange(min=0))
+@click.argument("instances", type=Whole(min=0))
 @wait_options()
 @force_option
 @output_options()

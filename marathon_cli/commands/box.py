@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from marathon_cli.console import Console, debug_option, output_options, pass_console, work_dir_option
+from marathon_cli.numbers import Whole
 from marathon_cli.output import Table, columns
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -21,7 +22,7 @@ def _option(name: str, **settings: Any) -> Callable[[Command], Command]:
 
 def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
     text = f"Port of {what}; 0 = any free one."
-    return _option(name, type=click.IntRange(0, 65535), default=port, show_default=True, help=text)
+    return _option(name, type=Whole(0, 65535), default=port, show_default=True, help=text)
 
 
 @click.command()
@@ -32,8 +33,8 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
     type=click.Choice(["nvml", "simulated", "none"]),
     help="Where GPUs come from; default: this machine's (nvml), simulated ones where it has none.",
 )
-@_option("simulated_gpus", type=click.IntRange(min=0), default=4, show_default=True, help="Simulated GPUs per agent.")
-@_option("agents", type=click.IntRange(min=1), default=1, show_default=True, help="How many agents.")
+@_option("simulated_gpus", type=Whole(min=0), default=4, show_default=True, help="Simulated GPUs per agent.")
+@_option("agents", type=Whole(min=1), default=1, show_default=True, help="How many agents.")
 @_port("master_port", 5050, "the master")
 @_port("agent_port", 5051, "the first agent; the others take the next ones")
 @_port("marathon_port", 8080, "Marathon")

@@ -10,6 +10,7 @@ import click
 from marathon_cli.changes import Waiting, finish, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.names import app_id, nearest
+from marathon_cli.numbers import Number
 from marathon_cli.output import Column, Table
 from marathon_cli.watch import watch_options
 from mesos_gpu.errors import BadInput, NotFound
@@ -50,7 +51,7 @@ def list_deployments(console: Console, name: str | None) -> None:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=0.0,
     metavar="SECONDS",
     help="How long to watch; default: without end.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.numbers import Number
 from marathon_cli.output import Column, Table, printable, say, table_lines, terminal_width
 from marathon_cli.watch import watch_options
 from mesos_gpu.errors import Unavailable
@@ -105,7 +106,7 @@ def types(console: Console) -> None:
 @click.option("--once", is_flag=True, help="Show it once, and end.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.2),
+    type=Number(min=0.2),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

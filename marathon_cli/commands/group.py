@@ -11,6 +11,7 @@ import click
 from marathon_cli.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.console import Console, output_options, pass_console, target_options
 from marathon_cli.names import group_id, hints
+from marathon_cli.numbers import Number
 from marathon_cli.output import Column, Table, say
 from marathon_cli.watch import watch_options
 from mesos_gpu.errors import BadInput, Conflict
@@ -166,7 +167,7 @@ def update(
 
 @click.command()
 @name_argument
-@click.argument("factor", type=click.FloatRange(min=0))
+@click.argument("factor", type=Number(min=0))
 @dry_run_option
 @wait_options()
 @force_option

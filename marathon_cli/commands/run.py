@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from marathon_cli.console import Console, pass_console, target_options
+from marathon_cli.numbers import Number, Whole
 from marathon_cli.output import say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
 
 if TYPE_CHECKING:
     from marathon_cli.sandbox import Mesos
 
+_NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0-9])?)*")
 _NO_IMAGE = "\0--"
 """Stands for the -- in front of a command without an image, which click would take away."""
 
@@ -37,12 +40,10 @@ class _ImageOrCommand(click.Command):
 
 @click.command(cls=_ImageOrCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("words", metavar="IMAGE [COMMAND]... | -- COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@click.option("--gpus", type=click.IntRange(min=0), default=1, show_default=True, metavar="N", help="Whole GPUs.")
-@click.option("--cpus", type=click.FloatRange(min=0.001), default=1.0, show_default=True, metavar="N", help="CPUs.")
-@click.option(
-    "--mem", type=click.FloatRange(min=1), default=1024, show_default=True, metavar="MIB", help="Memory in MiB."
-)
-@click.option("--disk", type=click.FloatRange(min=0), default=0, metavar="MIB", help="Disk in MiB.")
+@click.option("--gpus", type=Whole(min=0), default=1, show_default=True, metavar="N", help="Whole GPUs.")
+@click.option("--cpus", type=Number(min=0.001), default=1.0, show_default=True, metavar="N", help="CPUs.")
+@click.option("--mem", type=Number(min=1), default=1024, show_default=True, metavar="MIB", help="Memory in MiB.")
+@click.option("--disk", type=Number(min=0), default=0, metavar="MIB", help="Disk in MiB.")
 @click.option("--env", "-e", "variables", metavar="NAME=VALUE", multiple=True, help="Set a variable; may be repeated.")
 @click.option(
     "--volume", "-v", "volumes", metavar="FOLDER:PATH[:ro]", multiple=True, help="Mount a folder of the machine."
@@ -57,9 +58,7 @@ class _ImageOrCommand(click.Command):
 @click.option(
     "--rm/--no-rm", "remove", default=True, show_default=True, help="Remove the app afterwards, or only stop it."
 )
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), default=0, metavar="SECONDS", help="How long it may take to start."
-)
+@click.option("--timeout", type=Number(min=0), default=0, metavar="SECONDS", help="How long it may take to start.")
 @target_options
 @pass_console
 def run(console: Console, /, words: tuple[str, ...], variables: tuple[str, ...], **options: Any) -> int:
@@ -84,6 +83,8 @@ def run(console: Console, /, words: tuple[str, ...], variables: tuple[str, ...],
     hold = options["interactive"] or options["tty"]
     if options["interactive"] and options["tty"] and not terminal.is_terminal(0):
         raise BadInput("-t needs a terminal to type in, and standard input is none; leave -t out to pipe into it")
+    if options["name"] is not None and not _NAME.fullmatch(options["name"]):
+        raise BadInput(f"--name {options['name']!r}: a name has lower-case letters, digits, - and ., as in train-2")
     order = oneoff.Order(
         name=(options["name"] or oneoff.name_of(image, argv, os.urandom(3).hex())).strip("/"),
         image=image,

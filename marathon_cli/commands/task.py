@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.numbers import Whole
 from marathon_cli.output import Column, Table, say
 from marathon_cli.task_names import short_ids
 from marathon_cli.watch import watch_options
@@ -115,7 +116,7 @@ def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[
 @click.option("--follow", "-f", is_flag=True, help="Go on until the task ends; Ctrl-C stops.")
 @click.option("--stderr", "stderr_file", is_flag=True, help="Show stderr, not stdout.")
 @click.option("--completed", is_flag=True, help="Also of tasks that have ended.")
-@click.option("--lines", "-n", type=click.IntRange(min=0), metavar="N", help="Begin N lines before the end.")
+@click.option("--lines", "-n", type=Whole(min=0), metavar="N", help="Begin N lines before the end.")
 @target_options
 @pass_console
 def log(

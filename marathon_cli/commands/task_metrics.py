@@ -8,6 +8,7 @@ import click
 
 from marathon_cli.commands.task_exec import container_of, find_task
 from marathon_cli.console import Console, output_options, pass_console, target_options
+from marathon_cli.numbers import Number
 from marathon_cli.output import Column, Table, columns
 from mesos_gpu.errors import NotFound, Refused
 
@@ -16,7 +17,7 @@ from mesos_gpu.errors import NotFound, Refused
 @click.option("--details", is_flag=True, help="Show every number that the agent measures.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
+    type=Number(min=0.1),
     default=1.0,
     show_default=True,
     metavar="SECONDS",

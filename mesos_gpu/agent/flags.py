@@ -11,7 +11,8 @@ import msgspec
 
 from mesos_gpu.agent.access import AGENT_ACCESS_FLAGS, WALLS
 from mesos_gpu.agent.collecting import WEEK_S
-from mesos_gpu.errors import BadFlag
+from mesos_gpu.container.cni import NO_DNS, DefaultDns, read_default_dns
+from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.process.access import missing_walls
 
@@ -108,6 +109,13 @@ FLAGS: Sequence[Flag] = (
         "in networks of their own.",
     ),
     Flag("domain_socket_location", "path", None, "That file; default: RUNTIME_DIR/agent.sock."),
+    Flag(
+        "default_container_dns",
+        "text",
+        None,
+        "JSON with the nameservers of networks whose plugins name none: "
+        '{"mesos": [{"network_mode": "CNI", "network_name": "n", "dns": {"nameservers": ["10.0.0.1"]}}]}.',
+    ),
     Flag("network_cni_plugins_dir", "text", None, "Folders of CNI plugins, with colons between them."),
     Flag(
         "network_cni_root_dir_persist",
@@ -230,6 +238,7 @@ def _check_gpu_care(flags: Mapping[str, Any]) -> None:
 
 def _check_networks(flags: Mapping[str, Any]) -> None:
     """As Mesos' network/cni: both folders, or neither, and then no network can be joined. Raises BadFlag."""
+    default_dns(flags)
     if NETWORKS not in flags["isolation"]:
         return
     config, plugins = flags["network_cni_config_dir"], flags["network_cni_plugins_dir"]
@@ -238,6 +247,16 @@ def _check_networks(flags: Mapping[str, Any]) -> None:
             raise BadFlag(name, f"the isolator {NETWORKS} needs it, too")
     if config and not Path(config).is_dir():
         raise BadFlag("network_cni_config_dir", f"'{config}' is not a folder of CNI configurations")
+
+
+def default_dns(flags: Mapping[str, Any]) -> DefaultDns:
+    """Return what --default_container_dns says. Raises BadFlag."""
+    if not flags["default_container_dns"]:
+        return NO_DNS
+    try:
+        return read_default_dns(flags["default_container_dns"])
+    except BadInput as error:
+        raise BadFlag("default_container_dns", str(error)) from None
 
 
 def _check_images(flags: Mapping[str, Any]) -> None:

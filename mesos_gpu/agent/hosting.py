@@ -165,6 +165,7 @@ class Hosting(ExecutorLives):
             self.remove(framework, task)
         actions: list[Action] = []
         for executor in list(framework.executors.values()):
+            executor.queue.clear()
             actions += self._retire(framework, executor) if executor.over else self._end_executor(executor, at)
         return actions
 

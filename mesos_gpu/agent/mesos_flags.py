@@ -101,7 +101,6 @@ FOREIGN: Sequence[Foreign] = (
     *_refused(_NO_STORAGE, "resource_provider_config_dir", "csi_plugin_config_dir"),
     *_refused("endpoints are not switched off one by one; --acls says who may use them", "firewall_rules"),
     *_refused("it is --jwt_secret_key, as in Mesos since 1.5", "executor_secret_key"),
-    *_refused("a network's nameservers are those of its CNI configuration", "default_container_dns"),
     *_refused(_NO_SHAPING, "ephemeral_ports_per_container", "egress_rate_limit_per_container"),
     *_refused(_NO_SHAPING, "egress_rate_per_cpu", "minimum_egress_rate_limit", "maximum_egress_rate_limit"),
     *_refused(_NO_SHAPING, "egress_ceil_limit", "egress_burst", "egress_flow_classifier_parent"),

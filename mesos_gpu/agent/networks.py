@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.agent.flags import NETWORKS
+from mesos_gpu.agent.flags import NETWORKS, default_dns
 from mesos_gpu.container.networks import Networks
 from mesos_gpu.container.opening import NETWORKS as FOLDER
 
@@ -32,7 +32,7 @@ def open_networks(flags: Mapping[str, Any], work_dir: Path, runtime_dir: Path) -
     if not has_networks(flags):
         return Networks(folder)
     plugins = [Path(path).absolute() for path in flags["network_cni_plugins_dir"].split(":") if path]
-    networks = Networks(folder, Path(flags["network_cni_config_dir"]).absolute(), plugins)
+    networks = Networks(folder, Path(flags["network_cni_config_dir"]).absolute(), plugins, default_dns(flags))
     for problem in networks.configured()[1].values():
         log.warning("a network that nobody can join: %s", problem)
     return networks

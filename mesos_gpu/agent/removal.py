@@ -47,6 +47,7 @@ def put_aside(root: Path, path: str) -> Path:
         if not stat.S_ISDIR(os.stat(name, dir_fd=around, follow_symlinks=False).st_mode):
             raise NotADirectoryError(f"{root / path} is no folder")
         new = aside / uuid.uuid4().hex
+        _unlock(name, around)
         os.rename(name, new, src_dir_fd=around)
         try:
             if os.readlink("latest", dir_fd=around) == name:
@@ -89,9 +90,6 @@ class Remover:
 
     def _empty(self, aside: int, name: str, problems: list[OSError]) -> list[str]:
         """Remove the files of a folder and put its folders beside it; return what those are called now."""
-        own = os.geteuid() != 0
-        if own:  # what a task forbade its own user is for that user to allow again
-            os.chmod(name, 0o700, dir_fd=aside)
         moved: list[str] = []
         folder = os.open(name, _FOLDER, dir_fd=aside)
         try:
@@ -103,8 +101,7 @@ class Remover:
                         if not entry.is_dir(follow_symlinks=False):
                             os.unlink(entry.name, dir_fd=folder)
                             continue
-                        if own:
-                            os.chmod(entry.name, 0o700, dir_fd=folder)
+                        _unlock(entry.name, folder)
                         new = uuid.uuid4().hex
                         os.rename(entry.name, new, src_dir_fd=folder, dst_dir_fd=aside)
                         moved.append(new)
@@ -115,6 +112,12 @@ class Remover:
         finally:
             os.close(folder)
         return moved
+
+
+def _unlock(name: str, around: int) -> None:
+    """Let ourselves into a folder, and move it: what a task forbade its own user is for that user to allow again."""
+    if os.geteuid() != 0:  # and root needs no leave, so nothing can be put in the folder's place to gain by it
+        os.chmod(name, 0o700, dir_fd=around)
 
 
 def left_aside(root: Path) -> list[Path]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address, ip_interface
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from mesos_gpu.errors import BadInput, ProtocolError
@@ -61,6 +62,12 @@ class Answer:
     domain: str | None = None
     search: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+
+
+DefaultDns: TypeAlias = Mapping[str, Answer]
+"""What a network's containers ask for names when its plugins do not say: by the network's name, "" for all others."""
+
+NO_DNS: DefaultDns = MappingProxyType({})
 
 
 def read_network(text: str | bytes, has: Callable[[str], bool]) -> Network:
@@ -180,6 +187,34 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProtocolError(f"{type(error).__name__}: {error}") from None
+
+
+def read_default_dns(text: str | bytes) -> DefaultDns:
+    """Return what --default_container_dns says of Mesos' containers; what it says of Docker's concerns none here.
+
+    Raises BadInput. Source: Mesos docs/configuration/agent.md.
+    """
+    try:
+        entries = json.loads(text).get("mesos") or []
+        found: dict[str, Answer] = {}
+        for entry in entries:
+            if entry.get("network_mode", "CNI") != "CNI":
+                raise BadInput(f"the network_mode {entry['network_mode']!r} is not CNI")
+            name, dns = str(entry.get("network_name") or ""), read_answer({"dns": entry["dns"]})
+            if name in found:
+                raise BadInput(f"the network {name!r} is there twice" if name else "two entries are for all networks")
+            found[name] = dns
+    except (ValueError, KeyError, TypeError, AttributeError, ProtocolError) as error:
+        raise BadInput(f"no JSON of that kind: {type(error).__name__}: {error}") from None
+    return found
+
+
+def with_default(name: str, answer: Answer, defaults: DefaultDns) -> Answer:
+    """Return the answer of a network; its DNS is the default one where the network names no nameserver."""
+    default = defaults.get(name, defaults.get(""))
+    if answer.nameservers or default is None:
+        return answer
+    return replace(default, ipv4=answer.ipv4, ipv6=answer.ipv6)
 
 
 def error_words(output: str) -> str | None:

@@ -14,71 +14,45 @@ import os
 import shutil
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from mesos_gpu.container import cni
-from mesos_gpu.container.cni import ADD, DEL, Answer, Document, Network
+from mesos_gpu.container.cni import ADD, DEL, DefaultDns, Document, Network
 from mesos_gpu.container.netns import Outside, drop_unpinned, make_namespace, open_pinned, pin, unpin
+from mesos_gpu.container.network_state import (
+    NAMESPACE,
+    Attachment,
+    Joined,
+    State,
+    as_joined,
+    load,
+    save,
+    write_files,
+)
 from mesos_gpu.container.runtime import MORE_FOLDERS
 from mesos_gpu.errors import BadInput, ContainerError, MesosGpuError, ProtocolError
 
 PLUGIN_TIMEOUT_S = 60.0
 MAX_HOSTNAME = 63
-STATE, NAMESPACE = "network.json", "ns"
-RESOLVERS = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf"))
-"""Where the first names a resolver on the loopback, which a container cannot reach, the second has the real ones."""
-
 PACKAGE = "apt install containernetworking-plugins"
 
 log = logging.getLogger(__name__)
 
 
-class Attachment(msgspec.Struct):
-    """One network of one container; `result` is None until the plugins' ADD is done."""
-
-    name: str
-    version: str
-    plugins: list[Document]
-    interface: str
-    info: Document
-    result: Document | None = None
-
-    def network(self) -> Network:
-        """Return the network as it was when the container joined it."""
-        return Network(self.name, self.version, tuple(self.plugins))
-
-
-class _State(msgspec.Struct):
-    """What is on disk of one container; `plugins` are the folders in which those that it joined by were found."""
-
-    hostname: str
-    attachments: list[Attachment] = []
-    plugins: list[str] = []
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """What a container gets of its networks. `namespace` is a descriptor of ours, None for the host's.
-
-    `files` are those of the container that are its own, with where they lie.
-    """
-
-    hostname: str
-    namespace: int | None
-    files: tuple[tuple[str, Path], ...]
-    infos: tuple[Document, ...] = ()
-
-
 class Networks:
     """The networks of one agent's containers. `configs` None: it joins none, and only gives containers host names."""
 
-    def __init__(self, folder: Path, configs: Path | None = None, plugins: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        configs: Path | None = None,
+        plugins: Sequence[Path] = (),
+        default_dns: DefaultDns = cni.NO_DNS,
+    ) -> None:
         self._folder, self._configs, self._plugins = folder, configs, tuple(plugins)
+        self._default_dns = default_dns
         self._outside = Outside(folder)
         self._joined: dict[str, Joined] = {}
         self._under_way: dict[str, asyncio.Task[Joined]] = {}
@@ -88,12 +62,12 @@ class Networks:
         if not self._folder.is_dir():
             return
         for place in sorted(self._folder.iterdir()):
-            state = _load(place)
+            state = load(place)
             if place.name not in live or state is None:
                 await self.cleanup(place.name)
                 continue
             namespace = await self._outside.run(partial(open_pinned, place / NAMESPACE))
-            self._joined[place.name] = _joined(place, state, namespace)
+            self._joined[place.name] = as_joined(place, state, namespace)
 
     async def prepare(self, container_id: str, infos: Sequence[Mapping[str, Any]], hostname: str | None) -> Joined:
         """Make a container's network namespace and join these networks (NetworkInfos with a name); none: the host's.
@@ -105,7 +79,7 @@ class Networks:
             Attachment(network.name, network.version, list(network.plugins), f"eth{number}", dict(info))
             for number, (network, info) in enumerate(zip(networks, infos, strict=True))
         ]
-        state = _State(hostname or container_id[:MAX_HOSTNAME], attachments, list(map(str, self._plugins)))
+        state = State(hostname or container_id[:MAX_HOSTNAME], attachments, list(map(str, self._plugins)))
         # Shielded: plugins that have begun come to their end before others are called to undo it.
         work = self._under_way[container_id] = asyncio.ensure_future(self._join(container_id, state))
         joined = await asyncio.shield(work)
@@ -130,7 +104,7 @@ class Networks:
         place = self._folder / container_id
         if not place.is_dir():
             return
-        state = _load(place)
+        state = load(place)
         await self._outside.run(partial(drop_unpinned, place / NAMESPACE))
         if state is not None:
             # Flags may have changed since: then what joined is still what leaves.
@@ -196,13 +170,13 @@ class Networks:
 
     # --- plugins ------------------------------------------------------------------------------------------------
 
-    async def _join(self, container_id: str, state: _State) -> Joined:
+    async def _join(self, container_id: str, state: State) -> Joined:
         place = self._folder / container_id
         try:
             place.mkdir(parents=True)
         except FileExistsError:
             raise ContainerError(f"the networks of an earlier container {container_id} were never left") from None
-        _save(place, state)
+        save(place, state)
         namespace = None
         try:
             if state.attachments:
@@ -210,15 +184,15 @@ class Networks:
                 await self._outside.run(lambda: pin(made, place / NAMESPACE))
             for attachment in state.attachments:
                 attachment.result = await self._add(container_id, attachment)
-                _save(place, state)
-            _write_files(place, state)
+                save(place, state)
+            write_files(place, state, self._default_dns)
         except BaseException as error:
             if namespace is not None:
                 os.close(namespace)
             if isinstance(error, OSError):
                 raise ContainerError(f"cannot make the network of container {container_id}: {error}") from error
             raise
-        self._joined[container_id] = joined = _joined(place, state, namespace)
+        self._joined[container_id] = joined = as_joined(place, state, namespace)
         return joined
 
     async def _add(self, container_id: str, attachment: Attachment) -> Document:
@@ -302,53 +276,3 @@ def _program(plugin: str, folders: Sequence[Path]) -> Path | None:
     """Return a plugin's program: only what the operator put into these folders is ever run."""
     candidates = (folder / plugin for folder in folders)
     return next((path for path in candidates if path.is_file() and os.access(path, os.X_OK)), None)
-
-
-def _joined(place: Path, state: _State, namespace: int | None) -> Joined:
-    files = tuple((f"/etc/{name}", path) for name in FILES if (path := place / name).exists())
-    infos = tuple(
-        cni.shown(one.info, cni.read_answer(one.result)) for one in state.attachments if one.result is not None
-    )
-    return Joined(state.hostname, namespace, files, infos)
-
-
-FILES = ("hosts", "hostname", "resolv.conf")
-
-
-def _write_files(place: Path, state: _State) -> None:
-    answers: list[Answer] = [cni.read_answer(one.result or {}) for one in state.attachments]
-    hosts = Path("/etc/hosts")
-    otherwise = hosts.read_text(errors="replace") if not answers and hosts.exists() else ""
-    (place / "hosts").write_text(cni.hosts_text(state.hostname, answers, otherwise))
-    (place / "hostname").write_text(f"{state.hostname}\n")
-    resolver = cni.resolver_text(answers) or (_resolver() if answers else None)
-    if resolver is not None:
-        (place / "resolv.conf").write_text(resolver)
-    for name in FILES:
-        if (place / name).exists():
-            (place / name).chmod(0o644)
-
-
-def _resolver() -> str | None:
-    """Return the host's own resolv.conf, for networks that name no nameserver."""
-    texts = [path.read_text(errors="replace") for path in RESOLVERS if path.is_file()]
-    reachable = [text for text in texts if not _on_loopback(text)]
-    return next(iter([*reachable, *texts]), None)
-
-
-def _on_loopback(text: str) -> bool:
-    servers = [line.split()[1] for line in text.splitlines() if line.startswith("nameserver") and len(line.split()) > 1]
-    return bool(servers) and all(server.startswith("127.") or server == "::1" for server in servers)
-
-
-def _load(place: Path) -> _State | None:
-    try:
-        return msgspec.json.decode((place / STATE).read_bytes(), type=_State)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def _save(place: Path, state: _State) -> None:
-    new = place / f"{STATE}.new"
-    new.write_bytes(msgspec.json.encode(state))
-    os.replace(new, place / STATE)  # noqa: PTH105 - as in every other atomic write

@@ -16,6 +16,7 @@ import msgspec
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.local.plan import ServiceSpec, next_delay_s
 from mesos_gpu.local.record import Service, start_time
+from mesos_gpu.mesos.tls_settings import without_tls
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +138,8 @@ async def _spawn(command: Sequence[str], log_file: Path) -> asyncio.subprocess.P
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            # Services of a box find each other on the loopback, without TLS, whatever the user's cluster does.
+            env=without_tls(os.environ),
             # A group of its own: Ctrl-C in the terminal is for the supervisor, which stops the others in order.
             start_new_session=True,
             preexec_fn=die_with_supervisor,

@@ -15,6 +15,7 @@ from mesos_gpu.marathon.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.settings import Settings
 from mesos_gpu.marathon.store_zookeeper import ZkLimits
 from mesos_gpu.mesos.leader import parse_zk_url
+from mesos_gpu.mesos.tls_settings import TlsSettings
 
 LOGGING_LEVELS: Mapping[str, int] = {
     "off": logging.CRITICAL + 1,
@@ -27,6 +28,8 @@ LOGGING_LEVELS: Mapping[str, int] = {
     "all": logging.DEBUG,
 }
 """--logging_level in Python's terms."""
+HTTPS_PORT = 8443
+"""Where https is served unless --https_port says otherwise."""
 API_VERSION = "1.11.0"
 """The Marathon whose API this is."""
 
@@ -59,10 +62,15 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
         raise BadFlag("draining_seconds", "must be 0 or more")
     if flags["http_credentials"] is not None and ":" not in flags["http_credentials"]:
         raise BadFlag("http_credentials", "must be user:password")
-    if flags["http_credentials"] is None and not flags["insecure"] and not _is_loopback(flags["http_address"]):
+    if (flags["ssl_cert_file"] is None) != (flags["ssl_key_file"] is None):
+        raise BadFlag("ssl_cert_file", "goes with --ssl_key_file; give both")
+    if flags["https_port"] is not None and not 0 <= flags["https_port"] <= 65535:
+        raise BadFlag("https_port", "ports run from 0 to 65535")
+    wide = [name for name in ("http_address", "https_address") if flags[name] and not _is_loopback(flags[name])]
+    if flags["http_credentials"] is None and not flags["insecure"] and wide:
         raise BadFlag(
-            "http_address",
-            f"{flags['http_address']} can be reached from other machines, and anybody there could run anything here: "
+            wide[0],
+            f"{flags[wide[0]]} can be reached from other machines, and anybody there could run anything here: "
             "set --http_credentials, or --insecure if that is meant",
         )
     for name in (
@@ -108,6 +116,7 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         features=frozenset(flags["enable_features"]),
         default_network_name=flags["default_network_name"],
         bridge_name=flags["mesos_bridge_name"],
+        strict=flags["strict_compatibility"],
     )
     return Settings(
         rules=rules,
@@ -144,6 +153,7 @@ def http_settings(flags: Mapping[str, Any]) -> HttpSettings:
         realm=flags["http_realm"],
         origins=flags["access_control_allow_origin"],
         compression=flags["http_compression"],
+        unknown_uri_status=500 if flags["strict_compatibility"] else 404,
         max_requests=flags["http_max_concurrent_requests"],
         proxy_connect_s=flags["leader_proxy_connection_timeout"] / 1000,
         proxy_read_s=flags["leader_proxy_read_timeout"] / 1000,
@@ -200,7 +210,24 @@ def framework_info(flags: Mapping[str, Any], *, user: str, hostname: str, port: 
     }
 
 
-def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str, tls: bool = False) -> dict[str, Any]:
+def unused(flags: Mapping[str, Any]) -> list[str]:
+    """Return what is said at start about flags of ours that do nothing without another."""
+    given = [name for name in ("https_port", "https_address") if flags[name] is not None]
+    if flags["ssl_cert_file"] is not None:
+        return []
+    return [f"--{name} does nothing without --ssl_cert_file and --ssl_key_file" for name in given]
+
+
+def https_settings(flags: Mapping[str, Any]) -> TlsSettings | None:
+    """Return how the API speaks TLS, None where it does not."""
+    if flags["ssl_cert_file"] is None:
+        return None
+    return TlsSettings(flags["ssl_cert_file"], flags["ssl_key_file"], tls_1_3=True)
+
+
+def info(
+    flags: Mapping[str, Any], *, hostname: str, port: int, build: str, https_port: int | None = None, tls: bool = False
+) -> dict[str, Any]:
     """Return what /v2/info shows, without the framework id; with `tls` the master is reached over https."""
     given = {name: flags[name] for name in ("framework_name", "mesos_role", "failover_timeout", "webui_url")}
     same = (
@@ -257,7 +284,7 @@ def info(flags: Mapping[str, Any], *, hostname: str, port: int, build: str, tls:
             "executor": "//cmd",
         },
         "zookeeper_config": zookeeper,
-        "http_config": {"http_port": port, "https_port": None},
+        "http_config": {"http_port": port, "https_port": https_port},
     }
 
 

@@ -17,6 +17,10 @@ FLAGS = (
     Flag("http_address", "text", "127.0.0.1", "The address to listen on."),
     Flag("http_port", "integer", 8080, "The port to listen on; 0 takes a free one."),
     Flag("http_credentials", "text", None, "user:password that every call must carry (HTTP basic authentication)."),
+    Flag("https_address", "text", None, "The address to listen on with TLS; without it that of --http_address."),
+    Flag("https_port", "integer", None, "The port for TLS, with --ssl_cert_file; 8443 unless given, 0: a free one."),
+    Flag("ssl_cert_file", "path", None, "Our certificate and those up to the authority, PEM: with it there is https."),
+    Flag("ssl_key_file", "path", None, "Its private key, PEM, without a password. Both stand for Marathon's keystore."),
     Flag("http_realm", "text", "Mesosphere", "What clients are told that --http_credentials are for."),
     Flag("http_compression", "boolean", True, "Send large answers packed (gzip) to clients that can read them."),
     Flag("http_max_concurrent_requests", "integer", None, "Requests answered at a time; to further ones 503 is said."),
@@ -27,6 +31,12 @@ FLAGS = (
         "Sites whose pages may read from here in a browser: *, or URLs such as http://ui.example:8888.",
     ),
     Flag("insecure", "boolean", False, "Listen beyond this machine without --http_credentials."),
+    Flag(
+        "strict_compatibility",
+        "boolean",
+        False,
+        "Be as Marathon is where we are better: an unknown URI is answered 500, a cmd of one letter is refused.",
+    ),
     Flag("hostname", "text", None, "The name of this machine that Mesos and clients are told."),
     Flag("webui_url", "text", None, "The URL of this Marathon that Mesos shows."),
     Flag("mesos_leader_ui_url", "text", None, "The URL of Mesos that clients are told."),
@@ -116,7 +126,7 @@ FLAGS = (
 TOGGLES = tuple(
     Flag(f"disable_{flag.name}", "boolean", None, "")
     for flag in FLAGS
-    if flag.kind == "boolean" and flag.name != "insecure"
+    if flag.kind == "boolean" and flag.name not in ("insecure", "strict_compatibility")
 )
 """Marathon's other way of switching something off; `--help` leaves them out."""
 

@@ -32,7 +32,10 @@ def _only(accepted: tuple[str, ...], why: str, *names: str, kind: str = "text") 
     return [Foreign(name, why, accepted, kind) for name in names]
 
 
-_NO_TLS = "this Marathon serves no TLS; put a proxy in front of it"
+_NO_KEYSTORE = (
+    "Java's keystores are not read; `openssl pkcs12 -in KEYSTORE -nodes` makes the PEM files of --ssl_cert_file and "
+    "--ssl_key_file of one (after `keytool -importkeystore -deststoretype pkcs12`, if it is a JKS)"
+)
 _NO_PLUGINS = "nothing can be plugged in, so whoever relies on a plugin would be without it"
 _BY_EVENTS = "what is missing is started at each event, not by a timer"
 
@@ -125,9 +128,13 @@ FOREIGN: Sequence[Foreign] = (
     ),
     *_only(("",), "no feature that Marathon 1.11 calls deprecated is here", "deprecated_features"),
     *_only((), _NO_PLUGINS, "plugin_dir", "plugin_conf"),
-    *_only((), _NO_TLS, "ssl_keystore_path", "ssl_keystore_password"),
-    *_only(("false",), _NO_TLS, "disable_http", kind="boolean"),
-    *_ignored("this Marathon serves no TLS, at no port", "https_port", "https_address"),
+    *_only((), _NO_KEYSTORE, "ssl_keystore_path", "ssl_keystore_password"),
+    *_only(
+        ("false",),
+        "standbys reach the leader over HTTP; alone, --http_address=127.0.0.1 beside --https_address hides it",
+        "disable_http",
+        kind="boolean",
+    ),
     *_ignored("standbys reach the leader without TLS", "leader_proxy_ssl_ignore_hostname", kind="boolean"),
     *_only((), "there is no user interface whose files could lie elsewhere", "assets_path"),
     *_only(("false",), _NO_STATSD, "metrics_statsd", "metrics_datadog", kind="boolean"),

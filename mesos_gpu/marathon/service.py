@@ -29,7 +29,7 @@ from mesos_gpu.marathon.store_zookeeper import ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file
-from mesos_gpu.process.tls import open_tls
+from mesos_gpu.process.tls import Tls, open_tls
 from mesos_gpu.process.tunnel import Tunnel
 from mesos_gpu.process.zookeeper_tree import ZkTree
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         configuration.checked(flags)
         secret = configuration.secret(flags)
-        unused = settle(flags)
+        unused = [*settle(flags), *configuration.unused(flags)]
     except BadFlag as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -66,6 +66,8 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
     endpoint = Endpoint(flags["http_address"], flags["http_port"])
     user = flags["mesos_user"] or _own_name()
     tls = open_tls(os.environ)
+    https = configuration.https_settings(flags)
+    serving, https_port = None if https is None else Tls(https), None
     tunnel = None if tls is None else Tunnel(tls)
     link = PymesosLink(
         flags["master"],
@@ -94,13 +96,17 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         app = make_api(
             scheduler,
             info=lambda: configuration.info(
-                flags, hostname=hostname, port=endpoint.port, build=BUILD, tls=tls is not None
+                flags, hostname=hostname, port=endpoint.port, build=BUILD, https_port=https_port, tls=tls is not None
             ),
             election=election,
             http=configuration.http_settings(flags),
         )
         await endpoint.start(app)
         try:
+            if serving is not None:
+                https_address = flags["https_address"] or flags["http_address"]
+                wanted = configuration.HTTPS_PORT if flags["https_port"] is None else flags["https_port"]
+                https_port = await endpoint.also_listen(serving, https_address, wanted)
             election.address = f"{hostname}:{endpoint.port}"
             if candidacy is not None:
                 candidacy.enter(hostname, endpoint.port)
@@ -111,6 +117,8 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
                 signal.SIGINT, lambda: None if link.consume_interrupt() else stop.set()
             )
             ready = {"url": f"http://{endpoint.ip}:{endpoint.port}"}
+            if https_port is not None:
+                ready["https_url"] = f"https://{https_address}:{https_port}"
             return await _until(stop, election.over, _lead(scheduler, election, flags["ready_file"], ready))
         finally:
             await endpoint.stop()

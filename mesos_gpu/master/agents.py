@@ -20,7 +20,8 @@ from mesos_gpu.master.actions import (
     Store,
     Warn,
 )
-from mesos_gpu.master.model import Agent, Framework, KnownAgent, Now, Task
+from mesos_gpu.master.documents import Task
+from mesos_gpu.master.model import Agent, Framework, KnownAgent, Now
 from mesos_gpu.master.registry_operations import Admit, MarkUnreachable, Remove
 from mesos_gpu.master.reports import Report, admit, described, report_problem
 from mesos_gpu.master.state import MasterState

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from mesos_gpu.master.model import capabilities_of, roles_of
+from mesos_gpu.master.documents import capabilities_of, roles_of
 from mesos_gpu.mesos.ids import id_problem, role_problem
 
 # Calls that work without a body of their own.
 _BARE = frozenset({"TEARDOWN", "REVIVE", "SUPPRESS", "UNKNOWN"})
 UUID_BYTES = 16
+MAX_DURATION_S = (2**63 - 1) / 1e9
+"""Mesos' durations are nanoseconds in 64 bits; a negative one is over at once."""
 
 
 def call_problem(call: Mapping[str, Any], principal: str | None = None) -> str | None:
@@ -34,10 +35,10 @@ def call_problem(call: Mapping[str, Any], principal: str | None = None) -> str |
         return "Expecting 'framework_id' to be present"
     if kind not in _BARE and body is None:
         return f"Expecting '{str(kind).lower()}' to be present"
-    if kind == "ACKNOWLEDGE" and body is not None and not _is_uuid(body["uuid"]):
-        return f"Expecting 'acknowledge.uuid' to have {UUID_BYTES} bytes"
-    if kind == "ACKNOWLEDGE_OPERATION_STATUS" and body is not None and not _is_uuid(body["uuid"]):
-        return f"Expecting 'acknowledge_operation_status.uuid' to have {UUID_BYTES} bytes"
+    if kind in ("ACKNOWLEDGE", "ACKNOWLEDGE_OPERATION_STATUS") and body is not None and not _is_uuid(body["uuid"]):
+        return "Not a valid UUID"
+    if kind == "ACKNOWLEDGE_OPERATION_STATUS" and body is not None and "agent_id" not in body:
+        return "Expecting 'agent_id' to be present"
     if kind == "UPDATE_FRAMEWORK" and body is not None:
         return _framework_id_problem(call, body, "update_framework")
     return None
@@ -54,8 +55,8 @@ def framework_problem(info: Mapping[str, Any], suppressed: tuple[str, ...] = ())
         if problem is not None:
             return f"'FrameworkInfo.id' is invalid: {problem}"
     timeout = float(info.get("failover_timeout", 0.0))
-    if not math.isfinite(timeout) or timeout < 0:
-        return f"The framework failover_timeout ({info['failover_timeout']}) is invalid: it must be a number of seconds"
+    if not abs(timeout) <= MAX_DURATION_S:
+        return f"The framework failover_timeout ({timeout:g}) is invalid"
     strangers = [role for role in suppressed if role not in roles_of(info)]
     if strangers:
         return f"Suppressed role '{strangers[0]}' is not contained in the list of roles"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mesos_gpu.master.model import NOTHING, Agent, Drain, Executor, Framework, KnownAgent, Offer, Task, add, role_of
+from mesos_gpu.master.documents import Task, role_of
+from mesos_gpu.master.model import NOTHING, Agent, Drain, Executor, Framework, KnownAgent, Offer, add
 from mesos_gpu.master.sharing import summed
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.resource import Document, Resource, amount_text

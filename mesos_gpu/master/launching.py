@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.master.actions import Action, RunTask, RunTaskGroup
+from mesos_gpu.master.documents import Task
 from mesos_gpu.master.filters import refuse_seconds
 from mesos_gpu.master.group_validation import GroupLaunch, group_problem
-from mesos_gpu.master.model import Agent, Executor, Framework, Now, Offer, Task, add
+from mesos_gpu.master.model import Agent, Executor, Framework, Now, Offer, add
 from mesos_gpu.master.operations import failed, perform, refined
 from mesos_gpu.master.permissions import task_refusal
 from mesos_gpu.master.sharing import Left

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from mesos_gpu.master.documents import Operation, Task, capabilities_of, roles_of
 from mesos_gpu.master.sharing import free_of
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.mesos.tasks import is_terminal, seen_by
+from mesos_gpu.mesos.tasks import seen_by
 
 MAX_COMPLETED_TASKS = 1000
 """Per framework, as in Mesos."""
 MAX_UNREACHABLE_TASKS = 1000
-MAX_TOLD = 16
 NOTHING = Resources()
 _Key = TypeVar("_Key", str, tuple[str, str])
 
@@ -27,63 +27,6 @@ class Now:
 
     wall_s: float
     monotonic_s: float
-
-
-@dataclass(eq=False, slots=True)
-class Task:
-    """A task as the master knows it. `document` is a v1 Task; `resources` are allocated to the task's role.
-
-    The document's `state` is the latest known and books the resources; its `status_update_state` is the one that was
-    last forwarded, and the task stays until a terminal one of those is acknowledged.
-    """
-
-    document: Document
-    resources: Resources
-    held: bool = True
-    """Whether its resources are booked on its agent."""
-    told: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_TOLD))
-    """Uuids of the agent's last status updates that were forwarded, in order."""
-
-    @property
-    def id(self) -> str:
-        """Return the task id."""
-        return str(self.document["task_id"]["value"])
-
-    @property
-    def framework_id(self) -> str:
-        """Return the id of its framework."""
-        return str(self.document["framework_id"]["value"])
-
-    @property
-    def agent_id(self) -> str:
-        """Return the id of its agent."""
-        return str(self.document["agent_id"]["value"])
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Return (framework id, task id): what identifies it on an agent."""
-        return self.framework_id, self.id
-
-    @property
-    def executor_id(self) -> str | None:
-        """Return the id of its own executor; None for a command task."""
-        executor = self.document.get("executor_id")
-        return None if executor is None else str(executor["value"])
-
-    @property
-    def state(self) -> str:
-        """Return the latest known state."""
-        return str(self.document["state"])
-
-    @property
-    def ended(self) -> bool:
-        """Tell whether the latest known state is terminal."""
-        return is_terminal(self.state)
-
-    @property
-    def told_state(self) -> str:
-        """Return the state the framework was last told, or the latest where nothing was forwarded yet."""
-        return str(self.document.get("status_update_state", self.state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,61 +59,6 @@ class Drainage:
     """The last answers, as InverseOfferStatus."""
     refused: dict[str, float] = field(default_factory=dict)
     """Until when (monotonic) a framework is not asked again."""
-
-
-@dataclass(eq=False, slots=True)
-class Operation:
-    """An operation on an agent's resources that somebody has yet to hear the end of. `document` is a v1 Operation."""
-
-    document: Document
-
-    @property
-    def uuid(self) -> str:
-        """Return its name between master and agent, base64 of 16 bytes."""
-        return str(self.document["uuid"]["value"])
-
-    @property
-    def id(self) -> str | None:
-        """Return the id that its framework gave it; None: the framework does not want to hear of it."""
-        given = self.document["info"].get("id")
-        return None if given is None else str(given["value"])
-
-    @property
-    def kind(self) -> str:
-        """Return what it does, such as RESERVE."""
-        return str(self.document["info"].get("type", "UNKNOWN"))
-
-    @property
-    def framework_id(self) -> str | None:
-        """Return whose it is, None for an operator's."""
-        framework = self.document.get("framework_id")
-        return None if framework is None else str(framework["value"])
-
-    @property
-    def agent_id(self) -> str:
-        """Return the id of its agent."""
-        return str(self.document["agent_id"]["value"])
-
-    @property
-    def state(self) -> str:
-        """Return the latest known state."""
-        return str(self.document["latest_status"]["state"])
-
-    @property
-    def ended(self) -> bool:
-        """Tell whether the latest known state is terminal."""
-        return self.state != "OPERATION_PENDING"
-
-    @property
-    def status_uuids(self) -> tuple[str, ...]:
-        """Return what may be acknowledged."""
-        return tuple(s["uuid"]["value"] for s in self.document.get("statuses", ()) if "uuid" in s)
-
-    def note(self, status: Document) -> None:
-        """Take a status into its history; one that was sent again is there already."""
-        self.document["latest_status"] = status
-        if status not in self.document.setdefault("statuses", []):
-            self.document["statuses"].append(status)
 
 
 @dataclass(eq=False, slots=True)
@@ -351,26 +239,6 @@ class KnownAgent:
     info: Document
     pid: str
     since_s: float | None = None
-
-
-def capabilities_of(info: Mapping[str, Any]) -> frozenset[str]:
-    """Return the capability names of a FrameworkInfo; unknown ones carry no type and do not count."""
-    return frozenset(c["type"] for c in info.get("capabilities", ()) if "type" in c)
-
-
-def roles_of(info: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the roles of a FrameworkInfo: `roles` with MULTI_ROLE, else the one `role`."""
-    if "MULTI_ROLE" in capabilities_of(info):
-        return tuple(info.get("roles", ()))
-    return (str(info.get("role", "*")),)
-
-
-def role_of(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Return the role that Resource documents are allocated to; `*` where they do not say."""
-    for document in documents:
-        if "allocation_info" in document:
-            return str(document["allocation_info"].get("role", "*"))
-    return "*"
 
 
 def _keep(books: dict[_Key, Resources], key: _Key, left: Resources) -> None:

@@ -22,7 +22,8 @@ from mesos_gpu.master.actions import (
     ReconcileOperations,
     Warn,
 )
-from mesos_gpu.master.model import Agent, Framework, Operation
+from mesos_gpu.master.documents import Operation
+from mesos_gpu.master.model import Agent, Framework
 from mesos_gpu.master.operation_asked import Asked
 from mesos_gpu.master.operation_metrics import count
 from mesos_gpu.master.operation_validation import named, operation_problem, resource_lists

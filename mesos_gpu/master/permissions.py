@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mesos_gpu.master.model import Framework, roles_of
+from mesos_gpu.master.documents import roles_of
+from mesos_gpu.master.model import Framework
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.resource import Document, Resource

@@ -19,7 +19,8 @@ from mesos_gpu.master.actions import (
     Warn,
 )
 from mesos_gpu.master.agents import MACHINE_DOWN, may_stay, unreachable
-from mesos_gpu.master.model import Agent, Executor, Framework, KnownAgent, Now, Task
+from mesos_gpu.master.documents import Task
+from mesos_gpu.master.model import Agent, Executor, Framework, KnownAgent, Now
 from mesos_gpu.master.registry_operations import Admit
 from mesos_gpu.master.reports import Report, admit, described, kept_problem, report_problem, tasks_problem
 from mesos_gpu.master.state import MasterState

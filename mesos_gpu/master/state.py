@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mesos_gpu.master.actions import Action, SendEvent
+from mesos_gpu.master.documents import Task
 from mesos_gpu.master.eligibility import Rules
 from mesos_gpu.master.filters import Filters
 from mesos_gpu.master.market import Market
@@ -25,7 +26,6 @@ from mesos_gpu.master.model import (
     KnownAgent,
     Now,
     Offer,
-    Task,
 )
 from mesos_gpu.master.policy import Policy
 from mesos_gpu.master.random_sorter import Draw

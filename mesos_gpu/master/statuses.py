@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mesos_gpu.master.model import Framework, Now, Task
+from mesos_gpu.master.documents import Task
+from mesos_gpu.master.model import Framework, Now
 from mesos_gpu.mesos.resource import Document
 
 

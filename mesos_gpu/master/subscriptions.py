@@ -19,8 +19,9 @@ from mesos_gpu.master.actions import (
     UpdateFramework,
 )
 from mesos_gpu.master.calls import framework_problem
+from mesos_gpu.master.documents import roles_of
 from mesos_gpu.master.market import offer_filters_problem
-from mesos_gpu.master.model import Framework, Now, roles_of
+from mesos_gpu.master.model import Framework, Now
 from mesos_gpu.master.permissions import subscription_refusal
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, record

@@ -16,7 +16,8 @@ from mesos_gpu.master.actions import (
     ShutdownExecutor,
     Warn,
 )
-from mesos_gpu.master.model import Framework, Now, Task
+from mesos_gpu.master.documents import Task
+from mesos_gpu.master.model import Framework, Now
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.statuses import about, made_here, record
 from mesos_gpu.mesos.resource import Document

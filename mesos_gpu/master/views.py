@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from mesos_gpu.master.documents import Task
 from mesos_gpu.master.eligibility import quantities
 from mesos_gpu.master.items import (
     agent_full,
@@ -20,7 +21,7 @@ from mesos_gpu.master.items import (
     sees_task,
     task_view,
 )
-from mesos_gpu.master.model import Framework, Task
+from mesos_gpu.master.model import Framework
 from mesos_gpu.master.offering import holdings
 from mesos_gpu.master.quota import Quota, countable
 from mesos_gpu.master.sharing import summed

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from mesos_gpu.master.documents import Task
 from mesos_gpu.master.eligibility import quantities
 from mesos_gpu.master.items import sees_task, usage
-from mesos_gpu.master.model import NOTHING, Agent, Executor, Framework, Task
+from mesos_gpu.master.model import NOTHING, Agent, Executor, Framework
 from mesos_gpu.master.offering import held_by_role
 from mesos_gpu.master.operation_validation import resource_lists
 from mesos_gpu.master.state import MasterState

@@ -150,6 +150,13 @@ def tls_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {PREFIX + name.upper(): text for name, text in _texts(environ)[0].items()}
 
 
+def without_tls(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which no program speaks TLS for what this one says; OpenSSL's own variables stay."""
+    return {
+        name: text for name, text in environ.items() if not name.startswith(PREFIX) and name != f"{OLD_PREFIX}ENABLED"
+    }
+
+
 def _texts(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     texts: dict[str, str] = {}
     said: list[str] = []

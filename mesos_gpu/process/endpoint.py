@@ -56,7 +56,7 @@ class Endpoint:
         self._links = Links(self._link_broken, tls)
         self._fronts: weakref.WeakSet[Front] = weakref.WeakSet()
         self._server: asyncio.Server | None = None
-        self._listener: TlsListener | None = None
+        self._listeners: list[TlsListener] = []
         self._local_server: asyncio.Server | None = None
         self._socket_path: Path | None = None
         self._runner: web.AppRunner | None = None
@@ -107,11 +107,23 @@ class Endpoint:
 
     async def _listen(self, front: Callable[[], Front]) -> None:
         if self._tls is not None:
-            self._listener = TlsListener(self._tls, self.ip, self.port, front)
-            self.port = self._listener.port
+            self._listeners.append(TlsListener(self._tls, self.ip, self.port, front))
+            self.port = self._listeners[0].port
         else:
             self._server = await asyncio.get_running_loop().create_server(front, self.ip, self.port)
             self.port = self._server.sockets[0].getsockname()[1]
+
+    async def also_listen(self, tls: Tls, ip: str, port: int) -> int:
+        """Serve the same over TLS at another port, to be called after start; return that port. Raises Unavailable."""
+        http = None if self._runner is None else self._runner.server
+        if http is None:
+            raise RuntimeError("an endpoint that was started has a server")
+        try:
+            listener = TlsListener(tls, ip, port, lambda: self._front(http))
+        except OSError as error:
+            raise Unavailable(_why_no_port(ip, port, error)) from None
+        self._listeners.append(listener)
+        return listener.port
 
     def spawn(
         self,
@@ -153,8 +165,8 @@ class Endpoint:
             self._socket_path.unlink(missing_ok=True)
         if self._server is not None:
             self._server.close()
-        if self._listener is not None:
-            await self._listener.close()
+        for listener in self._listeners:
+            await listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
         fronts = list(self._fronts)

@@ -69,16 +69,14 @@ def _prepare(context: ssl.SSLContext, settings: TlsSettings, *, show_certificate
 
 def _show(context: ssl.SSLContext, settings: TlsSettings) -> None:
     def no_password() -> str:
-        raise BadInput(
-            f"{PREFIX}KEY_FILE: {settings.key_file} has a password; write the key without one, readable by us"
-        )
+        raise BadInput(f"the key {settings.key_file} has a password; write it without one, readable by us alone")
 
-    for name, path in (("CERT_FILE", settings.cert_file), ("KEY_FILE", settings.key_file)):
+    for name, path in (("certificate", settings.cert_file), ("key", settings.key_file)):
         try:
             with Path(path).open("rb"):
                 pass
         except OSError as error:
-            raise BadInput(f"{PREFIX}{name}: cannot read {path}: {error.strerror}") from None
+            raise BadInput(f"cannot read the {name} {path}: {error.strerror}") from None
     try:
         context.load_cert_chain(settings.cert_file, settings.key_file, no_password)
     except ssl.SSLError as error:

@@ -320,7 +320,7 @@ def main() -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     # What the user's shell says to Mesos programs is not for these.
-    for name in [name for name in os.environ if name.startswith(("MESOS_", "MARATHON_"))]:
+    for name in [name for name in os.environ if name.startswith(("MESOS_", "MARATHON_", "LIBPROCESS_"))]:
         del os.environ[name]
     for module in PRELOADED:
         importlib.import_module(module)

@@ -107,6 +107,7 @@ class Collected(AnyHistory):
     def command_task(self, name: str) -> None:
         """Its folder has the name of an executor's."""
         if self.state.task(key(name)) is None:
+            self.ended.pop(name, None)  # another task, of a name that was free again
             self.do(run(task(name), info=AWARE))
 
     @rule(name=st.sampled_from("xy"))
@@ -114,6 +115,11 @@ class Collected(AnyHistory):
         found = self.state.task(key(name))
         if found is not None and found.phase is not Phase.OVER:
             self.do(ev.Ended(found.key, ev.Ending(exit_code=0)))
+
+    @rule()
+    def framework_is_torn_down(self) -> None:
+        """What it left is collected like any other; it may come back with the same id before that."""
+        self.do(ev.ShutdownFramework(FRAMEWORK_ID))
 
     @rule()
     def collect(self) -> None:

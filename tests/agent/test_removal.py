@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mesos_gpu.agent.removal import ASIDE, Remover, folder_in, left_aside, put_aside
 
+NOBODY = 65534
 RUN = "slaves/a/frameworks/f/executors/e/runs/1"
 
 
@@ -18,6 +22,15 @@ RUN = "slaves/a/frameworks/f/executors/e/runs/1"
 def sandbox(tmp_path: Path) -> Path:
     (tmp_path / RUN).mkdir(parents=True)
     return tmp_path / RUN
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder that everybody reaches: those of pytest are root's alone."""
+    folder = Path(tempfile.mkdtemp(prefix="mesos-gpu-removal-"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
 
 
 def remove(root: Path, path: str = RUN) -> OSError | None:
@@ -88,6 +101,21 @@ def test_one_that_was_stopped_is_found_by_the_next_process(tmp_path: Path, sandb
     (rest,) = left_aside(tmp_path)
     assert Remover(threading.Event()).remove(rest) is None
     assert list((tmp_path / "slaves" / ASIDE).iterdir()) == []
+
+
+@pytest.mark.root
+def test_who_is_not_root_gets_rid_of_what_its_tasks_locked(outside: Path) -> None:
+    os.seteuid(NOBODY)
+    try:
+        locked = outside / RUN / "locked"
+        (locked / "inner").mkdir(parents=True)
+        (locked / "inner" / "file").touch()
+        for folder in (locked / "inner", locked, locked.parent):
+            folder.chmod(0o500 if folder == locked.parent else 0)
+        assert remove(outside) is None
+        assert left_aside(outside) == []
+    finally:
+        os.seteuid(0)
 
 
 @pytest.mark.root

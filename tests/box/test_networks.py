@@ -12,7 +12,7 @@ import requests
 
 from mesos_gpu.local.bridge import bridge_name, subnet_of
 from mesos_gpu.local.plan import box_id
-from tests.box.conftest import LiveBox
+from tests.box.conftest import EXAMPLES, LiveBox
 from tests.container.cni_networks import run
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -36,6 +36,7 @@ def web(name: str, **check: Any) -> dict[str, Any]:
 def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_is_down(box: LiveBox) -> None:
     nameless = {"id": "named", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "networks": [{"mode": "container"}]}
     apps = [web("by-marathon", protocol="HTTP"), web("by-agent", protocol="MESOS_HTTP", delaySeconds=0), nameless]
+    apps.append(json.loads((EXAMPLES / "bridge-web.json").read_bytes()))
     url = box.status()["marathon"]["url"]
     for app in apps:
         requests.post(f"{url}/v2/apps", json=app, timeout=10).raise_for_status()
@@ -47,7 +48,7 @@ def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_i
     def well() -> bool:
         found = shown()
         healthy = all(found[f"/{name}"]["tasksHealthy"] == 1 for name in ("by-marathon", "by-agent"))
-        return healthy and found["/named"]["tasksRunning"] == 1
+        return healthy and found["/named"]["tasksRunning"] == 1 and found["/web"]["tasksRunning"] == 2
 
     box.until("both are healthy", well)
     found = shown()
@@ -65,6 +66,9 @@ def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_i
         return [int(requests.get(f"http://127.0.0.1:{port}/", timeout=10).text) for port in ports]
 
     assert said() == ports, "each answers on its own"
+    own = {task["ports"][0] for task in found["/web"]["tasks"]}
+    assert len(own - set(ports)) == 2
+    box.until("the example answers", lambda: all(listens(port) for port in own))
 
     agent = box.status()["agents"][0]["pid"]
     os.kill(agent, signal.SIGKILL)

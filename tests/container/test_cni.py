@@ -167,6 +167,24 @@ def test_a_container_finds_itself_by_its_first_address_and_asks_the_networks_nam
     )
 
 
+def test_default_nameservers_are_those_of_the_network_or_of_all_and_yield_to_the_plugins() -> None:
+    dns = {"nameservers": ["10.0.0.1"], "search": ["lan"]}
+    entries = [
+        {"network_mode": "CNI", "network_name": "one", "dns": dns},
+        {"network_mode": "CNI", "dns": {"nameservers": ["10.0.0.2"]}},
+    ]
+    defaults = cni.read_default_dns(json.dumps({"mesos": entries, "docker": [{"network_mode": "BRIDGE", "dns": dns}]}))
+    bare, own = Answer(ipv4=("10.1.2.3",)), Answer(nameservers=("10.1.2.1",))
+    assert cni.with_default("one", bare, defaults) == Answer(("10.1.2.3",), (), ("10.0.0.1",), None, ("lan",))
+    assert cni.with_default("two", bare, defaults).nameservers == ("10.0.0.2",)
+    assert cni.with_default("one", own, defaults) == own
+    assert cni.with_default("one", bare, cni.NO_DNS) == bare
+    twice = {"mesos": [entries[1], entries[1]]}
+    for text in ("{", "[]", '{"mesos": [{}]}', '{"mesos": [{"network_mode": "HOST", "dns": {}}]}', json.dumps(twice)):
+        with pytest.raises(BadInput):
+            cni.read_default_dns(text)
+
+
 def test_a_network_is_joined_once() -> None:
     assert cni.names_of([{"name": "a"}, {"name": "b"}]) == ["a", "b"]
     with pytest.raises(BadInput, match="Attempted to join CNI network 'a' multiple times"):

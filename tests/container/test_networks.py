@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.container import Containerizer
+from mesos_gpu.container.cni import Answer
 from mesos_gpu.container.config import ContainerConfig, SessionConfig
 from mesos_gpu.container.netns import socket_in
 from mesos_gpu.container.networks import Networks
@@ -51,7 +52,12 @@ def until_there(path: Path) -> None:
 
 
 def networks(box: Box, network: CniNetwork) -> Networks:
-    return Networks(box.folder / "run" / "isolators" / "network" / "cni", network.configs, [PLUGINS])
+    return Networks(
+        box.folder / "run" / "isolators" / "network" / "cni",
+        network.configs,
+        [PLUGINS],
+        {"": Answer(nameservers=("192.0.2.53",))},
+    )
 
 
 def joining(box: Box, name: str, info: dict[str, Any], shell: str = LISTEN, **more: Any) -> ContainerConfig:
@@ -88,7 +94,8 @@ async def test_a_container_in_a_network_has_an_address_a_name_and_its_ports_on_t
     assert box.said("two").splitlines()[1:3] == [f"{network.prefix}.3 two", "two"]
 
     child = replace(
-        box.config("one.child", shell="hostname; cat /etc/hosts; ls /sys/class/net | xargs echo"), mem_bytes=0
+        box.config("one.child", shell="hostname; cat /etc/hosts /etc/resolv.conf; ls /sys/class/net | xargs echo"),
+        mem_bytes=0,
     )
     await containerizer.launch(child)
     assert (await containerizer.wait("one.child")).exit_code == 0
@@ -96,6 +103,7 @@ async def test_a_container_in_a_network_has_an_address_a_name_and_its_ports_on_t
         "web-1",
         "127.0.0.1 localhost",
         f"{network.prefix}.2 web-1",
+        "nameserver 192.0.2.53",
         "eth0 lo",
     ]
     namespace = containerizer.network_namespace("one")

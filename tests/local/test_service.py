@@ -50,6 +50,17 @@ async def test_a_service_is_started_when_its_ready_file_is_there(started: Starte
     assert is_alive(service.pid, service.started)
 
 
+async def test_a_service_of_the_box_speaks_no_tls_whatever_the_environment_says(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LIBPROCESS_SSL_ENABLED", "LIBPROCESS_SSL_KEY_FILE", "SSL_ENABLED", "SSL_CERT_DIR"):
+        monkeypatch.setenv(name, "1")
+    service = await started.service().start()
+    environ = Path(f"/proc/{service.pid}/environ").read_bytes().split(b"\0")
+    assert b"SSL_CERT_DIR=1" in environ
+    assert not [line for line in environ if b"SSL_ENABLED" in line or line.startswith(b"LIBPROCESS_SSL_")]
+
+
 async def test_a_service_that_dies_comes_back_on_the_port_it_had(started: Started) -> None:
     made = started.service()
     first = await made.start("--master=127.0.0.1:5050")

@@ -11,7 +11,7 @@ import pytest
 from mesos_gpu.errors import BadFlag, InvalidApp
 from mesos_gpu.marathon import configuration
 from mesos_gpu.marathon.actions import Decline, Kill, Launch, Suppress
-from mesos_gpu.marathon.configuration import checked, secret, settings
+from mesos_gpu.marathon.configuration import checked, secret, settings, unused
 from mesos_gpu.marathon.events import PutGroup, PutPod, RemoveApp, Tick
 from mesos_gpu.marathon.flags import FLAGS, PREFIX, TOGGLES, switched
 from mesos_gpu.marathon.marathon_flags import FOREIGN, FOREIGN_FLAGS, settle
@@ -50,8 +50,9 @@ def test_the_line_of_an_existing_marathon_is_taken_and_what_does_nothing_is_name
         "--disable_ha",
         "--zk_connection_timeout",
         "--scale_apps_interval",
-        "--https_port",
     ]
+    assert unused(flags(*line.split())) == ["--https_port does nothing without --ssl_cert_file and --ssl_key_file"]
+    assert unused(flags("--ssl_cert_file=/c", "--ssl_key_file=/k", "--https_port=1")) == []
     assert said() == []
 
 
@@ -61,7 +62,7 @@ def test_the_line_of_an_existing_marathon_is_taken_and_what_does_nothing_is_name
         ("--no-checkpoint", "only true is accepted"),
         ("--disable_checkpoint", "only false is accepted"),
         ("--plugin_dir=/p", "nothing can be plugged in"),
-        ("--ssl_keystore_path=/k", "no TLS"),
+        ("--ssl_keystore_path=/k", "openssl pkcs12"),
         ("--metrics_statsd", "Prometheus"),
         ("--mesos_offer_constraints", "not sent"),
         ("--default_accepted_resource_roles=*", "--accepted_resource_roles_default_behavior"),
@@ -283,3 +284,16 @@ def test_the_log_has_the_level_that_is_said() -> None:
 def test_by_default_everything_is_as_it_is_without_flags() -> None:
     assert settings(checked(flags())) == Settings(rules=settings(flags()).rules)
     assert configuration.http_settings(flags()) == configuration.HttpSettings()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_slips_of_marathons_are_kept_to_where_that_is_asked_for(strict: bool) -> None:
+    given = flags(*(["--strict_compatibility"] if strict else []))
+    assert configuration.http_settings(given).unknown_uri_status == (500 if strict else 404)
+    run = run_with(*(["--strict_compatibility"] if strict else []))
+    if not strict:
+        run.put(app("/a", cmd="x"))
+        return
+    with pytest.raises(InvalidApp) as refused:
+        run.put(app("/a", cmd="x"))
+    assert [problem.path for problem in refused.value.problems] == ["/"]

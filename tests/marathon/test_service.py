@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.fakes.scheduler_master import SchedulerMaster
 from tests.marathon.builders import app, offer, status
 from tests.marathon.program import Program
 from tests.marathon.starts import Starts
+from tests.tls import Authority
 
 
 @pytest.fixture
@@ -164,3 +168,23 @@ async def test_bad_flags_are_bad_usage(program: Program, flags: list[str], words
     process = await program.spawn(*flags)
     assert words in await program.words()
     assert process.returncode == 2
+
+
+async def test_with_a_certificate_the_api_is_served_over_tls_too(
+    program: Program, master: SchedulerMaster, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path / "ca")
+    certificate, key = authority.issue("node")
+    await program.start(f"--ssl_cert_file={certificate}", f"--ssl_key_file={key}", "--https_port=0")
+    url = json.loads((tmp_path / "ready.json").read_text())["https_url"]
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+        async with session.get(f"{url}/v2/info") as answer:
+            info = await answer.json()
+        assert f"https://127.0.0.1:{info['http_config']['https_port']}" == url
+        assert (await program.call("GET", "/v2/info"))["http_config"] == info["http_config"]
+        with pytest.raises(aiohttp.ClientError):
+            await session.get(url.replace("https", "http") + "/ping")
+    assert await program.end(signal.SIGTERM) == 0
+    await program.spawn(f"--ssl_cert_file={certificate}", "--ssl_key_file=/no/key.pem")
+    assert "cannot read the key /no/key.pem: No such file" in await program.words()

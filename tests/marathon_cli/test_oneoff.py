@@ -94,3 +94,21 @@ def test_a_run_that_no_agent_could_ever_have_is_warned_of_before_it_waits(marath
     assert refused.stderr.startswith("warning: No agent could ever run /")
     assert "it has no GPUs, and 1 is wanted" in refused.stderr
     assert "warning" not in run("run", "--gpus", "0", "--", "nvidia-smi").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--name", "Bad Name!"), "a name has lower-case letters, digits, - and ."),
+        (("--name", "-x"), "a name has lower-case letters"),
+        (("--gpus", "half"), "'half' is not a valid whole number."),
+        (("--cpus", "x"), "'x' is not a valid number."),
+    ],
+)
+def test_what_is_mistyped_is_refused_before_anything_is_sent(
+    marathon: ScriptedServer, run: Run, words: tuple[str, ...], said: str
+) -> None:
+    refused = run("run", *words, "--", "nvidia-smi")
+    assert refused.exit_code in (1, 2)
+    assert said in refused.stderr
+    assert marathon.sent("POST") == []

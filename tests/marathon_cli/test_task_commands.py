@@ -256,6 +256,34 @@ def test_follow_ends_when_the_task_has_ended_and_its_file_is_read(
     assert all(following.FIRST_PAUSE_S <= pause <= following.LONGEST_PAUSE_S for pause in hasty)
 
 
+def test_follow_goes_on_while_a_new_master_does_not_know_the_agent_yet(
+    cluster: Cluster, run: Run, hasty: list[float]
+) -> None:
+    cluster.start(TASK, b"one\n")
+
+    def change(reads: int) -> None:
+        if reads == 3:
+            del cluster.tasks[TASK]
+        if reads == 20:
+            cluster.tasks[TASK] = "TASK_RUNNING"
+            cluster.write(TASK, b"two\n")
+        if reads == 30:
+            cluster.tasks[TASK] = "TASK_FINISHED"
+
+    cluster.before_read = change
+    result = run("task", "log", "train", "--follow")
+    assert (result.exit_code, result.stdout) == (0, "one\ntwo\n")
+    assert result.stderr == f"task {TASK} has ended: TASK_FINISHED\n"
+
+
+def test_follow_gives_up_a_task_that_nobody_knows_for_long(cluster: Cluster, run: Run, hasty: list[float]) -> None:
+    cluster.start(TASK, b"one\n")
+    cluster.before_read = lambda reads: cluster.tasks.clear() if reads == 3 else None
+    result = run("task", "log", "train", "--follow")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "one\n", f"task {TASK} is gone\n")
+    assert sum(hasty) > following.SILENCE_S
+
+
 def test_follow_of_a_task_that_has_ended_shows_it_and_ends(cluster: Cluster, run: Run, hasty: list[float]) -> None:
     cluster.start(TASK, b"done\n", "TASK_FAILED")
     assert run("task", "log", TASK, "--follow").stdout == "done\n"

@@ -31,7 +31,10 @@ def test_a_call_has_its_framework_and_its_body(call: dict[str, Any], problem: st
 def test_an_acknowledged_uuid_has_sixteen_bytes(uuid: str, fine: bool) -> None:
     body = {"agent_id": {"value": "a"}, "task_id": {"value": "t"}, "uuid": uuid}
     call = {"type": "ACKNOWLEDGE", "framework_id": ID, "acknowledge": body}
-    assert (call_problem(call) is None) == fine
+    assert call_problem(call) == (None if fine else "Not a valid UUID")
+    of_operation = {"uuid": uuid, "operation_id": {"value": "o"}}
+    call = {"type": "ACKNOWLEDGE_OPERATION_STATUS", "framework_id": ID, "acknowledge_operation_status": of_operation}
+    assert call_problem(call) == ("Expecting 'agent_id' to be present" if fine else "Not a valid UUID")
 
 
 @pytest.mark.parametrize("call_id", [None, "f", "g"])
@@ -55,7 +58,10 @@ def test_frameworks_are_refused_in_mesos_words(subscription: dict[str, Any]) -> 
 
 
 def test_an_unusable_failover_timeout_or_suppressed_role_is_refused() -> None:
-    assert "failover_timeout" in str(framework_problem(framework_info(failover_timeout=-1.0)))
+    for beyond, shown in ((1e300, "1e+300"), ("NaN", "nan"), (-1e10, "-1e+10")):
+        words = framework_problem(framework_info(failover_timeout=beyond))
+        assert words == f"The framework failover_timeout ({shown}) is invalid"
+    assert framework_problem(framework_info(failover_timeout=-1.0)) is None, "as Mesos: over at once"
     assert "failover_timeout" in str(framework_problem(framework_info(failover_timeout="Infinity")))
     assert "'other'" in str(framework_problem(framework_info(), ("other",)))
     assert framework_problem(framework_info(), ("*",)) is None

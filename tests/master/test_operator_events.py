@@ -12,7 +12,8 @@ import pytest
 
 from mesos_gpu.master import agents
 from mesos_gpu.master.actions import Action
-from mesos_gpu.master.model import Now, Task
+from mesos_gpu.master.documents import Task
+from mesos_gpu.master.model import Now
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.mesos import messages

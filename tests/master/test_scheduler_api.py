@@ -13,7 +13,7 @@ from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.mesos.resource import Document
-from tests.master.build import OTHER_UUID, UUID, framework_info, recorded, resources_of
+from tests.master.build import OTHER_UUID, THIRD_UUID, UUID, framework_info, recorded, resources_of
 from tests.master.live import JSON, Scheduler, ScriptedAgent, soon, until
 
 
@@ -80,7 +80,7 @@ async def test_a_life_of_a_task_goes_as_recorded(
         "executor_pid": 5157,
         "container_id": {"value": "c"},
     }
-    for state, uuid in [("TASK_STARTING", UUID), ("TASK_RUNNING", OTHER_UUID), ("TASK_FINISHED", UUID)]:
+    for state, uuid in [("TASK_STARTING", UUID), ("TASK_RUNNING", OTHER_UUID), ("TASK_FINISHED", THIRD_UUID)]:
         more = {"message": "Command exited with status 0"} if state == "TASK_FINISHED" else {}
         agent.update(run, state, uuid, container_status=container, **more)
         status = await scheduler.status()

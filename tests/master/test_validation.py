@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.model import Agent, Executor, Framework, Task
+from mesos_gpu.master.documents import Task
+from mesos_gpu.master.model import Agent, Executor, Framework
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.validation import Launch, executor_resources, task_problem
 from mesos_gpu.mesos.resource import Document

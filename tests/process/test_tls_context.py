@@ -66,8 +66,8 @@ def test_files_that_cannot_be_used_are_named(settings: TlsSettings, tmp_path: Pa
         capture_output=True,
     )
     for changed, words in (
-        ({"cert_file": "/no/such.pem"}, "CERT_FILE: cannot read /no/such.pem: No such file"),
-        ({"key_file": str(tmp_path)}, "KEY_FILE: cannot read .*: Is a directory"),
+        ({"cert_file": "/no/such.pem"}, "cannot read the certificate /no/such.pem: No such file"),
+        ({"key_file": str(tmp_path)}, "cannot read the key .*: Is a directory"),
         ({"key_file": str(folder / "two.key")}, "the key is not that of the certificate"),
         ({"cert_file": str(empty)}, "no PEM in it"),
         ({"key_file": str(locked)}, "has a password"),
