@@ -84,7 +84,8 @@ def test_add_warns_and_adds(full: ScriptedServer, run: Run, app_file: Callable[[
 def test_what_agents_lack_stands_beside_them_or_below(
     full: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch, columns: int, first: str
 ) -> None:
-    monkeypatch.setattr("marathon_cli.commands.why.terminal", lambda: columns)
+    for module in ("commands.why", "paragraphs"):
+        monkeypatch.setattr(f"marathon_cli.{module}.terminal", lambda: columns)
     monkeypatch.setenv("NO_COLOR", "1")
     lines = run("why", "train").stdout.splitlines()
     assert lines[2].split()[0] == first
