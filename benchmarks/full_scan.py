@@ -178,13 +178,16 @@ class FullScan:
 
 
 def decided(state: MasterState) -> list[Allocation]:
-    """Return what a master is to offer now, by looking at everything."""
+    """Return what a master is to offer now, by looking at everything; tell its allocator of the agents first.
+
+    An agent that left and came back between two cycles keeps its turn there, though it is the last in the books.
+    """
 
     def refused(client: Client, agent_id: str, candidate: Resources) -> bool:
         return state.filters.blocks(client.framework_id, client.role, agent_id, candidate)
 
     return FullScan(
-        [supply_of(agent) for agent in state.agents.values()],
+        [supply_of(agent) for agent in sorted(state.agents.values(), key=lambda a: state.market.allocator.place(a.id))],
         [client for framework in state.frameworks.values() for client in clients_of(framework)],
         {agent.id: holdings_of(agent) for agent in state.agents.values()},
         state.settings.rules,

@@ -29,6 +29,9 @@ _INSTEAD = {
 }
 
 
+_ITS_OWN = ("kubectl.kubernetes.io/", "deployment.kubernetes.io/", "batch.kubernetes.io/", "autoscaling.alpha.")
+"""What kubectl and the controllers write about an object into it."""
+
 _CRON = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -137,13 +140,21 @@ def _read_labels(metadata: Section, workload: Workload) -> None:
     workload.labels = {**labels, **workload.labels}
     metadata.ignore("uid", "resourceVersion", "creationTimestamp", "generation", "selfLink", "managedFields")
     metadata.ignore("ownerReferences")
-    metadata.lose("they speak to Kubernetes' own controllers; labels are carried over", "annotations")
+    annotations = metadata.section("annotations")
+    if any(not key.startswith(_ITS_OWN) for key in annotations):
+        metadata.notes.lost(
+            metadata.at("annotations"), "they speak to Kubernetes' controllers; labels are carried over"
+        )
+    annotations.ignore(*annotations)
 
 
 def _read_replicas(spec: Section, workload: Workload) -> None:
     replicas = spec.integer("replicas")
     workload.instances = 1 if replicas is None else replicas
     spec.ignore("selector", "revisionHistoryLimit")
+    spec.lose(
+        "`--wait --timeout SECONDS` of the change does this, `--rollback-on-failure` more", "progressDeadlineSeconds"
+    )
 
 
 def _read_strategy(spec: Section, workload: Workload, notes: Notes) -> None:
@@ -236,6 +247,9 @@ def _read_pod(
     why = "give the agents a Docker configuration with the registry's login (--docker_config)"
     spec.lose(why, "imagePullSecrets")
     spec.lose("Kubernetes' own API is not there", "serviceAccountName", "serviceAccount")
+    if spec.text("runtimeClassName") not in (None, "nvidia"):
+        spec.notes.lost(spec.at("runtimeClassName"), "the agents have one runtime for all")
+    spec.lose("no task makes room for another; roles and quotas share a cluster", "priorityClassName", "priority")
     spec.ignore("hostNetwork", "dnsPolicy", "schedulerName", "automountServiceAccountToken", "enableServiceLinks")
     return spec.text("restartPolicy") or "Always"
 

@@ -71,6 +71,8 @@ class Volumes:
             kinds = [key for key in volume if key != "name"]
             volume.ignore(*kinds)
             why = _ELSEWHERE
-            if kinds in (["secret"], ["downwardAPI"], ["projected"]):
+            if name.startswith("kube-api-access-"):
+                why = "Kubernetes' own API is not there"
+            elif kinds in (["secret"], ["downwardAPI"], ["projected"]):
                 why = "files are brought into the sandbox with `fetch`; secrets need a store of the cluster"
             notes.lost(volume.at(kinds[0] if kinds else "name"), f"volume {name}, mounted at {path}: {why}")

@@ -103,9 +103,9 @@ def _pod_container(container: Container, workload: Workload, volumes: list[Docum
         if "cmd" in command:
             written["exec"] = {"command": {"shell": command["cmd"]}}
     elif container.entrypoint or container.args:
-        written["exec"] = {"command": {"argv": [*(container.entrypoint or []), *container.args]}}
-        if not container.entrypoint:
-            written["exec"]["overrideEntrypoint"] = False
+        # Said in any case: left out, the image's own entrypoint may stay.
+        argv = [*(container.entrypoint or []), *container.args]
+        written["exec"] = {"command": {"argv": argv}, "overrideEntrypoint": bool(container.entrypoint)}
     written |= _given(environment=container.env, resourceLimits=_limits(container), tty=container.tty or None)
     written |= _given(endpoints=[_endpoint(port, i) for i, port in enumerate(container.ports)])
     mounts = []

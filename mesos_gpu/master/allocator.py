@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from mesos_gpu.master.eligibility import (
     Allocation,
@@ -123,6 +124,10 @@ class Allocator:
     def free(self, agent_id: str) -> Resources:
         """Return what is free of an agent, as far as is known here. Raises KeyError for one that is not."""
         return self._machines[agent_id].free
+
+    def place(self, agent_id: str) -> float:
+        """Return when an agent's turn is among the others; one that is not known yet comes last."""
+        return self._machines[agent_id].number if agent_id in self._machines else inf
 
     # What follows.
 

@@ -29,7 +29,7 @@ class Registrar:
         self._registry = registry
         self._queue: RegistryQueue[Callable[[], None]] = RegistryQueue(Record())
         self._writing: asyncio.Future[None] | None = None
-        self._due = self._closed = False
+        self._due = self._closed = self._following = False
         self._stored, self._fetched_ms = Timer("registrar/state_store"), 0.0
         self.on_failure: Callable[[str], None] = lambda why: None
         """Told once why the registry cannot be written; nothing is written after that."""
@@ -41,8 +41,8 @@ class Registrar:
 
     @property
     def idle(self) -> bool:
-        """Tell whether all that was asked for is durable."""
-        return not len(self._queue)
+        """Tell whether all that was asked for is durable, and followed."""
+        return not len(self._queue) and not self._following
 
     async def recover(self, master_id: str) -> Record:
         """Read the registry, and write that this master leads: no earlier one can write it from then on.
@@ -108,8 +108,12 @@ class Registrar:
         self._begin()
 
     def _finish(self) -> None:
-        for follows in self._queue.done():
+        self._following = True
+        *most, last = self._queue.done()
+        for follows in most:
             follows()
+        self._following = False
+        last()
 
     def _write(self, record: Record) -> None:
         began_s = time.monotonic()

@@ -83,9 +83,13 @@ async def test_each_write_holds_all_that_was_asked_for_before_it_and_what_follow
     keeper.end()
     assert list((await soon(keeper.begun.get()))["weights"]) == ["r0", "r1", "r2", "r4"]
     assert done == [0, 1]
+    idle: list[bool] = []
+    registrar.apply(Nothing(), lambda: idle.append(registrar.idle))
+    registrar.apply(Nothing(), lambda: idle.append(registrar.idle))
     keeper.end()
     await until(lambda: registrar.idle)
     assert done == [0, 1, 2, 3, 4]
+    assert idle == [False, True], "not before all that is durable is followed"
     registrar.apply(SetWeights({"r0": 2.0}), lambda: done.append(5))  # nothing new: nothing is written
     await until(lambda: done[-1] == 5)
     assert keeper.begun.empty()

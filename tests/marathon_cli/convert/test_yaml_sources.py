@@ -194,6 +194,16 @@ def test_claims_of_a_set_with_several_containers_are_lost_because_pods_have_none
     assert sum("persistent volumes are for apps of one container" in note.message for note in done.notes.all) == 2
 
 
+def test_what_the_cluster_wrote_into_an_object_is_not_noted() -> None:
+    meta = 'metadata: {name: a, annotations: {deployment.kubernetes.io/revision: "1"%s}, uid: u, generation: 2}'
+    text = f"apiVersion: apps/v1\nkind: Deployment\n{meta}\nstatus: {{replicas: 1}}\nspec:\n  template:\n    spec:\n"
+    text += "      runtimeClassName: nvidia\n      containers: [{name: c, image: i}]\n"
+    assert not any(note.lost for note in convert(text % "", "f", environ={}).notes.all)
+    text = text.replace("runtimeClassName: nvidia", "runtimeClassName: kata")
+    lost = [note.place.path for note in convert(text % ", mine: x", "f", environ={}).notes.all if note.lost]
+    assert lost == ["metadata.annotations", "spec.template.spec.runtimeClassName"]
+
+
 def test_a_service_that_is_built_is_named_as_compose_names_it() -> None:
     done = convert("name: lab\nservices: {Web: {build: ., restart: always}}", "f", environ={})
     assert done.documents[0].document["container"]["docker"]["image"] == "lab-web"
