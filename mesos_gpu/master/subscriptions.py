@@ -40,6 +40,8 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     known = state.frameworks.get(framework_id)
     wanted = dict(subscribe_body.get("offer_constraints", {}))
     problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
+    if problem is None and info["user"] == "root" and not state.settings.root_submissions:
+        problem = "User 'root' is not allowed to run frameworks without --root_submissions set"
     if problem is None and framework_id in state.completed:
         problem = "Framework has been removed"
     if problem is None and known is not None:

@@ -58,6 +58,11 @@ def fetched(port: int) -> int:
         return int(error.code)
 
 
+def page(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
 async def test_a_task_in_a_network_is_checked_there_and_keeps_it_when_the_agent_is_killed(
     agent: LiveAgent, network: CniNetwork
 ) -> None:
@@ -105,7 +110,7 @@ async def test_a_group_shares_one_network_and_its_executor_reaches_the_agent_fro
         "container": container,
     }
     check = {"type": "HTTP", "http": {"port": 80, "scheme": "http"}, **SOON}
-    server = task("server", SERVE, health_check=check)
+    server = task("server", f"echo $MESOS_CONTAINER_IP > index.html; {SERVE}", health_check=check)
     client = task("client", "exec sleep 600")
     group = {"tasks": [devolve("mesos.TaskInfo", one) for one in (server, client)]}
     executor = devolve("mesos.ExecutorInfo", pod)
@@ -114,7 +119,7 @@ async def test_a_group_shares_one_network_and_its_executor_reaches_the_agent_fro
     for name in ("server", "client"):
         assert addresses(await agent.reaches(name, "TASK_RUNNING")) == [f"{network.prefix}.2"]
     await agent.master.until(lambda: any(u["status"].get("healthy") for u in agent.master.updates("server")))
-    assert fetched(port) == 200
+    assert page(port) == f"{network.prefix}.2\n", "what its tasks are told is its address"
 
     assert await agent.signal(signal.SIGKILL) == -signal.SIGKILL
     await agent.start(*flags(network), "--executor_reregistration_timeout=15secs")
