@@ -123,7 +123,7 @@ class Containerizer:
         gone = deepest_first(container_id for container_id in records if container_id not in kept)
         ended = [container_id for container_id, record in kept.items() if record.step == "ended"]
         await self._releaser.release_strays([*gone, *ended])
-        await self._networks.recover(running)
+        await self._networks.recover({container_id: kept[container_id].pid for container_id in running})
         for container_id in (*gone, *ended, *(held - set(records))):
             self._isolator.cleanup(container_id)
         for container_id in gone:

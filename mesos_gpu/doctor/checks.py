@@ -262,6 +262,16 @@ def _agents(facts: Facts) -> Iterator[Finding]:
         yield from agent_findings(agent, len(facts.nvml.gpus) if facts.nvml.version else None)
 
 
+def _networks(facts: Facts) -> Iterator[Finding]:
+    packages = {"portmap": "containernetworking-plugins", "iptables": "iptables"}
+    missing = [package for program, package in packages.items() if not facts.programs.get(program)]
+    if missing:
+        text = "tasks have the machine's network; those that ask for another (container/bridge) fail"
+        yield Finding("container networks", Verdict.NOTE, text, f"apt install {' '.join(missing)}, or dnf install them")
+    else:
+        yield Finding("container networks", Verdict.OK, f"by CNI plugins, such as {facts.programs['portmap']}")
+
+
 _CHECKS: Sequence[Callable[[Facts], Iterator[Finding]]] = (
     _root,
     _hardware,
@@ -271,6 +281,7 @@ _CHECKS: Sequence[Callable[[Facts], Iterator[Finding]]] = (
     _nodes,
     _cgroups,
     _programs,
+    _networks,
     _ports,
     _agents,
 )

@@ -63,7 +63,7 @@ class Facts:
     """Of /proc/devices' character devices, by name."""
     nodes: Mapping[str, Node | None] = field(default_factory=dict)
     programs: Mapping[str, str | None] = field(default_factory=dict)
-    """Where programs lie: crun, runc, conmon, nvidia-modprobe, init, image-init."""
+    """Where programs lie: crun, runc, conmon, nvidia-modprobe, init, image-init, iptables, portmap."""
     runtime_versions: Mapping[str, str | None] = field(default_factory=dict)
     """What `crun --version` says first; None where it cannot be run."""
     cgroup_version: int | None = None

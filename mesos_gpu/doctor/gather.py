@@ -22,6 +22,9 @@ from mesos_gpu.gpu.numbers import character_majors
 PORTS = (5050, 5051, 8080)
 """Of a master, an agent and a Marathon, where flags do not say otherwise."""
 
+CNI_FOLDERS = ("/usr/lib/cni", "/usr/libexec/cni", "/opt/cni/bin")
+"""Where the plugins of container networks lie, of which portmap is one; a box looks there."""
+
 _NVIDIA_VENDOR = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302", "0x0380")
 """VGA controller, 3D controller, other display controller (PCI code and ID assignment specification)."""
@@ -140,7 +143,7 @@ def _cgroups(root: Path) -> tuple[int | None, frozenset[str]]:
 
 def _programs() -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    for name in ("crun", "runc", "nvidia-modprobe"):
+    for name in ("crun", "runc", "nvidia-modprobe", "iptables"):
         path = find_program(name)
         found[name] = None if path is None else str(path)
     for name, find in (("init", find_init), ("image-init", find_image_init)):
@@ -152,6 +155,8 @@ def _programs() -> dict[str, str | None]:
         found["conmon"] = str(find_conmon())
     except Unavailable:
         found["conmon"] = None
+    portmap = (Path(folder) / "portmap" for folder in CNI_FOLDERS)
+    found["portmap"] = next((str(path) for path in portmap if path.is_file()), None)
     return found
 
 

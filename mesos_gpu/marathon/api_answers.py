@@ -71,7 +71,7 @@ def framed(leader_url: Callable[[], str], http: HttpSettings) -> Middleware:
             answer: web.StreamResponse = json_response({"message": "Invalid username or password."}, status=401)
             answer.headers["WWW-Authenticate"] = f'Basic realm="{realm}"'
         else:
-            answer = await _answered(request, handler)
+            answer = await _answered(request, handler, http.unknown_uri_status)
         if not answer.prepared:
             answer.headers.update({**_FIXED_HEADERS, "X-Marathon-Leader": leader_url()})
         return answer
@@ -79,14 +79,15 @@ def framed(leader_url: Callable[[], str], http: HttpSettings) -> Middleware:
     return middleware
 
 
-async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _answered(request: web.Request, handler: Handler, unknown_uri_status: int) -> web.StreamResponse:
     try:
         return await handler(request)
     except MesosGpuError as error:
         return error_answer(error)
     except web.HTTPException as error:
         message = _HTTP_MESSAGES.get(error.status, error.reason)
-        answer = json_response({"message": message}, status=error.status)
+        status = unknown_uri_status if error.status == 404 else error.status
+        answer = json_response({"message": message}, status=status)
         if "Allow" in error.headers:
             answer.headers["Allow"] = error.headers["Allow"]
         return answer

@@ -33,6 +33,8 @@ class HttpSettings:
     origins: tuple[str, ...] = ()
     """Sites whose pages may read from here; `*` for all."""
     compression: bool = True
+    unknown_uri_status: int = 404
+    """What a path that there is not is answered with; Marathon's own answer is 500."""
     max_requests: int | None = None
     """Requests that are answered at a time; streams of events do not count."""
     proxy_connect_s: float = 5.0

@@ -53,6 +53,8 @@ def _command(app: App, rules: AppRules) -> Iterator[Problem]:
         yield wrong("/", "an app has either cmd or args, not both", "remove one of them", key="args")
     elif app.get("cmd") is None and not app.get("args") and not container.get("docker", {}).get("image"):
         yield wrong("/", "an app needs cmd or args, or a container image that brings its own command", "add `cmd`")
+    elif rules.strict and app.get("cmd") is not None and len(app["cmd"]) < 2:
+        yield wrong("/", "an app needs cmd or args, or a container image that brings its own command", key="cmd")
     if container.get("type") == "DOCKER" and "docker" not in container:
         sentence = "a container of type DOCKER (the default type) needs `docker`"
         yield wrong("/container/docker", sentence, 'add `docker`, or set the type to "MESOS"')

@@ -17,8 +17,8 @@ class AppRules:
 
     `mesos_role` is its `--mesos_role`, `features` its `--enable_features`, `default_network_name` and
     `bridge_name` the flags of those names. `enforced_groups` are the top-level groups with enforceRole, or None
-    when that is not known. `known=False` (the command line, before it could ask) leaves every rule that
-    depends on these settings to the server.
+    when that is not known. `strict` (--strict_compatibility) keeps to slips of Marathon's own. `known=False` (the
+    command line, before it could ask) leaves every rule that depends on these settings to the server.
     """
 
     mesos_role: str = "*"
@@ -27,3 +27,4 @@ class AppRules:
     bridge_name: str = BRIDGE_NAME
     enforced_groups: frozenset[str] | None = frozenset()
     known: bool = True
+    strict: bool = False

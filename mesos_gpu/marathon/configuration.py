@@ -116,6 +116,7 @@ def settings(flags: Mapping[str, Any]) -> Settings:
         features=frozenset(flags["enable_features"]),
         default_network_name=flags["default_network_name"],
         bridge_name=flags["mesos_bridge_name"],
+        strict=flags["strict_compatibility"],
     )
     return Settings(
         rules=rules,
@@ -152,6 +153,7 @@ def http_settings(flags: Mapping[str, Any]) -> HttpSettings:
         realm=flags["http_realm"],
         origins=flags["access_control_allow_origin"],
         compression=flags["http_compression"],
+        unknown_uri_status=500 if flags["strict_compatibility"] else 404,
         max_requests=flags["http_max_concurrent_requests"],
         proxy_connect_s=flags["leader_proxy_connection_timeout"] / 1000,
         proxy_read_s=flags["leader_proxy_read_timeout"] / 1000,

@@ -31,6 +31,12 @@ FLAGS = (
         "Sites whose pages may read from here in a browser: *, or URLs such as http://ui.example:8888.",
     ),
     Flag("insecure", "boolean", False, "Listen beyond this machine without --http_credentials."),
+    Flag(
+        "strict_compatibility",
+        "boolean",
+        False,
+        "Be as Marathon is where we are better: an unknown URI is answered 500, a cmd of one letter is refused.",
+    ),
     Flag("hostname", "text", None, "The name of this machine that Mesos and clients are told."),
     Flag("webui_url", "text", None, "The URL of this Marathon that Mesos shows."),
     Flag("mesos_leader_ui_url", "text", None, "The URL of Mesos that clients are told."),
@@ -120,7 +126,7 @@ FLAGS = (
 TOGGLES = tuple(
     Flag(f"disable_{flag.name}", "boolean", None, "")
     for flag in FLAGS
-    if flag.kind == "boolean" and flag.name != "insecure"
+    if flag.kind == "boolean" and flag.name not in ("insecure", "strict_compatibility")
 )
 """Marathon's other way of switching something off; `--help` leaves them out."""
 

@@ -97,8 +97,10 @@ def _find(
     draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[str]
 ) -> tuple[Instance, Match | Refusal]:
     """Return which of the waiting instances of an app fits what is left of an offer, or why none does."""
-    members = draft.members(spec.id)
-    placed = [i for i in members if i.active and i.wanted and not lifecycle.outdated(i, spec)]
+    members = draft.members(spec.id) if spec.document["constraints"] or spec.resident else []
+    # Who is where only matters to constraints.
+    counted = members if spec.document["constraints"] else ()
+    placed = [i for i in counted if i.active and i.wanted and not lifecycle.outdated(i, spec)]
     instance, pool = draft.instances[waiting[0]], None
     if spec.resident:
         chosen = residency.choose([draft.instances[instance_id] for instance_id in waiting], offer, left)

@@ -11,15 +11,16 @@ from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.state import Draft
 
 
-def create(draft: Draft, spec: RunSpec) -> Instance:
-    """Add an instance of `spec` that waits for an offer; one that was shelved with its volumes comes back first."""
-    for shelved in draft.members(spec.id):
-        if shelved.resting:
-            return _reschedule(draft, replace(shelved, goal=Goal.RUNNING), spec)
-    instance_id = new_instance_id(spec.id, draft.new_uuid())
-    instance = Instance(instance_id, spec.id, spec.version, str(spec.document["role"]), draft.now_s)
-    draft.put_instance(instance)
-    return instance
+def create(draft: Draft, spec: RunSpec, count: int) -> None:
+    """Add instances of `spec` that wait for an offer; those that were shelved with their volumes come back first."""
+    if count <= 0:
+        return
+    shelved = [instance for instance in draft.members(spec.id) if instance.resting][:count]
+    for instance in shelved:
+        _reschedule(draft, replace(instance, goal=Goal.RUNNING), spec)
+    for _ in range(count - len(shelved)):
+        instance_id = new_instance_id(spec.id, draft.new_uuid())
+        draft.put_instance(Instance(instance_id, spec.id, spec.version, str(spec.document["role"]), draft.now_s))
 
 
 def give_up(draft: Draft, instance: Instance) -> None:
@@ -96,10 +97,8 @@ def after_end(draft: Draft, instance: Instance, *, replaced: bool) -> None:
         draft.put_instance(replace(instance, task=None))
 
 
-def _reschedule(draft: Draft, instance: Instance, spec: RunSpec) -> Instance:
-    waiting = replace(moved(instance, Cause.RESCHEDULED, draft.now_s), task=None, version=spec.version)
-    draft.put_instance(waiting)
-    return waiting
+def _reschedule(draft: Draft, instance: Instance, spec: RunSpec) -> None:
+    draft.put_instance(replace(moved(instance, Cause.RESCHEDULED, draft.now_s), task=None, version=spec.version))
 
 
 def outdated(instance: Instance, spec: RunSpec) -> bool:
@@ -108,5 +107,5 @@ def outdated(instance: Instance, spec: RunSpec) -> bool:
 
 
 def _say_if_app_is_gone(draft: Draft, app_id: str) -> None:
-    if run_of(app_id) is None and draft.app(app_id) is None and not draft.members(app_id):
+    if run_of(app_id) is None and draft.app(app_id) is None and not draft.has_members(app_id):
         draft.actions.append(Publish("app_terminated_event", {"appId": app_id}))

@@ -111,8 +111,7 @@ def _scale(draft: Draft, spec: RunSpec) -> bool:
     members = _at_work(draft, spec)
     counted = [i for i in members if i.wanted and not _replaceable(i, spec, draft.now_s)]
     missing = spec.instances - len(counted)
-    for _ in range(missing):
-        lifecycle.create(draft, spec)
+    lifecycle.create(draft, spec, missing)
     for instance in victims(draft, counted, spec, -missing):
         lifecycle.retire(draft, instance)
     return missing == 0 and all(ready(draft, i) for i in counted) and all(i.wanted for i in members)
@@ -138,8 +137,7 @@ def _restart(draft: Draft, spec: RunSpec) -> bool:
     move = rolling(spec, counts, resident=spec.resident)
     for instance in victims(draft, old, spec, move.kill):
         lifecycle.retire(draft, instance)
-    for _ in range(move.start):
-        lifecycle.create(draft, spec)
+    lifecycle.create(draft, spec, move.start)
     for instance in victims(draft, new, spec, len(new) - spec.instances):
         lifecycle.retire(draft, instance)
     return len(members) == len(new) == spec.instances and all(ready(draft, i) for i in new)

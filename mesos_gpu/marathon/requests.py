@@ -29,6 +29,9 @@ from mesos_gpu.marathon.timestamps import later_than
 # An older form in an update replaces what it would become, and does not contradict it.
 _OLDER_FORMS = {"ports": "portDefinitions", "uris": "fetch", "ipAddress": "networks"}
 
+MAX_INSTANCES = 50_000
+"""Of one app or pod. Nobody has run more with Marathon, and a slip of the keyboard must not end this process."""
+
 
 class NoPortLeft(MesosGpuError):
     """All service ports are taken; Marathon answers 500."""
@@ -263,7 +266,7 @@ def deploy(
         new = [group for group in tree.values() if is_top_level(group.id) and group.id not in said]
         tree |= {group.id: replace(group, enforce_role=True) for group in new}
     named = name_conflicts({app_id: spec.document for app_id, spec in wanted.items() if not spec.is_pod})
-    if problems := conflicts(wanted, tree) + named + _too_many(draft, wanted):
+    if problems := conflicts(wanted, tree) + named + _too_many(draft, wanted) + _too_large(target):
         raise InvalidApp(problems)
     deployment = plan(deployment_id, version, original, target, restart=restart, depths=depths(wanted, tree))
     _make_way(draft, deployment, force=force)
@@ -293,6 +296,16 @@ def _too_many(draft: Draft, wanted: Mapping[str, RunSpec]) -> list[Problem]:
         f"This Marathon instance may only handle up to {limit} Apps! (Override with command line option --max_apps)"
     )
     return [Problem("/", sentence, sentence, "remove apps that are not needed")]
+
+
+def _too_large(target: Mapping[str, RunSpec | None]) -> list[Problem]:
+    """Return a problem for every app or pod of more instances than one Marathon can look after."""
+    sentence = f"at most {MAX_INSTANCES} instances of one app or pod are looked after"
+    return [
+        Problem("/instances", sentence, f"{sentence}, and {spec.id} asks for {spec.instances}", "make it several apps")
+        for spec in target.values()
+        if spec is not None and spec.instances > MAX_INSTANCES
+    ]
 
 
 def _say_checks(draft: Draft, spec: RunSpec) -> None:

@@ -21,6 +21,7 @@ from mesos_gpu.marathon.health import Results
 from mesos_gpu.marathon.instances import Goal, Instance, Phase
 from mesos_gpu.marathon.jobs import Job, run_spec_in
 from mesos_gpu.marathon.launch_tokens import LaunchTokens
+from mesos_gpu.marathon.members import Members
 from mesos_gpu.marathon.queue_entry import QueueEntry
 from mesos_gpu.marathon.runspec import RunSpec
 from mesos_gpu.marathon.settings import Settings
@@ -133,7 +134,7 @@ class Draft:
         self.failures = Table(lasting.failures)
         self._roots_before = self.roots = lasting.roots
         self.jobs = Table(lasting.jobs)
-        self._members = Table(state.members)
+        self._members = Members(state.members)
         self._waiting = Table(state.waiting)
         self.backoffs = Table(state.backoffs)
         self.kills = Table(state.kills)
@@ -206,8 +207,12 @@ class Draft:
 
     def members(self, app_id: str) -> list[Instance]:
         """Return the instances of an app, oldest first."""
-        found = [self.instances[key] for key in self._members.get(app_id) or ()]
-        return sorted(found, key=lambda i: (i.since_s, i.id))
+        instances = self.instances.result
+        return sorted([instances[key] for key in self._members.of(app_id)], key=lambda i: (i.since_s, i.id))
+
+    def has_members(self, app_id: str) -> bool:
+        """Tell whether an app has instances, also while the last of them are being ended."""
+        return bool(self._members.of(app_id))
 
     def waiting(self) -> list[Instance]:
         """Return the instances that wait for an offer."""
@@ -237,7 +242,7 @@ class Draft:
             and (instance.task is None or instance.task.id != before.task.id)
         ):
             self._forget_checks(before.task.id)
-        self._members.put(instance.app_id, (self._members.get(instance.app_id) or frozenset()) | {instance.id})
+        self._members.add(instance.app_id, instance.id)
         if instance.phase is Phase.SCHEDULED:
             self._waiting.put(instance.id, instance.app_id)
         else:
@@ -255,11 +260,7 @@ class Draft:
             self.instances.put(instance.id, over)
             self.releasing |= {instance.id}
         self._waiting.drop(instance.id)
-        left = (self._members.get(instance.app_id) or frozenset()) - {instance.id}
-        if left:
-            self._members.put(instance.app_id, left)
-        else:
-            self._members.drop(instance.app_id)
+        self._members.discard(instance.app_id, instance.id)
         if instance.task is not None:
             self.kills.drop(instance.task.id)
             self._forget_checks(instance.task.id)

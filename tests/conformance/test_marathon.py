@@ -81,6 +81,15 @@ REFUSED: list[tuple[int, dict[str, Any], str]] = [
     (40, app(gpus=-1), "/gpus"),
 ]  # fmt: skip
 
+CODES: dict[int, tuple[str, ...]] = {
+    5: ("error.path.missing",),
+    6: ("error.pattern",),
+    9: ("error.expected.jsnumber",),
+    10: ("error.min",),
+    29: ("error.max",),
+    40: ("error.expected.int", "error.min"),
+}
+
 ACCEPTED: list[tuple[int, dict[str, Any], dict[str, Any]]] = [
     (7, app("/versions/x"), {"id": "/versions/x"}),
     (13, {"id": "a", "container": mesos()}, {}),
@@ -104,7 +113,12 @@ async def test_what_is_refused_and_where(marathon: Marathon) -> None:
     for case, document, path in REFUSED:
         answer = await marathon.call("POST", "/v2/apps", document)
         assert answer.status == 422, (case, answer)
-        assert path in [detail["path"] for detail in answer.body["details"]], (case, answer)
+        found = {detail["path"]: detail["errors"] for detail in answer.body["details"]}
+        assert path in found, (case, answer)
+        # The first stage speaks in codes, the second in sentences.
+        first = found[path][0].startswith("error.")
+        assert answer.body["message"] == ("Invalid JSON" if first else "Object is not valid"), (case, answer)
+        assert case not in CODES or found[path][0] in CODES[case], (case, answer)
     assert (await marathon.get("/v2/apps"))["apps"] == []
 
 
@@ -168,7 +182,10 @@ async def test_42_43_44_who_may_use_agents_with_gpus(
 async def test_46_gpus_of_two_roles_make_one_task(marathon: Marathon) -> None:
     await marathon.call("POST", "/v2/apps", app(gpus=2))
     extra = [scalar("gpus", 1), scalar("gpus", 1, role=ROLE)]
-    assert len(await marathon.launched(gpus=0, extra=extra)) == 1
+    marathon.link.offer(offer(gpus=0, extra=extra))
+    (info,) = (await marathon.link.next(Launch)).task_infos
+    gpus = [(r["role"], r["scalar"]["value"]) for r in info["resources"] if r["name"] == "gpus"]
+    assert sorted(gpus) == [("*", 1.0), (ROLE, 1.0)]
 
 
 async def test_48_a_change_of_a_full_gpu_agent_waits_unless_it_may_end_the_old_task_first(marathon: Marathon) -> None:
@@ -258,11 +275,17 @@ async def test_resident_apps_that_cannot_be(marathon: Marathon, changes: dict[st
 
 
 async def test_62_a_new_process_keeps_tasks_and_forgets_backoff(marathon: Marathon) -> None:
-    (task,) = await marathon.running(instances=1)
+    kept, task = await marathon.running(instances=2, backoffSeconds=100)
     await marathon.say(task, "TASK_FAILED")
-    await marathon.restart()
     (queued,) = (await marathon.get("/v2/queue"))["queue"]
-    assert queued["delay"]["timeLeftSeconds"] == 0
+    assert queued["delay"]["timeLeftSeconds"] > 90
+    framework_id = marathon.link.framework_id
+    await marathon.restart()
+    assert marathon.link.framework_id == framework_id
+    (shown,) = (await marathon.get("/v2/apps/a/tasks"))["tasks"]
+    assert (shown["id"], shown["state"]) == (kept, "TASK_RUNNING")
+    (queued,) = (await marathon.get("/v2/queue"))["queue"]
+    assert (queued["count"], queued["delay"]["timeLeftSeconds"]) == (1, 0)
     (again,) = await marathon.launched()
     assert again == task.replace("._app.1", "._app.2")
 

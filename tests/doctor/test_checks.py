@@ -28,7 +28,10 @@ WELL = Facts(
     nvml=Nvml("550.54.15", "12.4", ((0, "NVIDIA H200"),)),
     majors={"nvidia": 195, "nvidia-uvm": 510},
     nodes=NODES,
-    programs={"crun": "/usr/bin/crun", "conmon": "/usr/bin/conmon", "init": "/usr/bin/tini", "image-init": "/x"},
+    programs={
+        **{"crun": "/usr/bin/crun", "conmon": "/usr/bin/conmon", "init": "/usr/bin/tini", "image-init": "/x"},
+        **{"portmap": "/usr/lib/cni/portmap", "iptables": "/usr/sbin/iptables"},
+    },
     runtime_versions={"crun": "crun version 1.14", "runc": None},
     cgroup_version=2,
     controllers=frozenset({"cpu", "memory"}),
@@ -43,7 +46,7 @@ def test_on_a_machine_that_is_well_everything_is_looked_at_and_fine() -> None:
     assert {finding.verdict for finding in findings} == {Verdict.OK}
     assert [finding.check for finding in findings] == [
         *("root", "hardware", "nouveau", "driver", "NVML", "device nodes", "cgroups", "OCI runtime", "conmon", "init"),
-        *("overlayfs", "ports", "agent http://127.0.0.1:5051"),
+        *("overlayfs", "container networks", "ports", "agent http://127.0.0.1:5051"),
     ]
 
 
@@ -78,6 +81,8 @@ def node(path: str, value: Node | None) -> dict[str, Any]:
         ({"runtime_versions": {}, "programs": {}}, "problem", "OCI runtime", "apt install crun"),
         ({"programs": {}}, "problem", "conmon", "apt install conmon"),
         ({"programs": {**WELL.programs, "image-init": None}}, "warning", "init", "tini-static"),
+        ({"programs": {**WELL.programs, "portmap": None}}, "note", "container networks", "containernetworking-plugins"),
+        ({"programs": {**WELL.programs, "iptables": None}}, "note", "container networks", "apt install iptables"),
         ({"overlay": False}, "warning", "overlayfs", "modprobe overlay"),
         ({"agents": ()}, "warning", "ports", "5051 on 127.0.0.1 is in use"),
     ],

@@ -9,7 +9,8 @@ import pytest
 
 from mesos_gpu.doctor.checks import examine
 from mesos_gpu.doctor.facts import Node, Nvml, PciGpu
-from mesos_gpu.doctor.gather import gather
+from mesos_gpu.doctor.gather import CNI_FOLDERS, gather
+from mesos_gpu.local.bridge import PLUGINS
 
 
 @pytest.fixture
@@ -77,3 +78,7 @@ def test_a_port_in_use_is_not_free() -> None:
 def test_this_machine_can_be_examined() -> None:
     findings = examine(gather(ports=()))
     assert {"root", "hardware", "cgroups", "OCI runtime"} <= {finding.check for finding in findings}
+
+
+def test_plugins_of_container_networks_are_looked_for_where_a_box_looks() -> None:
+    assert CNI_FOLDERS == PLUGINS

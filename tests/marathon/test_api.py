@@ -12,7 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesos_gpu.marathon.actions import Decline, Kill
+from mesos_gpu.marathon.actions import Decline, Kill, Launch
+from mesos_gpu.marathon.api_gate import HttpSettings
 from tests.marathon.builders import SETTINGS, app, offer
 from tests.marathon.conftest import Marathon
 
@@ -80,7 +81,14 @@ async def test_05_38_40_invalid_apps(marathon: Marathon, document: Any, message:
 
 
 async def test_36_41_a_gpu_app_runs(marathon: Marathon) -> None:
-    (task,) = await marathon.running(gpus=1)
+    await marathon.call("POST", "/v2/apps", app(gpus=1))
+    marathon.link.offer(offer(gpus=2))
+    (info,) = (await marathon.link.next(Launch)).task_infos
+    assert [r["scalar"]["value"] for r in info["resources"] if r["name"] == "gpus"] == [1.0]
+    variables = {v["name"]: v["value"] for v in info["command"]["environment"]["variables"]}
+    assert variables["MARATHON_APP_RESOURCE_GPUS"] == "1"
+    task = info["task_id"]["value"]
+    await marathon.say(task)
     shown = (await marathon.get("/v2/apps/a"))["app"]
     assert (shown["gpus"], shown["tasksRunning"], shown["deployments"]) == (1, 1, [])
     (seen,) = shown["tasks"]
@@ -189,10 +197,40 @@ async def test_56_a_delay_can_be_taken_away(marathon: Marathon) -> None:
     assert await marathon.launched() == [task.replace("_app.1", "_app.2")]
 
 
+async def test_56_each_end_makes_the_next_start_wait_longer_but_not_that_of_a_kill(marathon: Marathon) -> None:
+    (task,) = await marathon.running()
+
+    (instance,) = marathon.scheduler.state.instances_of("/a")
+    for number, expected_s in enumerate((1.0, 1.15, 1.3225), start=2):
+        await marathon.say(task, "TASK_FINISHED")
+        known = marathon.scheduler.state.backoffs["/a"]
+        assert known.until_s - marathon.clock.now_s == pytest.approx(expected_s)
+        marathon.clock.now_s += expected_s - 0.01
+        marathon.link.offer(offer())
+        await marathon.link.next(Decline)
+        marathon.clock.now_s += 0.02
+        (task,) = await marathon.launched()
+        assert task == f"{instance.id}._app.{number}"
+        await marathon.say(task)
+    before = marathon.scheduler.state.backoffs["/a"].delay_s
+    await marathon.call("DELETE", "/v2/apps/a/tasks")
+    await marathon.say(task, "TASK_KILLED")
+    assert marathon.scheduler.state.backoffs["/a"].delay_s == before
+    marathon.clock.now_s += before
+    assert await marathon.launched() == [f"{instance.id}._app.5"]
+
+
 async def test_57_an_unknown_path_is_not_found(marathon: Marathon) -> None:
     answer = await marathon.call("GET", "/v2/nosuch")
     assert (answer.status, answer.body) == (404, {"message": "URI not found"})
     assert (await marathon.call("POST", "/v2/info")).status == 405
+
+
+async def test_57_strictly_compatible_it_is_an_error_of_the_server(make_marathon: Callable[..., Any]) -> None:
+    marathon = await make_marathon(http_settings=HttpSettings(unknown_uri_status=500))
+    answer = await marathon.call("GET", "/v2/nosuch")
+    assert (answer.status, answer.body) == (500, {"message": "URI not found"})
+    assert (await marathon.call("GET", "/v2/apps/none")).status == 404, "that is an app, and not a path"
 
 
 async def test_58_too_many_deployments(make_marathon: Callable[..., Any]) -> None:

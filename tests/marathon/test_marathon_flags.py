@@ -284,3 +284,16 @@ def test_the_log_has_the_level_that_is_said() -> None:
 def test_by_default_everything_is_as_it_is_without_flags() -> None:
     assert settings(checked(flags())) == Settings(rules=settings(flags()).rules)
     assert configuration.http_settings(flags()) == configuration.HttpSettings()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_slips_of_marathons_are_kept_to_where_that_is_asked_for(strict: bool) -> None:
+    given = flags(*(["--strict_compatibility"] if strict else []))
+    assert configuration.http_settings(given).unknown_uri_status == (500 if strict else 404)
+    run = run_with(*(["--strict_compatibility"] if strict else []))
+    if not strict:
+        run.put(app("/a", cmd="x"))
+        return
+    with pytest.raises(InvalidApp) as refused:
+        run.put(app("/a", cmd="x"))
+    assert [problem.path for problem in refused.value.problems] == ["/"]
