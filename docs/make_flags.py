@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mesos_gpu.agent.flags import FLAGS as AGENT
@@ -10,7 +10,10 @@ from mesos_gpu.agent.mesos_flags import FOREIGN, ISOLATORS_IGNORED
 from mesos_gpu.marathon.flags import FLAGS as MARATHON
 from mesos_gpu.marathon.marathon_flags import FOREIGN as MARATHON_FOREIGN
 from mesos_gpu.master.flags import FLAGS as MASTER
+from mesos_gpu.master.mesos_flags import FOREIGN as MASTER_FOREIGN
+from mesos_gpu.master.mesos_flags import OLD_NAMES as MASTER_OLD_NAMES
 from mesos_gpu.mesos.flags import Flag, default_text
+from mesos_gpu.mesos.foreign import Foreign
 from mesos_gpu.mesos.tls_settings import FLAGS as TLS
 from mesos_gpu.mesos.tls_settings import OLD_PREFIX, PREFIX
 
@@ -24,6 +27,14 @@ FOREIGN_HEAD = """
 
 So that an existing unit file's line can be kept. What only tunes, watches or logs is accepted, and named in the log at
 start; what somebody relies on is refused, unless the value means "without".
+
+| flag | accepted values | why |
+|---|---|---|
+"""
+MASTER_HEAD = """
+## Flags of mesos-master that mesos-gpu-master knows and does not act on
+
+The same rule.
 
 | flag | accepted values | why |
 |---|---|---|
@@ -52,18 +63,24 @@ PROGRAMS += (("mesos-gpu-marathon", "MARATHON_", MARATHON),)
 def flags_page() -> str:
     """Return the whole page."""
     programs = "".join(_section(name, prefix, flags) for name, prefix, flags in PROGRAMS)
-    return HEAD + programs + _tls() + _foreign() + _marathon()
+    return HEAD + programs + _tls() + _foreign() + _master() + _marathon()
 
 
 def _foreign() -> str:
-    own = {flag.name for flag in AGENT}
-    rows = sorted((row for row in FOREIGN if row.name not in own), key=lambda row: row.name)
-    lines = [FOREIGN_HEAD]
-    for row in rows:
-        accepted = " or ".join(f"`{value}`" for value in row.without or ()) or "none"
-        lines.append(f"| `--{row.name}` | {'any' if row.without is None else accepted} | {row.why} |\n")
-    lines.append("\nIsolators, of those in `--isolation`, that do nothing here: ")
+    lines = [FOREIGN_HEAD, *_rows(FOREIGN, AGENT), "\nIsolators, of those in `--isolation`, that do nothing here: "]
     return "".join(lines) + ", ".join(f"`{name}` ({why})" for name, why in sorted(ISOLATORS_IGNORED.items())) + ".\n"
+
+
+def _master() -> str:
+    old = ", ".join(f"`--{name}` ({new})" for name, new in sorted(MASTER_OLD_NAMES.items()))
+    return "".join([MASTER_HEAD, *_rows(MASTER_FOREIGN, MASTER), f"\nOlder names, taken for the newer ones: {old}.\n"])
+
+
+def _rows(foreign: Sequence[Foreign], own: Sequence[Flag]) -> Iterator[str]:
+    names = {flag.name for flag in own}
+    for row in sorted((row for row in foreign if row.name not in names), key=lambda row: row.name):
+        accepted = " or ".join(f"`{value}`" for value in row.without or ()) or "none"
+        yield f"| `--{row.name}` | {'any' if row.without is None else accepted} | {row.why} |\n"
 
 
 def _tls() -> str:

@@ -222,7 +222,8 @@ def _refusal(agent: HttpClient, response: http.client.HTTPResponse) -> NotFound 
     if response.status == 404:
         return NotFound(words)
     if response.status == 401:
-        return Refused(f"the agent {agent.url} {stranger(agent.access)}", status=response.status, body=body)
+        said = f" ({body})" if body else ""
+        return Refused(f"the agent {agent.url} {stranger(agent.access)}{said}", status=response.status, body=body)
     if response.status == 403:
         return Refused(f"the agent {agent.url} does not let us do this: {words}", status=response.status, body=body)
     if response.status == 503:

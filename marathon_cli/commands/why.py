@@ -12,11 +12,12 @@ from marathon_cli.paragraphs import say_paragraph, terminal, wrapped
 
 if TYPE_CHECKING:
     from marathon_cli.placement.answer import Answer
+    from marathon_cli.placement.judge import Verdict
 
 _COLUMNS = (Column("AGENT"), Column("NOW"), Column("EVER"), Column("WHAT IT LACKS"))
 _MOST = 20
 _LEAST = 30
-"""Characters that what is lacked gets on the narrowest terminal."""
+"""Characters that what is lacked wants beside the agent; where it has not got them, it stands below."""
 
 
 @click.command()
@@ -51,24 +52,31 @@ def why(console: Console, app_id: str) -> None:
 
 
 def _agents(found: Answer, count: int) -> None:
-    from marathon_cli.placement.answer import REASONS
-
     narrow = terminal()
     names = max(len("AGENT"), *(display_width(verdict.agent) for verdict in found.verdicts[:count]))
-    room = None if narrow is None else max(_LEAST, narrow - names - len("  NOW  EVER  "))
-    rows = []
-    for verdict in found.verdicts[:count]:
-        # Beside what an agent can never have, what it lacks at the moment is no news.
-        lacks = [lack.text for lack in verdict.lacks if lack.for_ever or verdict.ever]
-        said = found.said.get(verdict.agent_id, ())
-        if not lacks:
-            lacks = [f"nothing; Marathon: {REASONS.get(reason, reason)}" for reason in said] or ["nothing"]
-        lines = [line for text in lacks for line in wrapped(text, room, "  ")]
-        for index, text in enumerate(lines):
-            first = index == 0
+    room = None if narrow is None else narrow - names - len("  NOW  EVER  ")
+    told = [(verdict, _lacks(found, verdict)) for verdict in found.verdicts[:count]]
+    lines = [[line for text in lacks for line in wrapped(text, room and max(1, room), "  ")] for _, lacks in told]
+    if room is not None and (room < _LEAST or any(display_width(line) > room for each in lines for line in each)):
+        for verdict, lacks in told:
+            say_paragraph(f"{verdict.agent}: {'now' if verdict.now else 'not now' if verdict.ever else 'never'}")
+            for text in lacks:
+                say_paragraph(text, first="  ")
+    else:
+        rows = []
+        for (verdict, _), each in zip(told, lines, strict=True):
             yes_no = ["yes" if verdict.now else "no", "yes" if verdict.ever else "no"]
-            rows.append([verdict.agent if first else "", *(yes_no if first else ["", ""]), text])
-    for line in table_lines(Table(_COLUMNS, rows), width=narrow):
-        click.echo(line)
+            rows += [[verdict.agent, *yes_no, each[0]], *(["", "", "", line] for line in each[1:])]
+        for line in table_lines(Table(_COLUMNS, rows), width=narrow):
+            click.echo(line)
     if count < len(found.verdicts):
         click.echo(f"... and {len(found.verdicts) - count} agents more: -o wide")
+
+
+def _lacks(found: Answer, verdict: Verdict) -> list[str]:
+    """Return what is to be said of an agent. Beside what it can never have, what it lacks at the moment is no news."""
+    from marathon_cli.placement.answer import REASONS
+
+    lacks = [lack.text for lack in verdict.lacks if lack.for_ever or verdict.ever]
+    said = found.said.get(verdict.agent_id, ())
+    return lacks or [f"nothing; Marathon: {REASONS.get(reason, reason)}" for reason in said] or ["nothing"]

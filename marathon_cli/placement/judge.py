@@ -239,7 +239,7 @@ def _whole(constraint: Sequence[str]) -> int | None:
 
 def count_text(amount: float, name: str) -> str:
     """Return an amount with its unit: `1 GPU`, `64 MiB of memory`."""
-    return f"{amount:g} {_WORDS[name][amount != 1]}"
+    return f"{amount:g} {_WORDS.get(name, (name, name))[amount != 1]}"
 
 
 def _want(amount: float, name: str) -> str:

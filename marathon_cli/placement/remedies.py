@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from marathon_cli.placement.judge import Verdict, value_of
+from marathon_cli.placement.judge import Verdict, count_text, value_of
 from marathon_cli.placement.situation import Situation
 from marathon_cli.placement.wish import BEHAVIOUR_LABEL, Wish
 
@@ -90,7 +90,7 @@ def releases(it: Situation, able: Sequence[Verdict]) -> list[str]:
             if holder.name != it.wish.id and all(
                 holder.amounts.get(name, 0.0) >= amount for name, amount in missing.items()
             ):
-                what = ", ".join(f"{holder.amounts[name]:g} {name}" for name in missing)
+                what = _and(count_text(holder.amounts[name], name) for name in missing)
                 who = (
                     f"`mesos-gpu app stop {holder.name}`" if holder.is_app else f"ending what {holder.name} runs there"
                 )
@@ -100,7 +100,7 @@ def releases(it: Situation, able: Sequence[Verdict]) -> list[str]:
     texts = [text for _, text in sorted(found)][:5]
     if not texts:
         texts = [
-            f"{verdict.agent} would do with {_and(f'{lack.missing:g} {lack.kind} more' for lack in verdict.lacks)}"
+            f"{verdict.agent} would do with {_and(count_text(lack.missing, lack.kind) for lack in verdict.lacks)} more"
             for verdict in sorted(able, key=lambda v: sum(lack.missing for lack in v.lacks))[:3]
             if all(lack.missing for lack in verdict.lacks)
         ]

@@ -86,7 +86,7 @@ def open_access(flags: Mapping[str, Any]) -> Access:
         for use, (flag, name) in _REALMS.items()
         if flags[flag]
     }
-    return Access(Gate(realms), open_acls(flags, "authorizer"), key)
+    return Access(Gate(realms), open_acls(flags, "authorizer", WALLS), key)
 
 
 def _authenticators(

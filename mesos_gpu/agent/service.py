@@ -32,7 +32,7 @@ from mesos_gpu.agent.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus import AgentGpus
 from mesos_gpu.agent.images import open_images
 from mesos_gpu.agent.machine import measure
-from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation, strangers
+from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation
 from mesos_gpu.agent.networks import domain_socket, open_networks
 from mesos_gpu.agent.operations import fitting
 from mesos_gpu.agent.operator_api import OperatorApi
@@ -53,6 +53,7 @@ from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.conversions import with_kept
 from mesos_gpu.mesos.cram_md5 import read_credential
+from mesos_gpu.mesos.foreign import strangers
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.detector import open_detector

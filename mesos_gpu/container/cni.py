@@ -26,6 +26,7 @@ PORT_MAPPER = "mesos-cni-port-mapper"
 
 PORTMAP = "portmap"
 MAPS_PORTS = "portMappings"
+ADDRESSES = "ips"
 LEAST_OF_CHAINS = (0, 3, 1)
 """Since this version a plugin is told what the one before it answered."""
 
@@ -137,10 +138,11 @@ def plugin_input(
     if network.version:
         document["cniVersion"] = network.version
     document["args"] = {**plugin.get("args", {}), RESERVED: {"network_info": dict(info)}}
-    if (plugin.get("capabilities") or {}).get(MAPS_PORTS):
-        mappings = port_mappings(info)
-        if mappings:
-            document["runtimeConfig"] = {**plugin.get("runtimeConfig", {}), MAPS_PORTS: mappings}
+    wanted = {MAPS_PORTS: port_mappings(info), ADDRESSES: addresses_asked(info)}
+    capabilities = plugin.get("capabilities") or {}
+    given = {name: value for name, value in wanted.items() if value and capabilities.get(name)}
+    if given:
+        document["runtimeConfig"] = {**plugin.get("runtimeConfig", {}), **given}
     least = LEAST_OF_CHAINS if command == ADD else LEAST_OF_DEL
     if before is not None and _number(network.version) >= least:
         document["prevResult"] = dict(before)
@@ -157,6 +159,12 @@ def port_mappings(info: Mapping[str, Any]) -> list[Document]:
         }
         for mapping in info.get("port_mappings", ())
     ]
+
+
+def addresses_asked(info: Mapping[str, Any]) -> list[str]:
+    """Return the addresses that a NetworkInfo asks for by name, as the CNI convention `ips` has them."""
+    asked = (address.get("ip_address") for address in info.get("ip_addresses", ()))
+    return [str(address) for address in asked if address]
 
 
 def plugin_environment(command: str, container_id: str, netns: str, interface: str, path: str) -> dict[str, str]:

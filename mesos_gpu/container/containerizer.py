@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from mesos_gpu.container import terminals
+from mesos_gpu.container.bounds import Bounds
 from mesos_gpu.container.bundle import HostSetting
-from mesos_gpu.container.cgroups import Cgroups, OomWatch
+from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.cgroups.files import Statistics
+from mesos_gpu.container.changing import Changer
 from mesos_gpu.container.checkpoints import Checkpoints, Record, read_boot_id
 from mesos_gpu.container.config import (
     ContainerConfig,
@@ -28,7 +30,7 @@ from mesos_gpu.container.config import (
     check_config,
     check_id,
 )
-from mesos_gpu.container.disk import DiskRules, watch_disk
+from mesos_gpu.container.disk import DiskRules
 from mesos_gpu.container.endings import judge
 from mesos_gpu.container.execution import Execution, Executor
 from mesos_gpu.container.isolation import Isolator
@@ -49,13 +51,12 @@ from mesos_gpu.container.provisioner import Provisioner
 from mesos_gpu.container.recovering import recovered
 from mesos_gpu.container.release import Releaser
 from mesos_gpu.container.sessions import Child
-from mesos_gpu.container.sizing import enforce, first_record, limits_shown, resized
+from mesos_gpu.container.sizing import first_record, limits_shown
 from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.plan import Change
-from mesos_gpu.isolator.walls import Walls
 
 REMEMBERED = 1000
 """How many ended containers are kept for `wait`, at most, when nobody calls `destroy` for them."""
@@ -83,11 +84,10 @@ class Containerizer:
         disk: DiskRules | None = None,
         networks: Networks,
     ) -> None:
-        self._disk = disk
         self._networks = networks
         self._executor = executor
         self._provisioner = provisioner
-        self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
+        self._conmon, self._cgroups, self._isolator = conmon, cgroups, isolator
         self._mounts = mounts
         self._checkpoints, self._bundles = checkpoints, bundles
         self._releaser = Releaser(cgroups, conmon, bundles)
@@ -95,6 +95,14 @@ class Containerizer:
         self._containers: dict[str, LiveContainer] = {}
         self._ended: dict[str, Termination] = {}
         self._killer = Killer(cgroups, self._containers)
+        self._bounds = Bounds(cgroups, self._killer, disk)
+        self._changer = Changer(
+            cgroups=cgroups,
+            isolator=isolator,
+            checkpoints=checkpoints,
+            containers=self._containers,
+            cfs_quota=host.cfs_quota,
+        )
         self._launcher = Launcher(
             host=host,
             conmon=conmon,
@@ -123,7 +131,7 @@ class Containerizer:
         gone = deepest_first(container_id for container_id in records if container_id not in kept)
         ended = [container_id for container_id, record in kept.items() if record.step == "ended"]
         await self._releaser.release_strays([*gone, *ended])
-        await self._networks.recover(running)
+        await self._networks.recover({container_id: kept[container_id].pid for container_id in running})
         for container_id in (*gone, *ended, *(held - set(records))):
             self._isolator.cleanup(container_id)
         for container_id in gone:
@@ -250,40 +258,9 @@ class Containerizer:
             self._drop(container)
 
     def _follow(self, container: LiveContainer) -> None:
-        watch = self._cgroups.watch_oom(container.record.container_id)
-        if watch is not None:
-            container.oom_watch = watch
-            asyncio.get_running_loop().add_reader(watch.fileno(), self._on_memory_event, container, watch)
+        self._bounds.watch(container)
         container.watcher = asyncio.create_task(self._watch(container))
         container.started.set()
-
-        self._measure(container)
-
-    def _measure(self, container: LiveContainer) -> None:
-        """Watch the sandbox of a container that has a quota, and no other's."""
-        if self._disk is None or container.ending:
-            return
-        if container.record.disk_bytes and container.disk_watch is None:
-            container.disk_watch = asyncio.create_task(self._watch_disk(container, self._disk))
-        elif not container.record.disk_bytes and container.disk_watch is not None:
-            container.disk_watch.cancel()
-            container.disk_watch = container.disk_used = None
-
-    async def _watch_disk(self, container: LiveContainer, rules: DiskRules) -> None:
-        """End a container whose sandbox has become larger than its quota, where quotas are enforced."""
-
-        def note(used: int) -> None:
-            container.disk_used = used
-
-        sandbox = Path(container.record.sandbox)
-        container.over_disk = await watch_disk(sandbox, lambda: container.record.disk_bytes, rules, note)
-        self._killer.kill_now(container)
-
-    def _on_memory_event(self, container: LiveContainer, watch: OomWatch) -> None:
-        """End a container that ran out of memory whole, as Mesos does: what is left of it is of no use."""
-        if watch.drain():
-            container.ran_out_of_memory = True
-            self._killer.kill_now(container)
 
     async def _watch(self, container: LiveContainer) -> None:
         container_id = container.record.container_id
@@ -355,20 +332,7 @@ class Containerizer:
         """
         container = self._find(container_id)
         await container.started.wait()
-        if container.init is None or container.ended.is_set():
-            raise NotFound(f"container {container_id} does not run")
-        self._isolator.isolate(container_id, container.init.pid)
-        # Now that its cgroup was looked up by this pid: was it still its own?
-        same = Process.open(container.init.pid, start_time=container.init.start_time)
-        if same is None:
-            raise NotFound(f"container {container_id} has ended")
-        same.close()
-        change = self._isolator.update(container_id, gpus, release)
-        for child_id in descendants(container_id, self._containers):
-            self._pass_on(self._containers[child_id], change)
-        container.record = msgspec.structs.replace(container.record, gpus=gpus)
-        self._checkpoints.save(container.record)
-        return change
+        return self._changer.gpus(container, gpus, release)
 
     async def resize(self, container_id: str, size: Size) -> None:
         """Give a running container these limits and this many GPUs.
@@ -378,18 +342,11 @@ class Containerizer:
         """
         container = self._find(container_id)
         await container.started.wait()
-        if container.ended.is_set():
-            raise NotFound(f"container {container_id} does not run")
-        record = resized(container.record, size)
-        try:
-            enforce(self._cgroups, record, cfs_quota=self._host.cfs_quota)
-        except OSError as error:
-            raise ContainerError(f"the limits of container {container_id} cannot be changed: {error}") from error
-        container.record = record
-        self._checkpoints.save(record)
-        self._measure(container)
-        if size.gpus != record.gpus:
-            await self.update(container_id, size.gpus)
+        gpus = container.record.gpus
+        self._changer.limits(container, size)
+        self._bounds.measure(container)
+        if size.gpus != gpus:
+            self._changer.gpus(container, size.gpus, None)
 
     def pid_of(self, container_id: str) -> int | None:
         """Return the init of a running container, in this process' numbering; None when it does not run."""
@@ -405,15 +362,6 @@ class Containerizer:
         """Return a descriptor of a container's network namespace, None when that is the host's; close it not."""
         joined = self._networks.joined(top_level(container_id))
         return None if joined is None else joined.namespace
-
-    def _pass_on(self, nested: LiveContainer, change: Change) -> None:
-        """Have a nested container see what its outermost parent was given or lost; a session sees its parent's."""
-        if nested.init is None or nested.record.session or not nested.record.shares_cgroup:
-            return
-        try:
-            Walls(nested.init.pid).change(change.plan.nodes, opened=change.opened, closed=change.closed)
-        except NotFound:
-            pass  # it has ended meanwhile
 
     async def send_signal(self, container_id: str, number: int) -> None:
         """Send a signal to the first process of a container, SIGTERM to all of them, as `kill` does.
@@ -517,12 +465,7 @@ class Containerizer:
         for timer in (container.term_timer, container.kill_timer):
             if timer is not None:
                 timer.cancel()
-        if container.disk_watch is not None:
-            container.disk_watch.cancel()
-        if container.oom_watch is not None:
-            asyncio.get_running_loop().remove_reader(container.oom_watch.fileno())
-            container.oom_watch.close()
-            container.oom_watch = None
+        self._bounds.leave(container)
 
     def _drop(self, container: LiveContainer) -> None:
         """Let go of a container in this process and wake who waits for it."""

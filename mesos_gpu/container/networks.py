@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,8 @@ class Networks:
         self._joined: dict[str, Joined] = {}
         self._under_way: dict[str, asyncio.Task[Joined]] = {}
 
-    async def recover(self, live: Collection[str]) -> None:
-        """Take up the networks of containers that live, and leave those of all others."""
+    async def recover(self, live: Mapping[str, int | None]) -> None:
+        """Take up the networks of containers that live, here with their inits, and leave those of all others."""
         if not self._folder.is_dir():
             return
         for place in sorted(self._folder.iterdir()):
@@ -67,6 +67,9 @@ class Networks:
                 await self.cleanup(place.name)
                 continue
             namespace = await self._outside.run(partial(open_pinned, place / NAMESPACE))
+            pid = live[place.name]
+            if namespace is None and state.attachments and pid is not None:
+                namespace = open_pinned(Path(f"/proc/{pid}/ns/net"))
             self._joined[place.name] = as_joined(place, state, namespace)
 
     async def prepare(self, container_id: str, infos: Sequence[Mapping[str, Any]], hostname: str | None) -> Joined:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import os
 import queue
+import socket
 import sys
 import threading
 import time
@@ -232,8 +233,16 @@ def read_event(event: Mapping[str, Any]) -> ev.Event | None:
 
 
 def container_ip(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that says a task's address: that of its executor, whose network it shares."""
+    """Return the variable that says a task's address: that of its executor, whose network it shares.
+
+    In a network of its own it is told no address, and has that of its host name, as libprocess finds its own.
+    """
     ip = environment.get("LIBPROCESS_IP")
+    if ip == "0.0.0.0":
+        try:
+            ip = socket.gethostbyname(socket.gethostname())
+        except OSError:
+            ip = None
     return {} if ip is None else {"MESOS_CONTAINER_IP": ip}
 
 

@@ -20,6 +20,7 @@ from mesos_gpu.master.authentication import Authenticators
 from mesos_gpu.master.engine import Engine, clock
 from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, removal_share, settings
 from mesos_gpu.master.leadership import Leadership
+from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES
 from mesos_gpu.master.observers import Pace, RemovalLimit
 from mesos_gpu.master.operator_api import VERSION, OperatorApi
 from mesos_gpu.master.record import Record
@@ -27,22 +28,32 @@ from mesos_gpu.master.registrar import Registrar
 from mesos_gpu.master.registry import Registry
 from mesos_gpu.master.state import MasterState
 from mesos_gpu.master.views import master_info
+from mesos_gpu.mesos.foreign import parser_flags, settle, strangers
 from mesos_gpu.mesos.leader import Leader, parse_zk_url, write_node
 from mesos_gpu.mesos.libprocess import Message
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.process.program import EXIT_OK, read_flags, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, run_program, write_ready_file
 from mesos_gpu.process.tls import Tls, open_tls
 from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
 
 log = logging.getLogger(__name__)
 
 NAME = "mesos-gpu-master"
+OWN_FLAGS = frozenset(flag.name for flag in (*FLAGS, READY_FILE))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the master until SIGTERM or SIGINT."""
-    flags = read_flags(NAME, FLAGS, argv)
-    return run_program(NAME, lambda stop: run(flags, stop))
+    flags = read_flags(NAME, [*FLAGS, *parser_flags(FOREIGN, FLAGS, OLD_NAMES)], argv)
+    return run_program(NAME, lambda stop: run(_settled(flags), stop))
+
+
+def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags that we act on; the log says what of an existing unit file does nothing. Raises BadFlag."""
+    mine, said = settle(FOREIGN, flags, OWN_FLAGS, OLD_NAMES)
+    for line in [*said, *strangers(os.environ, flags)]:
+        log.warning("%s", line)
+    return mine
 
 
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:

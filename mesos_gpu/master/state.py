@@ -48,6 +48,8 @@ class Settings:
     framework_metrics: bool = True
     max_watchers: int = 1000
     """Operators that may listen at once."""
+    root_submissions: bool = True
+    """Whether frameworks of the user root may subscribe."""
     roles: frozenset[str] | None = None
     """The only roles there are (`--roles`, and `*`); None allows any."""
     offer_timeout_s: float | None = None

@@ -40,9 +40,12 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     known = state.frameworks.get(framework_id)
     wanted = dict(subscribe_body.get("offer_constraints", {}))
     problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
+    if problem is None and info["user"] == "root" and not state.settings.root_submissions:
+        problem = "User 'root' is not allowed to run frameworks without --root_submissions set"
     if problem is None and framework_id in state.completed:
         problem = "Framework has been removed"
-    if problem is None and known is not None and not known.recovered:
+    if problem is None and known is not None:
+        # Also of one that only its agents told of: a failover of the master must not hand it to somebody else.
         problem = _principal_problem(known, info)
     problem = problem or subscription_refusal(state, info)
     if problem is not None:

@@ -151,11 +151,11 @@ class Resources:
 
     def shared(self) -> Resources:
         """Return what several tasks may have at once, each with as many copies as are here."""
-        return self.filter(lambda r: r.shared)
+        return self.filter(lambda r: r.shared) if any(r.other and r.shared for r in self) else NOTHING
 
     def nonshared(self) -> Resources:
         """Return what one task alone may have."""
-        return self.filter(lambda r: not r.shared)
+        return self.filter(lambda r: not r.shared) if any(r.other and r.shared for r in self) else self
 
     def single(self) -> Resources:
         """Return the same with one copy of everything."""
@@ -206,6 +206,9 @@ class Resources:
                 plain = Resource(name, resource.amount)
                 others[name] = plain.plus(Resource(name, others[name])).amount if name in others else plain.amount
         return {**shown, **{name: amount_text(amount) for name, amount in others.items()}}
+
+
+NOTHING = Resources()
 
 
 def validate(documents: Sequence[Mapping[str, Any]]) -> str | None:

@@ -27,7 +27,10 @@ _REASONS = (
     ("handshake failure", "it accepts none of our ciphers, or wants a certificate of ours"),
     ("taking longer than", "it did not finish the TLS handshake in time"),
     ("handshake operation timed out", "it did not finish the TLS handshake in time"),
-    ("eof occurred in violation", "it hung up during the TLS handshake; perhaps it does not speak TLS"),
+    (
+        "eof occurred in violation",
+        "it hung up during the TLS handshake: it speaks no TLS, or does not accept our certificate",
+    ),
 )
 
 

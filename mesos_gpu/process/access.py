@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from mesos_gpu.mesos.authorization import OPEN, Acls, read_acls
 from mesos_gpu.mesos.cram_md5 import read_credentials
 from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.process.program import read_secret
+
+log = logging.getLogger(__name__)
 
 BASIC = "basic"
 READONLY, READWRITE = "readonly", "readwrite"
@@ -37,14 +40,20 @@ def read_secrets(flag: str, value: str | None) -> dict[str, str] | None:
     return secrets
 
 
-def open_acls(flags: Mapping[str, Any], judge: str) -> Acls:
-    """Return the lists of --acls; without any, everybody may do anything. `judge`: the flag of who judges by them.
+def open_acls(flags: Mapping[str, Any], judge: str, asking: Sequence[str]) -> Acls:
+    """Return the lists of --acls; without any, everybody may do anything.
 
-    Raises BadFlag.
+    `judge` is the flag of who judges by them, `asking` are those that have callers asked who they are. Raises BadFlag.
     """
     if flags[judge] != "local":
         raise BadFlag(judge, f"{flags[judge]} would be a module; only local is supported")
-    return OPEN if flags["acls"] is None else read_acls("acls", read_secret("acls", flags["acls"], shared=True))
+    if flags["acls"] is None:
+        return OPEN
+    if not any(flags[name] for name in asking):
+        log.warning(
+            "--acls without --%s and its like: nobody is asked who he is, so every caller counts as ANY", asking[0]
+        )
+    return read_acls("acls", read_secret("acls", flags["acls"], shared=True))
 
 
 def basic(flag: str, secrets: Mapping[str, str] | None, *, asked_by: str) -> Basic:

@@ -70,6 +70,8 @@ class Front(asyncio.Protocol):
             self._http.connection_lost(exc)
         if not self.lost.done():
             self.lost.set_result(None)
+        # asyncio of Python 3.10 takes a TLS transport for open until it is closed from this end, too.
+        self.close()
 
     def close(self) -> None:
         """Close the connection if it is still open; HTTP answers that were written still leave."""

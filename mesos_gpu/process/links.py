@@ -49,6 +49,8 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.gone.set_result(None)
+        if self._transport is not None:
+            self._transport.close()  # as in Front.connection_lost
         self.fail()
 
     def write(self, data: bytes) -> None:

@@ -27,8 +27,10 @@ HANDSHAKE_S = 10.0
 REVERSE_S = 5.0
 """How long the name of a peer may take to be found."""
 BACKLOG = 100
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_ROOM_PAUSE_S = 1.0
+
+_OTHER_NAME = (62, 64)
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
 MakeProtocol = Callable[[], asyncio.Protocol]
 Reverse = Callable[[str], Awaitable["str | None"]]
@@ -107,9 +109,7 @@ class Tls:
             raise Unavailable(
                 f"its name is not known, and {PREFIX}VERIFY_IPADD is off, so its certificate cannot be compared"
             )
-        transport, held = await asyncio.get_running_loop().create_connection(
-            _Held, *address, ssl=self.client, server_hostname=name or address[0], ssl_handshake_timeout=HANDSHAKE_S
-        )
+        transport, held = await self._handshake(address, [name, address[0]] if name else [address[0]])
         try:
             if self.settings.verify_server:
                 await self._compare(transport, address[0], name)
@@ -117,6 +117,24 @@ class Tls:
             transport.abort()
             raise
         held.hand_over(transport, make())
+
+    async def _handshake(self, address: tuple[str, int], names: list[str]) -> tuple[asyncio.Transport, _Held]:
+        """Connect to a server that can prove one of these names to be its own. Raises OSError.
+
+        With VERIFY_IPADD its address will do as well as the name that it was given: so it is on Mesos, where an agent
+        forgets the name in its --master as soon as it knows the address.
+        """
+        if not self.settings.verify_ip or not self.client.check_hostname:
+            names = names[:1]
+        while True:
+            called = names.pop(0)
+            try:
+                return await asyncio.get_running_loop().create_connection(
+                    _Held, *address, ssl=self.client, server_hostname=called, ssl_handshake_timeout=HANDSHAKE_S
+                )
+            except ssl.SSLCertVerificationError as error:
+                if not names or error.verify_code not in _OTHER_NAME:
+                    raise
 
     async def admit(self, connection: socket.socket, ip: str, make: MakeProtocol) -> None:
         """Serve one accepted connection, without TLS if it begins so and that is allowed. Raises OSError, Unavailable.
@@ -175,10 +193,10 @@ class TlsListener:
             try:
                 connection, peer = await loop.sock_accept(self._socket)
             except OSError as error:
-                if error.errno in _NO_ROOM:
+                if error.errno != errno.ECONNABORTED:  # that peer is gone already
                     log.error("cannot accept connections for now: %s", error.strerror)
                     await asyncio.sleep(_NO_ROOM_PAUSE_S)
-                continue  # that peer is gone already
+                continue
             task = loop.create_task(self._admit(connection, peer))
             self._coming.add(task)
             task.add_done_callback(self._coming.discard)

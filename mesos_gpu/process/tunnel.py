@@ -99,6 +99,7 @@ class _Side(asyncio.Protocol):
         """End the other side, too."""
         self.gone.set_result(None)
         self._open_sides.discard(self)
+        self.close()  # as in Front.connection_lost
         if self._other is not None:
             self._other.close()
 

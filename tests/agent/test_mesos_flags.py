@@ -17,10 +17,10 @@ from mesos_gpu.agent.mesos_flags import (
     foreign_flags,
     settle,
     settle_isolation,
-    strangers,
 )
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import HelpAsked, parse_flags
+from mesos_gpu.mesos.foreign import strangers
 
 RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "agent-get-idle.json").read_text())
 OWN = frozenset(flag.name for flag in FLAGS)

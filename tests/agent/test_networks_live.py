@@ -58,67 +58,68 @@ def fetched(port: int) -> int:
         return int(error.code)
 
 
-async def test_a_task_in_a_network_is_checked_there_and_keeps_it_when_the_agent_is_killed(
-    agent: LiveAgent, network: CniNetwork
-) -> None:
-    ports = [unused_port(), unused_port()]
-    for name, port, kind in (("a", ports[0], "HTTP"), ("b", ports[1], "TCP")):
-        check = {"type": kind, kind.lower(): {"port": 80, **({"scheme": "http"} if kind == "HTTP" else {})}, **SOON}
-        container = {"type": "MESOS", "hostname": f"host-{name}", "network_infos": [network.info((port, 80))]}
-        agent.run(name, SERVE, container=container, health_check=check)
-    for name in "ab":
-        starting, running = await agent.reaches(name, "TASK_STARTING"), await agent.reaches(name, "TASK_RUNNING")
-        assert addresses(starting) == []
-        assert addresses(running)[0].startswith(f"{network.prefix}.")
-        assert running["container_status"]["network_infos"][0]["name"] == network.name
-        await agent.master.until(lambda n=name: any(u["status"].get("healthy") for u in agent.master.updates(n)))
-    assert [fetched(port) for port in ports] == [200, 200], "two tasks with the same port inside"
-    before = addresses(await agent.reaches("a", "TASK_RUNNING"))
-
-    agent.run("lost", "true", container={"type": "MESOS", "network_infos": [{"name": "nowhere"}]})
-    failed = await agent.reaches("lost", "TASK_FAILED")
-    assert failed["reason"] == "REASON_CONTAINER_LAUNCH_FAILED"
-    assert failed["message"].startswith("Failed to launch container: Unknown CNI network 'nowhere'")
-
-    assert await agent.signal(signal.SIGKILL) == -signal.SIGKILL
-    await agent.start(*flags(network))
-    assert [fetched(port) for port in ports] == [200, 200]
-    shown = await agent.get("/containers")
-    assert sorted(len(one["status"].get("network_infos", [])) for one in shown) == [1, 1]
-    agent.kill("a")
-    assert addresses(await agent.reaches("a", "TASK_KILLED")) == before
-    agent.kill("b")
-    await agent.reaches("b", "TASK_KILLED")
-    assert network.left() == []
+def page(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+        return str(answer.read().decode())
 
 
-async def test_a_group_shares_one_network_and_its_executor_reaches_the_agent_from_there(
-    agent: LiveAgent, network: CniNetwork
-) -> None:
-    port = unused_port()
-    container = {"type": "MESOS", "network_infos": [network.info((port, 80))]}
+def launch_pod(agent: LiveAgent, network: CniNetwork, port: int) -> None:
+    """Launch a group of two tasks in the network, `server` with its port 80 at this one of the host, and `client`."""
     pod = {
         "type": "DEFAULT",
         "executor_id": {"value": "pod"},
         "framework_id": {"value": FRAMEWORK_ID},
         "resources": [scalar("cpus", 0.1), scalar("mem", 64.0), scalar("disk", 8.0)],
-        "container": container,
+        "container": {"type": "MESOS", "network_infos": [network.info((port, 80))]},
     }
     check = {"type": "HTTP", "http": {"port": 80, "scheme": "http"}, **SOON}
-    server = task("server", SERVE, health_check=check)
-    client = task("client", "exec sleep 600")
-    group = {"tasks": [devolve("mesos.TaskInfo", one) for one in (server, client)]}
+    server = task("server", f"echo $MESOS_CONTAINER_IP > index.html; {SERVE}", health_check=check)
+    group = {"tasks": [devolve("mesos.TaskInfo", one) for one in (server, task("client", "exec sleep 600"))]}
     executor = devolve("mesos.ExecutorInfo", pod)
     document = {"framework": FRAMEWORK, "executor": executor, "task_group": group, "launch_executor": True}
     agent.master.send("RunTaskGroupMessage", document)
-    for name in ("server", "client"):
-        assert addresses(await agent.reaches(name, "TASK_RUNNING")) == [f"{network.prefix}.2"]
-    await agent.master.until(lambda: any(u["status"].get("healthy") for u in agent.master.updates("server")))
-    assert fetched(port) == 200
+
+
+async def until_healthy(agent: LiveAgent, task_id: str) -> None:
+    await agent.master.until(lambda: any(u["status"].get("healthy") for u in agent.master.updates(task_id)))
+
+
+async def test_tasks_and_groups_in_a_network_are_checked_there_and_keep_it_when_the_agent_is_killed(
+    agent: LiveAgent, network: CniNetwork
+) -> None:
+    ports = [unused_port() for _ in range(3)]
+    for name, port, kind in (("a", ports[0], "HTTP"), ("b", ports[1], "TCP")):
+        check = {"type": kind, kind.lower(): {"port": 80, **({"scheme": "http"} if kind == "HTTP" else {})}, **SOON}
+        container = {"type": "MESOS", "hostname": f"host-{name}", "network_infos": [network.info((port, 80))]}
+        agent.run(name, SERVE, container=container, health_check=check)
+    launch_pod(agent, network, ports[2])
+    agent.run("lost", "true", container={"type": "MESOS", "network_infos": [{"name": "nowhere"}]})
+    failed = await agent.reaches("lost", "TASK_FAILED")
+    assert failed["reason"] == "REASON_CONTAINER_LAUNCH_FAILED"
+    assert failed["message"].startswith("Failed to launch container: Unknown CNI network 'nowhere'")
+
+    for name in "ab":
+        starting, running = await agent.reaches(name, "TASK_STARTING"), await agent.reaches(name, "TASK_RUNNING")
+        assert addresses(starting) == []
+        assert addresses(running)[0].startswith(f"{network.prefix}.")
+        assert running["container_status"]["network_infos"][0]["name"] == network.name
+        await until_healthy(agent, name)
+    (address,) = addresses(await agent.reaches("server", "TASK_RUNNING"))
+    assert addresses(await agent.reaches("client", "TASK_RUNNING")) == [address], "a group has one address"
+    await until_healthy(agent, "server")  # by its executor, which is in the network, too
+    assert page(ports[2]) == f"{address}\n", "what its tasks are told is its address"
+    assert [fetched(port) for port in ports] == [200, 200, 200], "all of them with the same port inside"
+    before = addresses(await agent.reaches("a", "TASK_RUNNING"))
 
     assert await agent.signal(signal.SIGKILL) == -signal.SIGKILL
     await agent.start(*flags(network), "--executor_reregistration_timeout=15secs")
-    agent.kill("client")
+    assert [fetched(port) for port in ports] == [200, 200, 200]
+    shown = await agent.get("/containers")
+    assert sorted(len(one["status"].get("network_infos", [])) for one in shown) == [1, 1, 1]
+    for name in ("a", "b", "client"):
+        agent.kill(name)
+    assert addresses(await agent.reaches("a", "TASK_KILLED")) == before
+    await agent.reaches("b", "TASK_KILLED")
     await agent.reaches("client", "TASK_KILLED")
     await agent.ends("server")
     await agent.until(lambda: network.left() == [])

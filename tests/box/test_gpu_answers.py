@@ -72,7 +72,7 @@ def test_gpus_of_several_agents_and_why_apps_wait_for_them(new_box: LiveBox, tmp
         box.until("it is refused an offer", lambda: read(box, "why", "more")["state"] == "waiting")
         box.until(
             "who has them is told",
-            lambda: read(box, "why", "more")["remedies"] == ["`mesos-gpu app stop /train` would free 3 gpus on big1"],
+            lambda: read(box, "why", "more")["remedies"] == ["`mesos-gpu app stop /train` would free 3 GPUs on big1"],
         )
 
         said = box.cli("app", "add", "-", text=json.dumps(app("never", 5)))

@@ -22,6 +22,7 @@ from mesos_gpu.agent.state import AgentState
 from mesos_gpu.mesos.cram_md5 import Credential
 from mesos_gpu.process.detector import Detector, open_detector
 from mesos_gpu.process.endpoint import Endpoint
+from mesos_gpu.process.tls import Tls
 from tests.fakes.containerizer import FakeContainerizer
 
 
@@ -29,9 +30,16 @@ class ClusterAgent:
     """One work_dir, and the agent process on it, as far as it fits into this one."""
 
     def __init__(
-        self, folder: Path, master: str, *, credential: Credential | None = None, access: Access | None = None
+        self,
+        folder: Path,
+        master: str,
+        *,
+        credential: Credential | None = None,
+        access: Access | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.folder, self.master, self._credential, self._access = folder, master, credential, access
+        self._tls = tls
         self.containers = FakeContainerizer(gpus=4)
         self.detector: Detector | None = None
         self.port = 0
@@ -41,7 +49,7 @@ class ClusterAgent:
         self.folder.mkdir(exist_ok=True)
         checkpoints = Checkpoints(self.folder)
         checkpoints.open()
-        self.endpoint = Endpoint("127.0.0.1", self.port)
+        self.endpoint = Endpoint("127.0.0.1", self.port, tls=self._tls)
         total = agent_resources("mem:8192;disk:10000", "*", Machine(4, 0, 0), self.containers.gpus)
         identity = Identity("", "", "127.0.0.1", 0, str(self.folder))
         if self._access is not None:
@@ -67,7 +75,7 @@ class ClusterAgent:
         self.agent.locate("127.0.0.1")
         await self.agent.recover(recover(checkpoints, "boot"))
         checkpoints.save_boot_id("boot")
-        self.detector = open_detector("master", self.master)
+        self.detector = open_detector("master", self.master, tls=self._tls)
         await self.detector.start(self.agent.follow)
         return self
 
@@ -82,9 +90,14 @@ class ClusterAgent:
 
 @asynccontextmanager
 async def cluster_agent(
-    folder: Path, master: str, *, credential: Credential | None = None, access: Access | None = None
+    folder: Path,
+    master: str,
+    *,
+    credential: Credential | None = None,
+    access: Access | None = None,
+    tls: Tls | None = None,
 ) -> AsyncIterator[ClusterAgent]:
-    agent = ClusterAgent(folder, master, credential=credential, access=access)
+    agent = ClusterAgent(folder, master, credential=credential, access=access, tls=tls)
     try:
         yield await agent.start()
     finally:

@@ -71,7 +71,7 @@ class Closed:
                 **environ,
             },
         )
-        said, errors = await asyncio.wait_for(process.communicate(), 60)
+        said, errors = await asyncio.wait_for(process.communicate(), 100)
         return process.returncode or 0, said.decode(), errors.decode()
 
 
@@ -112,7 +112,7 @@ async def test_an_app_runs_and_only_who_is_known_and_may_sees_it(closed: Closed)
     assert status == 1
     assert "wants to know who you are" in errors
     known = {"MESOS_GPU_USER": "user", "MESOS_GPU_PASSWORD": "password"}
-    status, _, errors = await closed.cli("app", "add", str(APP), "--wait", "--timeout", "60", **known)
+    status, _, errors = await closed.cli("app", "add", str(APP), "--wait", "--timeout", "90", **known)
     assert status == 0, errors
     [config] = closed.agent.containers.launched
     assert config.gpus == 1

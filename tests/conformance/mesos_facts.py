@@ -95,6 +95,12 @@ SCHEDULER_API = """
 10.2 agents of the registry have 10 min to come back | master/agents::agents_that_never_come_back_after_a_restart_are_unreachable
 10.3 at most so many operators listen | master/operator_events::the_oldest_listener_makes_room
 10.4 offers time out only when that is asked for | master/subscriptions::offers_time_out_when_that_is_asked_for
+10.5 a change of the registry is durable before anybody hears of it, and all else goes on | master/registrar::while_a_write_takes_long_the_master_does_all_else master/registrar::no_agent_hears_an_id_that_is_not_on_disk master/leadership::a_leader_goes_on_while_zookeeper_is_silent_and_answers_later_who_needs_it
+10.6 changes asked for during a write go into the next one | master/registry_queue::changes_asked_for_during_a_write_go_into_the_next_one_together
+10.7 an agent that is being given up, marked gone or admitted is not heard a second time | master/transitions::a_second_registration_while_the_first_is_stored_is_passed_over master/transitions::an_agent_that_is_being_given_up_is_as_it_was_until_that_is_stored master/transitions::an_agent_marked_gone_while_it_comes_back_stays_away
+10.8 the registry forgets agents by age and count, every 15 min | master/registry_gc::an_agent_that_was_unreachable_for_two_weeks_is_forgotten_with_its_tasks master/registry_gc::the_newest_stay_where_there_are_too_many
+10.9 a master that would give up too many agents after its start stops | master/absences::a_master_that_would_give_up_too_many_stops_instead
+10.10 what agents without MULTI_ROLE run is of their framework's role | master/agents::what_an_older_agent_runs_is_allocated_to_the_role_of_its_framework
 """
 
 EXECUTORS = """
@@ -206,4 +212,10 @@ OPERATORS = """
 10.8 a framework needs leave for its roles, an agent to register | master/permissions::a_framework_subscribes_only_with_roles_that_its_principal_may_have master/access::an_agent_without_leave_is_told_to_go
 10.9 what somebody may not see is left out | master/permissions::frameworks_of_others_are_shown_nowhere master/permissions::roles_of_others_are_left_out_with_what_is_reserved_for_them master/permissions::events_about_what_somebody_may_not_see_do_not_reach_him agent/permissions::what_runs_as_somebody_else_is_left_out
 10.10 containers and sandboxes belong to the user of their executor | agent/permissions::what_is_done_to_a_container_needs_leave_for_the_user_of_its_task agent/permissions::an_executor_does_what_it_must_below_its_own_container_and_nothing_else agent/access::lists_say_who_may_do_what_over_every_door
+11.1 LIBPROCESS_SSL_* and their older names, defaults and what implies what | mesos/tls_settings::every_setting_is_read mesos/tls_settings::older_names_of_a_switch_do_the_same mesos/tls_settings::names_from_before_1_0_count_where_the_new_one_is_not_set mesos/tls_settings::clients_certificates_are_not_asked_for_without_verifying_servers
+11.2 with TLS messages and HTTP are both behind it, and pids stay as they are | process/tls::messages_and_http_are_both_behind_tls_on_the_one_port cluster/tls::an_agent_registers_and_comes_back_to_the_next_master
+11.3 with downgrade a port takes both, and a link that failed is made without | process/tls::with_downgrade_both_are_spoken_on_the_port_and_links_fall_back cluster/tls::while_a_cluster_changes_over_each_reaches_each
+11.4 the two schemes of validating host names | process/tls::whose_certificate_it_must_be_is_what_the_scheme_says mesos/tls_names::names_are_compared_to_the_letter
+11.5 redirects leave the scheme to the client, URLs in offers say http | cluster/tls::the_leader_that_zookeeper_names_is_reached_over_tls_and_standbys_send_there_by_any_scheme cluster/tls::an_agent_registers_and_comes_back_to_the_next_master
+11.6 an executor learns of TLS by its environment | executor/secure::a_group_runs_over_tls_with_certificates_at_both_ends agent/hosting::the_default_executor_alone_is_told_how_the_agent_speaks_tls
 """

@@ -52,6 +52,14 @@ def test_a_list_of_configurations_is_a_chain_in_which_each_plugin_hears_of_the_o
     assert "runtimeConfig" not in cni.plugin_input(network, 1, {"name": "net"}, before, cni.ADD)
 
 
+def test_addresses_are_asked_for_where_a_plugin_can_give_them() -> None:
+    info = {"name": "net", "ip_addresses": [{"protocol": "IPv4"}, {"ip_address": "10.1.2.9"}]}
+    able = Network("net", "1.0.0", ({"type": "bridge", "capabilities": {"ips": True, "portMappings": True}},))
+    assert cni.plugin_input(able, 0, info, None, cni.ADD)["runtimeConfig"] == {"ips": ["10.1.2.9"]}
+    assert "runtimeConfig" not in cni.plugin_input(able, 0, {"name": "net"}, None, cni.ADD)
+    assert "runtimeConfig" not in cni.plugin_input(read(CHAIN), 0, info, None, cni.ADD)
+
+
 @pytest.mark.parametrize(
     ("version", "command", "told"),
     [

@@ -236,7 +236,7 @@ async def test_whoever_gives_up_or_is_killed_while_a_plugin_runs_leaves_nothing(
     assert network.left() != []
 
     after_a_kill = Networks(folder, network.configs, [PLUGINS, plugins])
-    await after_a_kill.recover(())
+    await after_a_kill.recover({})
     after_a_kill.close()
     assert network.left() == []
     assert list(folder.iterdir()) == []

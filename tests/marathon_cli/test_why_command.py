@@ -35,7 +35,7 @@ def test_why_tells_who_holds_what_is_wanted(full: ScriptedServer, run: Run) -> N
     assert done.exit_code == 0
     assert "1 agent could run it, and none can now" in done.stdout
     assert "0 of its 2 GPUs are free (/other: 2), and 2 are wanted" in done.stdout
-    assert "`mesos-gpu app stop /other` would free 2 gpus on gpu1" in done.stdout
+    assert "`mesos-gpu app stop /other` would free 2 GPUs on gpu1" in done.stdout
     found = json.loads(run("why", "train", "-o", "json").stdout)
     assert (found["state"], found["agents"][0]["lastOffer"]) == ("waiting", ["InsufficientGpus"])
     assert run("why", "train", "-q").stdout == "waiting\n"
@@ -78,3 +78,16 @@ def test_add_warns_and_adds(full: ScriptedServer, run: Run, app_file: Callable[[
     assert "warning: No agent could ever run /big" in done.stderr
     assert "ask for at most 2 GPUs" in done.stderr
     assert run("app", "add", app_file(big), "--no-validate").stderr == ""
+
+
+@pytest.mark.parametrize(("columns", "first"), [(90, "AGENT"), (36, "gpu1:")])
+def test_what_agents_lack_stands_beside_them_or_below(
+    full: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch, columns: int, first: str
+) -> None:
+    for module in ("commands.why", "paragraphs"):
+        monkeypatch.setattr(f"marathon_cli.{module}.terminal", lambda: columns)
+    monkeypatch.setenv("NO_COLOR", "1")
+    lines = run("why", "train").stdout.splitlines()
+    below = lines[lines.index("") + 1 :]
+    assert below[0].split()[0] == first
+    assert [line for line in below[:3] if len(line) > columns] == []

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any, TypeVar
 
 import aiohttp
@@ -60,13 +61,16 @@ async def live_master(work_dir: Path, *words: str) -> AsyncIterator[RunningMaste
 class Scheduler:
     """A scheduler over HTTP: reads its stream into a queue, calls by hand."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, ssl: SSLContext | None = None) -> None:
         self.url = url
         self.events: asyncio.Queue[Document | None] = asyncio.Queue()
         self.framework_id = ""
         self.stream_id = ""
         self.headers: dict[str, str] = {}
-        self._session = aiohttp.ClientSession(skip_auto_headers=["Content-Type", "Accept", "User-Agent"])
+        self._session = aiohttp.ClientSession(
+            skip_auto_headers=["Content-Type", "Accept", "User-Agent"],
+            connector=None if ssl is None else aiohttp.TCPConnector(ssl=ssl),
+        )
         self._reading: asyncio.Task[None] | None = None
         self._response: aiohttp.ClientResponse | None = None
 

@@ -343,6 +343,13 @@ def test_a_master_that_asks_everybody_may_listen_beyond_its_machine(tmp_path: Pa
                 check_flags(master_flags(tmp_path, *words, *(other for other in asked if other != flag)))
 
 
+def test_lists_without_anybody_asked_are_worth_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    open_access(master_flags(tmp_path, "--acls={}", credentials(tmp_path), *CLOSED))
+    assert not caplog.messages
+    open_access(master_flags(tmp_path, "--acls={}"))
+    assert "every caller counts as ANY" in caplog.text
+
+
 def test_flags_show_where_secrets_are_and_never_what_they_are(tmp_path: Path) -> None:
     words = credentials(tmp_path)
     for given in (words, words.replace("=/", "=file:///")):

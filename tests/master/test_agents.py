@@ -305,6 +305,9 @@ def test_after_a_restart_of_the_master_agents_bring_their_frameworks_and_tasks(s
     assert framework.recovered
     assert framework.tasks["t"].state == "TASK_RUNNING"
     assert state.agents[ID].used_total.gpus == 1
+    stolen = subscriptions.subscribe(state, "thief", {"framework_info": {**info, "principal": "eve"}}, NOW)
+    assert "principal is not allowed" in events(stolen, "ERROR")[0]["message"]
+    assert framework.recovered
     subscriptions.subscribe(state, "s", {"framework_info": info}, NOW)
     assert (framework.recovered, framework.connected) == (False, True)
     told = status(state.agents[ID], "t", "TASK_FINISHED")

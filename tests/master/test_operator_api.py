@@ -129,8 +129,6 @@ METRICS_NOT_HERE = (
     "master/dropped_messages",
     "master/http_cache_hits",
     "registrar/log/",  # the replicated log
-    "registrar/queued_operations",
-    "registrar/state_fetch_ms",
 )
 OWN_TESTS = {"/metrics/snapshot", "/flags", "/logging/toggle"}
 

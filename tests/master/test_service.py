@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.master.build import OTHER_UUID, UUID
+from tests.master.build import OTHER_UUID, THIRD_UUID, UUID
 from tests.master.live import ScriptedAgent, live_master, soon
 
 PATIENCE_S = 60.0
@@ -113,7 +113,7 @@ async def test_a_plain_pymesos_framework_runs_a_gpu_task(tmp_path: Path) -> None
             gpus = [r["scalar"]["value"] for r in run["task"]["resources"] if r["name"] == "gpus"]
             assert (gpus, run["task"]["command"]["value"]) == ([1.0], "nvidia-smi")
             assert {"type": "GPU_RESOURCES"} in run["framework"]["capabilities"]
-            for state, uuid in [("TASK_STARTING", UUID), ("TASK_RUNNING", OTHER_UUID), ("TASK_FINISHED", UUID)]:
+            for state, uuid in [("TASK_STARTING", UUID), ("TASK_RUNNING", OTHER_UUID), ("TASK_FINISHED", THIRD_UUID)]:
                 agent.update(run, state, uuid)
                 assert (await agent.message("StatusUpdateAcknowledgementMessage"))["uuid"] == uuid
             assert await agent.message("ShutdownFrameworkMessage"), "the driver's stop tears its framework down"

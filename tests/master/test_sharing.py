@@ -305,7 +305,7 @@ def test_copies_add_up_and_amounts_do_not(here: int, there: int, gone: int) -> N
     assert both.base() == (Resources([]) if not both else one({**dynamic("disk", 64), "reservations": []}))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_whatever_happens_the_books_add_up(dice: Random) -> None:
     world = Shared()

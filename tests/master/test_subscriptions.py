@@ -280,6 +280,17 @@ def test_wrong_wishes_for_offers_are_refused(state: MasterState, body: dict[str,
     assert words in error["message"]
 
 
+def test_without_root_submissions_root_may_not_subscribe() -> None:
+    state = MasterState(new_state().master_info, Settings(RULES, root_submissions=False), NOW)
+    info = framework_info()
+    (event, _) = subscriptions.subscribe(state, "s", {"framework_info": info}, NOW)
+    assert isinstance(event, SendEvent)
+    words = "User 'root' is not allowed to run frameworks without --root_submissions set"
+    assert event.event == {"type": "ERROR", "error": {"message": words}}
+    subscriptions.subscribe(state, "t", {"framework_info": {**info, "user": "alice"}}, NOW)
+    assert len(state.frameworks) == 1
+
+
 def test_only_listed_roles_may_subscribe() -> None:
     state = MasterState(new_state().master_info, Settings(RULES, roles=frozenset({"ml", "*"})), NOW)
     add_framework(state, "listed", role="ml")

@@ -276,7 +276,8 @@ async def test_clients_must_show_a_certificate_where_that_is_asked_for(
         ("openssl", False, None, localhost, False),
         ("openssl", True, None, nobody, True),
         ("openssl", False, "localhost", nobody, True),
-        ("openssl", True, "elsewhere.example.org", localhost, False),
+        ("openssl", False, "elsewhere.example.org", localhost, False),
+        ("openssl", True, "elsewhere.example.org", localhost, True),
     ],
 )
 async def test_whose_certificate_it_must_be_is_what_the_scheme_says(
@@ -326,15 +327,17 @@ async def test_who_stalls_is_dropped_in_time_and_named(
     for downgrade in (False, True):
         party = await circle.join("master", replace(circle.settings(), downgrade=downgrade))
         for said in (b"", b"\x16"):
+            caplog.clear()  # the kernel may give one port twice
             connection = await stalling(party.endpoint.port, said)
             peer = f"no connection with 127.0.0.1:{connection[1].get_extra_info('sockname')[1]}: "
             await hung_up(connection)
             await logged(caplog, peer)
             lines = [record.message for record in caplog.records if record.message.startswith(peer)]
-            silent = downgrade and not said
-            assert lines == [
-                peer + ("nothing came from it for 0.1 s" if silent else "it did not finish the TLS handshake in time")
-            ]
+            stalled, silent = "it did not finish the TLS handshake in time", "nothing came from it for 0.1 s"
+            # On a busy machine the first byte may come too late as well.
+            may = {stalled} if not downgrade else {silent} if not said else {stalled, silent}
+            assert len(lines) == 1
+            assert lines[0].removeprefix(peer) in may
 
 
 async def test_only_tls_1_2_is_spoken_unless_1_3_is_switched_on(circle: Circle) -> None:

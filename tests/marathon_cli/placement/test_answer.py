@@ -74,13 +74,13 @@ def test_a_full_agent_is_told_with_the_app_that_would_make_room() -> None:
     holders = {one.id: [Holder("/big", {"gpus": 3.0}, True), Holder("/small", {"gpus": 1.0}, True)]}
     found = asked(app(), [one], holders=holders)
     assert found.state == "waiting"
-    assert found.remedies == ("`mesos-gpu app stop /big` would free 3 gpus on gpu1",)
+    assert found.remedies == ("`mesos-gpu app stop /big` would free 3 GPUs on gpu1",)
 
 
 def test_room_that_nobody_alone_can_make_is_told_as_what_is_missing() -> None:
     one = agent(used={"gpus": 4})
     holders = {one.id: [Holder(f"/a{n}", {"gpus": 1.0}, True) for n in range(4)]}
-    assert asked(app(), [one], holders=holders).remedies == ("gpu1 would do with 2 gpus more",)
+    assert asked(app(), [one], holders=holders).remedies == ("gpu1 would do with 2 GPUs more",)
 
 
 def test_gpus_scattered_over_machines_are_told() -> None:
