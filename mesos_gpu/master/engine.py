@@ -142,8 +142,9 @@ class Engine:
         self.call_later(self.state.settings.allocation_interval_s, self._tick)
 
     def stop(self) -> None:
-        """Let no timer fire any more."""
+        """Let no timer fire any more; operators who wait for the registry are told that nobody knows."""
         self._stopped = True
+        self._give_up_waiting("this master is stopping")
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -159,6 +160,9 @@ class Engine:
         self._stopped = True
         if not self.failed.done():
             self.failed.set_exception(Unavailable(why))
+        self._give_up_waiting(why)
+
+    def _give_up_waiting(self, why: str) -> None:
         for stored in self._waiting:
             stored.fail(why)
         self._waiting.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -45,7 +46,7 @@ from mesos_gpu.marathon.events import (
     Tick,
 )
 from mesos_gpu.marathon.groups import Root, conflicts, depths
-from mesos_gpu.marathon.instances import Instance, app_of, instance_of
+from mesos_gpu.marathon.instances import Instance, Phase, app_of, instance_of
 from mesos_gpu.marathon.jobs import Job
 from mesos_gpu.marathon.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.runspec import RunSpec
@@ -193,6 +194,22 @@ def _answer(task_id: str, state: str) -> Status:
     return Status({"task_id": {"value": task_id}, "state": state, "reason": "REASON_RECONCILIATION"})
 
 
+def no_more_than_capacity_allows(before: State, after: State) -> None:
+    """Nothing is added to an app beyond what its upgrade strategy allows (marathon.md 4.2), read once more here."""
+    added = {i.app_id for key, i in after.lasting.instances.items() if key not in before.lasting.instances}
+    for app_id in added:
+        spec = after.app(app_id)
+        assert spec is not None
+        strategy = spec.document["upgradeStrategy"]
+        least = math.ceil(spec.instances * strategy["minimumHealthCapacity"])
+        most = math.floor(spec.instances * (1 + strategy["maximumOverCapacity"]))
+        # Where not one may be missing and not one too many, there would be no way: one more it is.
+        most += least == most
+        # What is being ended for good makes room at once; what is lost does when its time has come.
+        kept = [i for i in after.instances_of(app_id) if i.wanted and i.phase is not Phase.UNREACHABLE]
+        assert len(kept) <= most, f"{len(kept)} of {app_id}, {most} at most"
+
+
 class Histories(RuleBasedStateMachine):
     """Random histories."""
 
@@ -208,10 +225,12 @@ class Histories(RuleBasedStateMachine):
         while waiting:
             self.count += 1
             moment = Moment(self.now_s, str(UUID(int=self.count)))
+            before = self.state
             try:
-                self.state, actions = handle(self.state, waiting.pop(0), moment, LIMITED)
+                self.state, actions = handle(before, waiting.pop(0), moment, LIMITED)
             except MesosGpuError:
                 continue
+            no_more_than_capacity_allows(before, self.state)
             waiting += self.perform(actions, crash_after)
             if crash_after is not None:
                 self.crash()
@@ -261,6 +280,24 @@ class Histories(RuleBasedStateMachine):
         if checked:
             document |= {"healthChecks": [HTTP], "readinessChecks": [READY]}
         self.feed(PutApps([document], f"d{self.count}", force=force), crash_after=crash_after)
+
+    def at_work(self) -> list[str]:
+        """The apps of which something runs."""
+        running = {i.app_id for i in self.state.lasting.instances.values() if i.phase is Phase.RUNNING}
+        return sorted(running.intersection(APPS).intersection(spec.id for spec in self.state.apps()))
+
+    @rule(
+        data=st.data(), value=st.sampled_from("123"), over=st.integers(0, 1), crash_after=st.none() | st.integers(0, 3)
+    )
+    @precondition(at_work)
+    def upgrade(self, data: st.DataObject, value: str, over: int, crash_after: int | None) -> None:
+        """What runs is replaced, as its strategy says: the case that is rare when everything is drawn anew."""
+        app_id = data.draw(st.sampled_from(self.at_work()))
+        strategy = {"minimumHealthCapacity": 1 - over, "maximumOverCapacity": over}
+        document = {"id": app_id, "env": {"VALUE": value}}
+        if self.state.app(app_id).gpus == 0:  # type: ignore[union-attr]
+            document["upgradeStrategy"] = strategy
+        self.feed(PutApps([document], f"d{self.count}", force=True), crash_after=crash_after)
 
     @rule(
         instances=st.integers(0, 2),
@@ -380,6 +417,16 @@ class Histories(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now_s += seconds
         self.feed(Tick())
+
+    @rule(offers=st.integers(1, 4))
+    @precondition(lambda self: self.world.connected)
+    def all_goes_well_for_a_while(self, offers: int) -> None:
+        """So that upgrades begin from apps that are as they should be, too."""
+        for _ in range(offers):
+            self.now_s += 31.0
+            self.feed(Tick())
+            self.feed(self.world.make_offer())
+            self.let_all_run()
 
     # What must always hold
 

@@ -197,6 +197,24 @@ async def test_an_operator_is_answered_when_it_is_stored_with_all_that_followed(
         await world.engine.store(lambda state, now: roles.update_weights(state, weights))
 
 
+async def test_an_operator_does_not_wait_for_a_master_that_stops() -> None:
+    keeper = SlowKeeper()
+    world = World(await recovered(keeper))
+    weights = [{"role": "ml", "weight": 2.0}]
+    first, second = (
+        asyncio.create_task(world.engine.store(lambda state, now: roles.update_weights(state, weights)))
+        for _ in range(2)
+    )
+    await soon(keeper.begun.get())
+    world.engine.stop()
+    with pytest.raises(Unavailable, match="is stopping"):
+        await soon(first)
+    with pytest.raises(Unavailable, match="has stopped"):
+        await soon(second)
+    keeper.end()
+    assert not world.state.policy.weights
+
+
 async def test_an_operator_whose_wish_is_refused_or_needs_no_write_hears_it_at_once() -> None:
     world = World(await recovered(SlowKeeper()))
     with pytest.raises(BadInput, match="Unknown agent"):
