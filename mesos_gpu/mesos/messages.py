@@ -10,10 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf import descriptor_pool, duration_pb2, json_format, message_factory
 from google.protobuf.descriptor import FieldDescriptor
@@ -85,7 +85,7 @@ def with_defaults(type_name: str, document: Mapping[str, Any]) -> Document:
 
     Source: Mesos 3rdparty/stout/include/stout/protobuf.hpp, JSON of a protobuf.
     """
-    return _filled(_message_class(type_name).DESCRIPTOR, document)
+    return _filled(_fillings(type_name), document)
 
 
 def field_names(type_name: str) -> frozenset[str]:
@@ -153,19 +153,42 @@ def _document(message: Message) -> Document:
     }
 
 
-def _filled(descriptor: Any, document: Mapping[str, Any]) -> Document:
+class _Filling(NamedTuple):
+    """What `with_defaults` knows of a field. Asking descriptors each time made a long GET_TASKS block its program."""
+
+    name: str
+    default: Any
+    inner: Callable[[], tuple[_Filling, ...]] | None
+    repeated: bool
+
+
+@cache
+def _fillings(type_name: str) -> tuple[_Filling, ...]:
+    descriptor = _pool().FindMessageTypeByName(type_name)
+
+    def filling(field: FieldDescriptor) -> _Filling:
+        said = field.has_default_value and (descriptor.name, field.name) not in _SILENT_DEFAULTS
+        entry = field.message_type
+        # A function: some messages contain messages of their own type.
+        inner = None if entry is None or entry.GetOptions().map_entry else partial(_fillings, entry.full_name)
+        return _Filling(field.name, _value(field, field.default_value) if said else None, inner, field.is_repeated)
+
+    return tuple(map(filling, descriptor.fields))
+
+
+def _filled(fillings: tuple[_Filling, ...], document: Mapping[str, Any]) -> Document:
     filled: Document = {}
-    for field in descriptor.fields:
-        value = document.get(field.name)
+    for name, default, inner, repeated in fillings:
+        value = document.get(name)
         if value is None:
-            if field.has_default_value and (descriptor.name, field.name) not in _SILENT_DEFAULTS:
-                filled[field.name] = _value(field, field.default_value)
-        elif field.message_type is None or field.message_type.GetOptions().map_entry:
-            filled[field.name] = value
-        elif field.is_repeated:
-            filled[field.name] = [_filled(field.message_type, item) for item in value]
+            if default is not None:
+                filled[name] = default
+        elif inner is None:
+            filled[name] = value
+        elif repeated:
+            filled[name] = [_filled(inner(), item) for item in value]
         else:
-            filled[field.name] = _filled(field.message_type, value)
+            filled[name] = _filled(inner(), value)
     return filled
 
 
