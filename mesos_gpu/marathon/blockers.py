@@ -48,8 +48,8 @@ def _blocked(state: State, spec: RunSpec) -> dict[str, Any] | None:
     # Rounded down, so that one may always be missing.
     health = (spec.instances - 1) * 1000 // spec.instances / 1000
     message = (
-        f"{len(waiting)} new instances of {spec.id} wait for {spec.gpus} GPUs each. No agent that suits has them free, "
-        f"and {len(old)} old instances, which are ended only once new ones run, hold {held}."
+        f"New instances of {spec.id} wait: {len(waiting)}, for {_gpus(spec.gpus)} each. No agent that suits has them "
+        f"free. Old instances, which are ended only once new ones run: {len(old)}, and they hold {_gpus(held)}."
     )
     return {
         "pod" if spec.is_pod else "app": spec.id,
@@ -60,6 +60,10 @@ def _blocked(state: State, spec: RunSpec) -> dict[str, Any] | None:
         "message": message,
         "suggestion": {"upgradeStrategy": {"minimumHealthCapacity": health, "maximumOverCapacity": 0}},
     }
+
+
+def _gpus(number: int) -> str:
+    return "1 GPU" if number == 1 else f"{number} GPUs"
 
 
 def gpus_of(state: State, instance: Instance) -> int:

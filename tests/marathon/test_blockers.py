@@ -31,7 +31,7 @@ def test_48_an_upgrade_that_waits_for_its_own_gpus_is_named(full: Run) -> None:
     (entry,) = found(full)
     assert entry["app"] == "/a"
     assert (entry["waitingInstances"], entry["gpusPerInstance"], entry["gpusHeldByOldInstances"]) == (2, 1, 2)
-    assert "wait for 1 GPUs each" in entry["message"]
+    assert "wait: 2, for 1 GPU each" in entry["message"]
 
 
 def test_a_full_cluster_makes_no_offers_and_is_named_too(full: Run) -> None:
