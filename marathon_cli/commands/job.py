@@ -155,6 +155,9 @@ def remove(console: Console, name: str, stop_runs: bool) -> None:
     try:
         jobs.remove(name, stop_runs=stop_runs)
     except Conflict as error:
+        # Metronome's other conflict is that jobs depend on this one.
+        if stop_runs or "active" not in str(error):
+            raise
         raise Conflict(f"{error}\n  --stop-runs ends its runs, too") from None
     console.tell(f"Removed {name}", {"id": name}, names=[name])
 

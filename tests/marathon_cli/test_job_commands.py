@@ -114,7 +114,11 @@ def test_a_job_that_runs_is_removed_only_with_its_runs(metronome: ScriptedServer
     metronome.on("DELETE", "/v1/jobs/train", [Answer(409, {"message": "There are active job runs."}), Answer(200, {})])
     assert "--stop-runs ends its runs, too" in run("job", "remove", "train").stderr
     assert run("job", "remove", "train", "--stop-runs").stdout == "Removed train\n"
-    assert [request.query["stopCurrentJobRuns"] for request in metronome.sent("DELETE")] == ["false", "true"]
+    words = "There are jobs with a dependency on train. children=[report]"
+    metronome.on("DELETE", "/v1/jobs/train", [Answer(409, {"message": words})])
+    refused = run("job", "remove", "train")
+    assert (refused.exit_code, words in refused.stderr, "--stop-runs" in refused.stderr) == (1, True, False)
+    assert [request.query["stopCurrentJobRuns"] for request in metronome.sent("DELETE")] == ["false", "true", "false"]
 
 
 def test_schedules_come_change_and_go(metronome: ScriptedServer, run: Run, app_file: Write) -> None:
