@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import stat
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.collecting import GcRules, Schedule, orphaned
 from mesos_gpu.agent.nested import CONTAINERS
-from mesos_gpu.agent.removal import ASIDE, Remover, folder_in, left_aside, put_aside
+from mesos_gpu.agent.removal import ASIDE, NoFolderError, Remover, folder_in, left_aside, put_aside
 
 log = logging.getLogger(__name__)
 
@@ -159,16 +160,18 @@ class Collector:
     def _set_aside(self, path: str) -> list[tuple[str, Path]]:
         """Take a folder and its twin out of the way; return where they are now."""
         moved: list[tuple[str, Path]] = []
-        failed = self.failed
+        failed, linked = self.failed, False
         for root in self._roots:
             try:
                 moved.append((path, put_aside(root, path)))
             except FileNotFoundError:
                 pass  # it went with what it lay in, or never had a twin
+            except NoFolderError:
+                linked = True  # `tasks/<id>` in a sandbox: it shows where the task's own lies, and goes with the run
             except OSError as error:
                 self.failed += 1
                 log.warning("cannot remove %s: %s", root / path, error)
-        if failed == self.failed:
+        if failed == self.failed and not linked:
             self.on_removed(path)
         return moved
 
@@ -194,9 +197,9 @@ class Collector:
         try:
             with folder_in(root, parent) as around:
                 os.utime(name, dir_fd=around, follow_symlinks=False)
+                return stat.S_ISDIR(os.stat(name, dir_fd=around, follow_symlinks=False).st_mode)
         except OSError:
             return False
-        return True
 
     def _scan(self, agent_id: str) -> list[Found]:
         """Return the folders of runs, and those around them, of both trees; for a thread."""

@@ -21,6 +21,10 @@ ASIDE_MODE = 0o700
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+class NoFolderError(NotADirectoryError):
+    """What was to be removed is a link or a file."""
+
+
 @contextmanager
 def folder_in(root: Path, path: str) -> Iterator[int]:
     """Open a folder below `root`, following no link on the way. Raises OSError."""
@@ -38,14 +42,14 @@ def folder_in(root: Path, path: str) -> Iterator[int]:
 def put_aside(root: Path, path: str) -> Path:
     """Rename a folder below `root` to where it waits for `remove`; return its new path.
 
-    A link beside it that named it, such as `runs/latest`, goes too. Raises OSError, NotADirectoryError for a link.
+    A link beside it that named it, such as `runs/latest`, goes too. Raises OSError, NoFolderError for a link.
     """
     parent, _, name = path.rpartition("/")
     aside = root / parent.partition("/")[0] / ASIDE
     aside.mkdir(mode=ASIDE_MODE, exist_ok=True)
     with folder_in(root, parent) as around:
         if not stat.S_ISDIR(os.stat(name, dir_fd=around, follow_symlinks=False).st_mode):
-            raise NotADirectoryError(f"{root / path} is no folder")
+            raise NoFolderError(f"{root / path} is no folder")
         new = aside / uuid.uuid4().hex
         _unlock(name, around)
         os.rename(name, new, src_dir_fd=around)

@@ -224,3 +224,23 @@ async def test_what_runs_on_after_a_restart_is_followed_to_its_end(tmp_path: Pat
     await bench.at(0.0)
     assert bench.removed == ([sandbox] if flag else [])
     await sandboxes.close()
+
+
+async def test_the_link_to_a_tasks_sandbox_stays_when_what_was_written_down_of_the_task_goes(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    # An executor that runs on has such a link for each task of its groups, at the path of the task's checkpoint.
+    bench.make(f"{E}/runs/1/tasks")
+    (bench.folder / "meta" / E / "runs/1/tasks/t").mkdir()
+    (bench.folder / E / "runs/1/containers/c").mkdir(parents=True)
+    link = bench.folder / E / "runs/1/tasks/t"
+    link.symlink_to("../containers/c")
+    bench.collector.discard([f"{E}/runs/1/tasks/t"])
+    assert bench.counts() == (1, 0, 0), "a link is no folder that waits"
+    await bench.at(1001.0)
+    assert not (bench.folder / "meta" / E / "runs/1/tasks/t").exists()
+    assert link.is_symlink(), "somebody may still read it"
+    assert link.is_dir()
+    assert bench.removed == [], "so /files goes on showing it"
+    assert bench.counts() == (0, 1, 0)
+    assert not caplog.records
