@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 import requests
 
+from mesos_gpu import local
+from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.local.bridge import bridge_name
 from mesos_gpu.local.plan import box_id, runtime_dir
+from mesos_gpu.local.record import Records
 
 PATIENCE_S = 60.0
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -46,7 +49,8 @@ class LiveBox:
         return self.ok("up", "--detach", *ports, *flags)
 
     def status(self) -> dict[str, Any]:
-        return json.loads(self.cli("status", "--json").stdout)  # type: ignore[no-any-return]
+        """Return what `mesos-gpu status --json` shows, without a process for each look."""
+        return local.status(self.work_dir)
 
     def add(self, app: dict[str, Any]) -> str:
         return self.ok("app", "add", "-", "--wait", text=json.dumps(app))
@@ -55,7 +59,9 @@ class LiveBox:
         return self.marathon(f"/v2/apps/{app_id}/tasks")["tasks"]  # type: ignore[no-any-return]
 
     def marathon(self, path: str) -> Any:
-        return requests.get(self.status()["marathon"]["url"] + path, timeout=10).json()
+        box = Records(self.work_dir).read()
+        assert box is not None
+        return requests.get(box.marathon.url + path, timeout=10).json()
 
     def gpus_free(self) -> int:
         return sum(agent["gpus_free"] or 0 for agent in self.status()["agents"])
@@ -67,7 +73,7 @@ class LiveBox:
             try:
                 if holds():
                     return
-            except (requests.RequestException, ValueError, KeyError, TypeError, AssertionError):
+            except (requests.RequestException, MesosGpuError, ValueError, KeyError, TypeError, AssertionError):
                 pass  # a service that is being restarted does not answer
             time.sleep(0.1)
         pytest.fail(f"{what}: not within {PATIENCE_S:g} s\n{self.logs()}")
@@ -121,7 +127,63 @@ def new_box(tmp_path: Path) -> Iterator[LiveBox]:
 
 
 @pytest.fixture
-def box(new_box: LiveBox) -> LiveBox:
-    """A box that is up, with 4 simulated GPUs."""
+def own_box(new_box: LiveBox) -> LiveBox:
+    """A box that is up, with 4 simulated GPUs, and this test's alone."""
     new_box.up("--gpu_driver=simulated", "--simulated_gpus=4")
     return new_box
+
+
+class Standing:
+    """A box that several tests use one after another; it comes up for the first, and again after one that broke it."""
+
+    def __init__(self, work_dir: Path, *flags: str) -> None:
+        self._work_dir, self._flags = work_dir, flags
+        self._made = 0
+        self._box: LiveBox | None = None
+
+    def box(self) -> LiveBox:
+        """Return it, up, with 4 simulated GPUs."""
+        if self._box is None:
+            self._made += 1
+            self._box = LiveBox(self._work_dir / str(self._made))
+            self._box.up("--gpu_driver=simulated", "--simulated_gpus=4", *self._flags)
+        return self._box
+
+    def clean(self) -> None:
+        """Remove what a test left; a box that does not become clean is no box for the next test, and an error."""
+        box = self.box()
+        try:
+            there = [f"/v2/apps{app['id']}" for app in box.marathon("/v2/apps")["apps"]]
+            there += [f"/v2/pods{pod['id']}" for pod in box.marathon("/v2/pods")]
+            for path in there:
+                url = f"{box.status()['marathon']['url']}{path}?force=true"
+                requests.delete(url, timeout=PATIENCE_S).raise_for_status()
+            box.until("no task is left", lambda: not box.marathon("/v2/tasks")["tasks"])
+            box.until("all GPUs are free", lambda: box.gpus_free() == 4)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """End it; nothing of it is left."""
+        if self._box is not None:
+            box, self._box = self._box, None
+            done = box.cli("down")
+            assert done.returncode == 0, f"{done.stderr}\n{box.logs()}"
+            assert leftovers(box.work_dir) == []
+
+
+@pytest.fixture(scope="package")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    nodes = set(Path("/dev").glob("nvidia*"))
+    made = Standing(tmp_path_factory.mktemp("standing"))
+    yield made
+    made.down()
+    assert set(Path("/dev").glob("nvidia*")) == nodes
+
+
+@pytest.fixture
+def box(standing: Standing) -> Iterator[LiveBox]:
+    """A box that is up, with 4 simulated GPUs. Others had it before and will have it: what runs on it is removed."""
+    yield standing.box()
+    standing.clean()

@@ -6,8 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import sys
-import uuid
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.mesos.tasks import is_terminal
+from mesos_gpu.testing.client import NurseryClient
+from mesos_gpu.testing.plan import Program, cgroups_prefix
 from tests.master.build import framework_info, task_info
 from tests.master.live import Scheduler
 
@@ -132,16 +132,29 @@ class Framework:
 
 
 class Victim:
-    """The agent program on one work_dir, killed and started again as often as asked."""
+    """The agent program on one work_dir, killed and started again as often as asked.
+
+    It is forked from a process that has read Python's modules already, which takes longer than all that it then does:
+    so a kill soon after a start meets it at its work.
+    """
 
     def __init__(self, folder: Path, master: str, gpus: int, *flags: str) -> None:
         folder.mkdir()
-        self.folder, self._master, self._gpus, self._flags = folder, master, gpus, flags
+        self.folder = folder
         self.work_dir, self.runtime_dir = folder / "work", folder / "run"
         self.ready, self.log = folder / "ready.json", folder / "agent.log"
-        self.cgroups_root = f"mesos-crash-{uuid.uuid4().hex[:12]}"
-        self.port = 0
-        self.process: asyncio.subprocess.Process | None = None
+        self.cgroups_root = f"{cgroups_prefix(folder)}1"
+        self.port = self.pid = 0
+        self.status: int | None = None
+        """How it ended; None while it runs."""
+        self._flags = (
+            *(f"--master={master.removeprefix('http://')}", f"--work_dir={self.work_dir}"),
+            *(f"--runtime_dir={self.runtime_dir}", f"--cgroups_root={self.cgroups_root}"),
+            *("--gpu_driver=simulated", f"--simulated_gpus={gpus}", "--resources=cpus:16;mem:8192;disk:1024"),
+            *("--registration_backoff_factor=10ms", f"--simulated_gpu_faults={folder / 'faults'}"),
+            *flags,
+        )
+        self._nursery = NurseryClient(folder / "nursery.log")
 
     def faults(self, text: str) -> None:
         """Say what is wrong with its simulated GPUs from now on: lines of `GPU XID`."""
@@ -150,34 +163,30 @@ class Victim:
         written.replace(self.folder / "faults")
 
     async def spawn(self) -> None:
-        self.ready.unlink(missing_ok=True)
-        command = [
-            *(sys.executable, "-m", "mesos_gpu.agent.service", f"--master={self._master.removeprefix('http://')}"),
-            *(f"--port={self.port}", f"--work_dir={self.work_dir}", f"--runtime_dir={self.runtime_dir}"),
-            *("--gpu_driver=simulated", f"--simulated_gpus={self._gpus}", "--resources=cpus:16;mem:8192;disk:1024"),
-            *(f"--cgroups_root={self.cgroups_root}", "--registration_backoff_factor=10ms"),
-            *(f"--ready_file={self.ready}", f"--simulated_gpu_faults={self.folder / 'faults'}"),
-            *self._flags,
-        ]
-        with self.log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+        self.status = None
+        files = (str(self.ready), str(self.log))
+        program = Program("agent", "mesos_gpu.agent.service", "port", self._flags, *files, self.port)
+        self.pid = await asyncio.to_thread(self._nursery.start, self.folder, program)
 
     async def until_ready(self) -> None:
         """Wait until the master knows it; it must not end by itself."""
 
         async def wait() -> None:
             while not self.ready.exists():
-                assert self.process is not None
-                assert self.process.returncode is None, self.last_words()
-                await asyncio.sleep(0.01)  # a file of another process: nobody tells of it
+                self.status = await asyncio.to_thread(self._nursery.wait, self.folder, "agent", 0.01)
+                assert self.status is None, self.last_words()
 
         await asyncio.wait_for(wait(), PATIENCE_S)
 
     async def end(self, number: signal.Signals) -> int:
-        assert self.process is not None
-        if self.process.returncode is None:
-            self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), PATIENCE_S)
+        self._nursery.signal(self.folder, "agent", number)
+        self.status = await asyncio.to_thread(self._nursery.wait, self.folder, "agent", PATIENCE_S)
+        assert self.status is not None, f"not within {PATIENCE_S:g} s:\n{self.last_words()}"
+        return self.status
+
+    async def close(self) -> None:
+        """End the process that it was forked from, which ends what is left."""
+        await asyncio.to_thread(self._nursery.close)
 
     def last_words(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-40:])
@@ -214,7 +223,7 @@ class Victim:
         found += [f"GPU record {path.name}" for path in (self.runtime_dir / "gpus").glob("*.json")]
         found += [f"bundle {path}" for path in self.runtime_dir.rglob("config.json")]
         mark = os.fsencode(str(self.folder))
-        agent = None if agent_gone or self.process is None else self.process.pid
+        agent = None if agent_gone else self.pid
         for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
             # Mounts of ours are in the namespaces of the agent and of containers, so every process is asked.
             found += [

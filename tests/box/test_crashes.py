@@ -57,7 +57,7 @@ async def _moment_of_death(victim: Victim, framework: Framework, chance: random.
     """Wait for a moment to kill the agent at; return its kind."""
     kind = chance.choice(["while it starts", "at any moment", "while it launches", "while it kills"])
     if kind == "while it starts":
-        await asyncio.sleep(chance.uniform(0.0, 0.9))
+        await asyncio.sleep(chance.uniform(0.0, 0.3))
         return kind
     await victim.until_ready()
     if kind == "at any moment":
@@ -126,10 +126,13 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-            if victim.process is not None and victim.process.returncode is not None:
-                await victim.spawn()
-            await victim.until_ready()
-            status = await victim.end(signal.SIGUSR1)  # it kills whatever a failed test left
+            try:
+                if victim.status is not None:
+                    await victim.spawn()
+                await victim.until_ready()
+                status = await victim.end(signal.SIGUSR1)  # it kills whatever a failed test left
+            finally:
+                await victim.close()
             await framework.close()
     assert status == 0, victim.last_words()
     left = victim.leftovers(agent_gone=True)

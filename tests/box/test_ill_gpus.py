@@ -69,6 +69,7 @@ async def setup(tmp_path: Path) -> AsyncIterator[Setup]:
             yield Setup(master, agent, scheduler)
         finally:
             await agent.end(signal.SIGUSR1)
+            await agent.close()
             check_books(master.engine.state)
             await scheduler.close()
     assert agent.leftovers(agent_gone=True) == []

@@ -49,8 +49,8 @@ class Events:
 
 
 @pytest.fixture
-def client(box: LiveBox) -> Iterator[Any]:
-    client = marathon.MarathonClient(box.status()["marathon"]["url"], timeout=20)
+def client(own_box: LiveBox) -> Iterator[Any]:
+    client = marathon.MarathonClient(own_box.status()["marathon"]["url"], timeout=20)
     yield client
     client.session.close()
 
@@ -62,7 +62,9 @@ def old_collections(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_client_does_what_it_does_with_marathon(box: LiveBox, client: Any, old_collections: None) -> None:
+def test_the_client_does_what_it_does_with_marathon(own_box: LiveBox, client: Any, old_collections: None) -> None:
+    box = own_box
+
     def running(count: int) -> None:
         def holds() -> bool:
             app = client.get_app("web")

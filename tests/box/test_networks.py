@@ -33,7 +33,8 @@ def web(name: str, **check: Any) -> dict[str, Any]:
     }
 
 
-def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_is_down(box: LiveBox) -> None:
+def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_is_down(own_box: LiveBox) -> None:
+    box = own_box
     nameless = {"id": "named", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32, "networks": [{"mode": "container"}]}
     apps = [web("by-marathon", protocol="HTTP"), web("by-agent", protocol="MESOS_HTTP", delaySeconds=0), nameless]
     apps.append(json.loads((EXAMPLES / "bridge-web.json").read_bytes()))

@@ -51,7 +51,8 @@ def kill_marathon(box: LiveBox) -> None:
     )
 
 
-def test_a_pod_shares_one_executor_and_jobs_run_once_over_kills_of_marathon(box: LiveBox, tmp_path: Path) -> None:
+def test_a_pod_shares_one_executor_and_jobs_run_once_over_kills_of_marathon(own_box: LiveBox, tmp_path: Path) -> None:
+    box = own_box
     call(box, "POST", "/v2/pods", POD)
     box.until("the pod is well", lambda: box.marathon("/v2/pods/duo::status")["status"] == "STABLE")
     (instance,) = box.marathon("/v2/pods/duo::status")["instances"]

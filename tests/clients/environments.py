@@ -18,17 +18,37 @@ class Environment:
         self.folder = folder
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, capture_output=True)
         self.python = str(folder / "bin" / "python")
+        self._installs: list[tuple[str, subprocess.Popen[str]]] = []
 
-    def install(self, *wanted: str) -> None:
+    def begin(self, *words: str) -> None:
+        """Begin to install; several may go on at once, as long as none installs what another does."""
         environment = dict(os.environ)
         environment.pop("PYTHONPATH", None)
         pip = [sys.executable, "-m", "pip", "--python", self.python, "install", "-q", "--disable-pip-version-check"]
-        done = subprocess.run([*pip, *wanted], env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{wanted}: {done.stderr}"
+        # What is run once or twice is not worth compiling.
+        command = [*pip, "--no-compile", *words]
+        started = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._installs.append((" ".join(words), started))
+
+    def finish(self) -> None:
+        """Wait until all is installed."""
+        while self._installs:
+            words, process = self._installs.pop()
+            with process:
+                said, _ = process.communicate()
+            assert process.returncode == 0, f"{words}: {said}"
+
+    def close(self) -> None:
+        """End installs that nobody waited for."""
+        for _, process in self._installs:
+            with process:
+                process.kill()
 
     def run(self, program: str, *words: str) -> str:
         """Run one of the programs beside this file to its end; return what it printed."""
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROGRAMS / "stand_ins")}
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{PROGRAMS / 'stand_ins'}:{HTTP_PARSER}"}
         done = subprocess.run(
             [self.python, str(PROGRAMS / program), *words],
             env=environment,

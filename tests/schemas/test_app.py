@@ -65,9 +65,13 @@ def test_every_reference_leads_somewhere_and_every_definition_is_used() -> None:
 
 
 def test_every_default_is_valid() -> None:
+    tried = 0
     for part in parts(SCHEMA):
         if "default" in part and ("type" in part or "$ref" in part):
-            jsonschema.validate(part["default"], {**part, "$defs": SCHEMA["$defs"]})
+            # Not jsonschema.validate, which checks all of $defs again for each.
+            jsonschema.Draft202012Validator({**part, "$defs": SCHEMA["$defs"]}).validate(part["default"])
+            tried += 1
+    assert tried > 50
 
 
 def test_every_pattern_compiles_and_is_anchored() -> None:

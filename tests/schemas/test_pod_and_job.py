@@ -31,4 +31,4 @@ def test_every_key_is_described_and_every_default_is_valid(name: str) -> None:
             target: dict[str, Any] = {**schema["$defs"].get(str(item.get("$ref")).rpartition("/")[2], {}), **item}
             assert target.get("description"), key
         if "default" in part:
-            jsonschema.validate(part["default"], {**resolver, **part})
+            jsonschema.Draft202012Validator({**resolver, **part}).validate(part["default"])
