@@ -109,7 +109,7 @@ def _last_failure(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
             if state in _FAILED:
                 message = end.get("message") or (container.get("termination") or {}).get("message")
                 when = {"timestamp": end.get("terminatedAt"), "state": state, "message": message}
-                return {"taskId": f"{end.get('instanceID')}.{container.get('containerId')}", **when}
+                return {"taskId": str(container.get("containerId")), **when}  # Marathon's word for the task's id
     return None
 
 

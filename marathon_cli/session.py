@@ -24,6 +24,8 @@ from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
 HEARTBEAT_S = 30.0
 WAIT_S = 15.0
 """How long the agent may take to say how a command ended, when it has said its last."""
+FORGET_S = 3.0
+"""How long it may take to forget the command."""
 STDIN = 0
 _PIECE = 32 * 1024
 
@@ -76,7 +78,9 @@ def execute(
         if detached:
             return End(None, detached=True)
         # The answer is closed only when the status is known: an agent ends the session of who leaves.
-        return End(waiting.status(WAIT_S))
+        status = waiting.status(WAIT_S)
+    _forget(agent, container_id)
+    return End(status)
 
 
 def attach(agent: HttpClient, container_id: Mapping[str, Any], wish: Wish) -> End:
@@ -97,6 +101,21 @@ def exit_status(wait_status: int) -> int:
     if os.WIFSIGNALED(wait_status):
         return 128 + os.WTERMSIG(wait_status)
     return os.WEXITSTATUS(wait_status)
+
+
+def _forget(agent: HttpClient, container_id: Mapping[str, Any]) -> None:
+    """Have the agent forget a session, which it remembers until the task ends, else; nothing depends on it."""
+    call = {"type": "REMOVE_NESTED_CONTAINER", "remove_nested_container": {"container_id": dict(container_id)}}
+
+    def ask() -> None:
+        try:
+            streams.ask(agent, call)  # who may not remove containers is told so, and that is all
+        except MesosGpuError:
+            pass
+
+    asking = threading.Thread(target=ask, name="forgetting", daemon=True)
+    asking.start()
+    asking.join(FORGET_S)
 
 
 def _launch(

@@ -17,6 +17,7 @@ from types import TracebackType
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 
 JAR = "/usr/share/java/zookeeper.jar"  # its manifest names what else it needs
 JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # small, and quick to start
@@ -62,7 +63,7 @@ class RealZooKeeper:
         self._drain = threading.Thread(target=_read, args=(self._process, said))
         self._drain.start()
         deadline = time.monotonic() + PATIENCE
-        while not self._answers():
+        while not (self._answers() and self._takes_sessions()):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise AssertionError("ZooKeeper did not start: " + "".join(said))
@@ -75,6 +76,19 @@ class RealZooKeeper:
                 return connection.recv(4) == b"imok"
         except OSError:
             return False
+
+    def _takes_sessions(self) -> bool:
+        # One that is just starting may take a request for a session and never answer it. A client waits as long as the
+        # session would last before it asks again, which is longer than a test wants to wait.
+        client = KazooClient(self.hosts, timeout=1.0)
+        try:
+            client.start(timeout=2.0)
+        except KazooTimeoutError:
+            return False
+        finally:
+            client.stop()
+            client.close()
+        return True
 
     def stop(self) -> None:
         process, self._process = self._process, None

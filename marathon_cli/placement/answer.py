@@ -214,6 +214,9 @@ def _ready(it: Situation, plural: str, ready: Sequence[Verdict]) -> tuple[str, s
         )
     else:
         headline += " An offer of it has not come yet."
+    failure = it.app.get("lastTaskFailure") or {}
+    if failure.get("version") == it.app.get("version"):  # what an earlier version failed of says nothing of this one
+        headline += f" The last task: {failure.get('message') or failure.get('state')}." if failure else ""
     remedies = ["wait: offers come within a few seconds, and those refused come back after decline_offer_duration"]
     if "DeclinedScarceResources" in told:
         remedies = [behaviour_remedy()]

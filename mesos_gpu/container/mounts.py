@@ -82,12 +82,21 @@ def enter_private_mounts() -> None:
         # Pinned network namespaces would live on in this copy when they are given up outside.
         for mount in mounts:
             if mount.kind == "nsfs" and PINNED in mount.path:
-                call("umount2", os.fsencode(mount.path), MNT_DETACH)
+                unmount(mount.path)
     except OSError as error:
         raise Unavailable(
             f"containers need a mount namespace of their own, and the kernel said: {error.strerror}; "
             "run the agent as root (sudo), and inside another container only with its CAP_SYS_ADMIN"
         ) from error
+
+
+def unmount(path: str | Path) -> None:
+    """Take a mount away, with what is below it; nothing happens to what is none (any more). Raises OSError."""
+    try:
+        call("umount2", os.fsencode(path), MNT_DETACH)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOENT):
+            raise
 
 
 def first_mounts() -> int | None:

@@ -6,7 +6,6 @@ A network namespace belongs to a thread, as does a mount namespace; so each step
 from __future__ import annotations
 
 import asyncio
-import errno
 import fcntl
 import os
 import socket
@@ -17,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from mesos_gpu.container.mounts import MNT_DETACH, MS_BIND, call, first_mounts
+from mesos_gpu.container.mounts import MS_BIND, call, first_mounts, unmount
 from mesos_gpu.errors import ContainerError
 
 T = TypeVar("T")
@@ -30,7 +29,6 @@ NS_GET_NSTYPE = 0xB703
 
 THREADS = 4
 """How many plugins may run at a time."""
-NOT_A_MOUNT = (errno.EINVAL, errno.ENOENT)
 
 
 class Outside:
@@ -121,11 +119,7 @@ def pin(namespace: int, path: Path) -> None:
 
 def unpin(path: Path) -> None:
     """Give up a path; nothing happens to one that is not there. In the thread of Outside. Raises OSError."""
-    try:
-        call("umount2", os.fsencode(path), MNT_DETACH)
-    except OSError as error:
-        if error.errno not in NOT_A_MOUNT:
-            raise
+    unmount(path)
     path.unlink(missing_ok=True)
 
 

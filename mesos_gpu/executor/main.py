@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ class Program:
         self._agent, self._state = agent, state
         self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
         self._updates: queue.SimpleQueue[ev.Document] = queue.SimpleQueue()
+        self._ran: deque[Mapping[str, Any]] = deque()
         self._status: int | None = None
 
     def run(self) -> int:
@@ -186,11 +188,14 @@ class Program:
             self._agent.hang_up()
 
     def _look(self, action: ev.Look) -> None:
-        from mesos_gpu.executor.probes import look  # few tasks are checked
+        from mesos_gpu.executor.probes import look, tidy  # few tasks are checked
 
-        nested = self._state.nested_id(action.container_id)
-        result = look(action.probe, self._agent, nested, f"check-{new_id()}")
+        nested, check_id = self._state.nested_id(action.container_id), f"check-{new_id()}"
+        result = look(action.probe, self._agent, nested, check_id)
         self._inbox.put(ev.Probed(action.container_id, action.check, result))
+        if action.probe.kind == "COMMAND":
+            self._ran.append({"value": check_id, "parent": nested})
+            tidy(self._agent, self._ran)
 
 
 def _with_volumes(task: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import socket
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.executor.agent import Agent
 from mesos_gpu.mesos.checks import Probe, Result
+
+TIDY_S = 10.0
+"""How long the agent may take to forget a container."""
 
 
 def look(probe: Probe, agent: Agent, container_id: Mapping[str, Any], check_id: str) -> Result | None:
@@ -56,6 +60,26 @@ def connect(probe: Probe) -> Result:
     except OSError:
         return Result(connected=False)
     return Result(connected=True)
+
+
+def tidy(agent: Agent, ran: deque[Mapping[str, Any]]) -> None:
+    """Have the agent forget containers in which commands of checks ran, oldest first.
+
+    It remembers each until the executor ends, else. One that is still ending stays in `ran`, for the next time.
+    Source: Mesos src/checks/checker_process.cpp (nestedCommandCheck).
+    """
+    for _ in range(len(ran)):
+        try:
+            container_id = ran.popleft()
+        except IndexError:
+            return  # another check's thread is at it
+        try:
+            status, _body = agent.container_call("REMOVE_NESTED_CONTAINER", {"container_id": container_id}, TIDY_S)
+        except (TimeoutError, Unavailable):
+            ran.append(container_id)
+            return
+        if status >= 500:
+            ran.append(container_id)
 
 
 def run(probe: Probe, agent: Agent, check_id: Mapping[str, Any]) -> Result | None:

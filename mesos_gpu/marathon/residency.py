@@ -42,6 +42,7 @@ class Sifted:
 def sift(draft: Draft, offer: Offer) -> Sifted:
     """Look at what Marathon reserved in an offer: what an instance needs is confirmed, the rest is given back."""
     spurious: list[Resource] = []
+    there = {resource.persistence_id for resource in offer.resources}
     for resource in offer.resources:
         labels = reserved_for(resource)
         if labels is None:
@@ -49,6 +50,12 @@ def sift(draft: Draft, offer: Offer) -> Sifted:
         framework_id, instance_id = labels
         instance = draft.instances.get(instance_id)
         known = instance.reservation if instance is not None else None
+        if instance is not None and known is not None and known.agent_id != offer.agent_id and not instance.released:
+            shown = bool(known.volumes) and there.issuperset(volume.persistence_id for volume in known.volumes)
+            if shown and instance.active:
+                continue  # nothing has told the end of its task yet; what the agent keeps waits for that, too
+            if shown:
+                instance, known = _rebound(draft, instance, known, offer)
         if instance is None or known is None or known.agent_id != offer.agent_id or instance.released:
             # Of other frameworks, ours from before we had to start over among them, only what we know of ourselves.
             if framework_id in (draft.framework_id, known.framework_id if known is not None else None):
@@ -62,6 +69,26 @@ def sift(draft: Draft, offer: Offer) -> Sifted:
     gone = sorted({labels[1] for resource in spurious if (labels := reserved_for(resource)) is not None})
     draft.actions.append(Say(f"giving back what {offer.host} keeps for {', '.join(gone)}"))
     return Sifted(offer.resources - Resources(spurious), tuple(_freeing(spurious)))
+
+
+def _rebound(draft: Draft, instance: Instance, known: Reservation, offer: Offer) -> tuple[Instance, Reservation]:
+    """Bind an instance to the agent that has its volumes now, and return it so.
+
+    An agent that left (SIGUSR1) or was sent away comes back with another id and all that it kept. Marathon goes by
+    the labels and volumes alone (InstanceOpFactoryImpl.inferForResidents, PersistentVolumeMatcher).
+    """
+    known = replace(
+        known,
+        agent_id=offer.agent_id,
+        host=offer.host,
+        attributes=offer.attributes,
+        region=offer.region,
+        zone=offer.zone,
+    )
+    instance = replace(instance, reservation=known)
+    draft.put_instance(instance)
+    draft.actions.append(Say(f"{offer.host} is another agent now, and has the volumes of {instance.id} still"))
+    return instance, known
 
 
 def _freeing(spurious: Sequence[Resource]) -> list[Operation]:

@@ -1,7 +1,13 @@
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.container import mounts as mounts_module
 from mesos_gpu.container.cgroups import hierarchies_v1
-from mesos_gpu.container.mounts import Mount, read_mounts
+from mesos_gpu.container.mounts import PINNED, Mount, enter_private_mounts, read_mounts
 
 TEXT = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
@@ -27,3 +33,22 @@ def test_controllers_that_share_a_hierarchy_have_the_same_mount() -> None:
         "devices": "/sys/fs/cgroup/devices",
         "name=systemd": "/sys/fs/cgroup/systemd",
     }
+
+
+@pytest.mark.root
+def test_a_namespace_that_another_agent_gives_up_meanwhile_is_no_reason_not_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = Mount(f"{tmp_path}{PINNED}gone", "nsfs", (), False)
+    listed = mounts_module.current_mounts
+    monkeypatch.setattr(mounts_module, "current_mounts", lambda: (gone, *listed()))
+    private: list[bool] = []
+
+    def enter() -> None:
+        enter_private_mounts()
+        private.append(Path("/proc/thread-self/ns/mnt").readlink() != Path("/proc/self/ns/mnt").readlink())
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert private == [True]

@@ -153,6 +153,26 @@ async def test_checks_are_run_beside_the_task_and_told(pod: Pod) -> None:
     assert (last["state"], last["healthy"]) == ("TASK_KILLED", False)
 
 
+async def test_the_agent_is_told_to_forget_the_containers_of_checks(pod: Pod) -> None:
+    # It would remember one more with every check, for as long as the executor lives.
+    pod.agent.lingering = 1
+    await pod.start()
+    times = {"delay_seconds": 0, "interval_seconds": 0.02, "grace_period_seconds": 0}
+    await pod.launch(task("a", check={"type": "COMMAND", "command": {"command": {"value": "true"}}, **times}))
+
+    def ran() -> list[str]:
+        return [session["container_id"]["value"] for session in pod.agent.of("LAUNCH_NESTED_CONTAINER_SESSION")]
+
+    def forgotten() -> list[str]:
+        return [one for one in ran() if one not in pod.agent.ends]
+
+    await pod.agent.until(lambda: len(forgotten()) >= 4)
+    assert ran()[0] in forgotten(), "refused at first, as it had not ended yet"
+    removed = [call["container_id"] for call in pod.agent.of("REMOVE_NESTED_CONTAINER")]
+    assert {one["parent"]["parent"]["value"] for one in removed} == {"top"}
+    assert {one["value"] for one in removed} <= set(ran()), "the task itself is not removed"
+
+
 async def test_without_checkpointing_it_ends_with_its_agent(pod: Pod) -> None:
     await pod.start(MESOS_CHECKPOINT="0")
     await pod.launch(task("a"))

@@ -30,6 +30,8 @@ class ContainerAgent:
         self.calls: list[dict[str, Any]] = []
         self.acknowledges = True
         self.refuses: str | None = None
+        self.lingering = 0
+        """How often it says that a container that is to be removed has not ended yet."""
         self.port = 0
         self._news = asyncio.Event()
         self._stream: EventStream | None = None
@@ -123,6 +125,11 @@ class ContainerAgent:
             self.ends[name] = asyncio.get_running_loop().create_future()
             self.end(name, exit_status=0 if call[kind.lower()]["command"]["value"] == "true" else 3 << 8)
             return web.Response(body=b"")
+        elif kind == "REMOVE_NESTED_CONTAINER":
+            if self.lingering > 0:
+                self.lingering -= 1
+                return web.Response(status=500, text="Nested container has not terminated yet")
+            self.ends.pop(name, None)
         elif name not in self.ends:
             return web.Response(status=404)
         elif kind == "WAIT_NESTED_CONTAINER":

@@ -407,6 +407,43 @@ def test_an_agent_that_an_operator_gave_up_takes_its_volumes_with_it(run: Run, a
     assert agent.free == agent.whole, "should it come back after all, what it kept is of no use"
 
 
+@pytest.mark.parametrize("state", ["TASK_GONE", "TASK_FAILED"])
+def test_an_agent_that_comes_back_with_another_id_is_known_by_the_volumes_it_has(
+    run: Run, agent: Agent, state: str
+) -> None:
+    # As after SIGUSR1, or when a master that refused it sent it away: its tasks are over, its volumes are not.
+    run.put(resident(instances=2))
+    agent.settle()
+    volumes, tasks = agent.volumes, list(agent.tasks)
+    agent.name = "S1"
+    agent.end(tasks[0], state)
+    agent.end(tasks[1], state)
+    run.do(Tick(), after_s=60)
+    agent.settle()
+    assert agent.volumes == volumes
+    assert "DESTROY" not in agent.kinds
+    assert [i.reservation.agent_id for i in run.state.instances_of("/a") if i.reservation] == ["S1", "S1"]
+    assert [i.phase for i in run.state.instances_of("/a")] == [Phase.RUNNING, Phase.RUNNING]
+    assert len(agent.tasks) == 2
+
+
+def test_volumes_that_come_back_before_the_end_of_their_task_is_told_are_waited_with(run: Run, agent: Agent) -> None:
+    run.put(resident())
+    agent.settle()
+    volumes, (task_id,) = agent.volumes, agent.tasks
+    run.do(status(task_id, "TASK_UNREACHABLE"))
+    agent.name = "S1"
+    agent.release(task_id)
+    agent.settle()
+    assert agent.volumes == volumes
+    assert one(run).reservation.agent_id == "S0"
+    run.do(status(task_id, "TASK_GONE"))
+    run.do(Tick(), after_s=60)
+    agent.settle()
+    assert agent.volumes == volumes
+    assert (one(run).phase, one(run).reservation.agent_id) == (Phase.RUNNING, "S1")
+
+
 def test_a_new_framework_id_does_not_lose_volumes(run: Run, agent: Agent) -> None:
     run.put(resident())
     agent.settle()

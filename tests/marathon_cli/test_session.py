@@ -53,6 +53,7 @@ class ScriptedAgent:
     status: int = 200
     body: bytes = b""
     wait: tuple[int, bytes] = (200, b'{"type":"WAIT_NESTED_CONTAINER","wait_nested_container":{"exit_status":768}}')
+    removal: int = 200
     input_status: int | None = None
     hangs: bool = False
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -76,6 +77,8 @@ class Handler(BaseHTTPRequestHandler):
         self.agent.calls.append(call)
         if call["type"] == "WAIT_NESTED_CONTAINER":
             self._answer(*self.agent.wait)
+        elif call["type"] == "REMOVE_NESTED_CONTAINER":
+            self._answer(self.agent.removal, b"")
         elif self.agent.status != 200:
             self._answer(self.agent.status, self.agent.body)
         else:
@@ -170,9 +173,18 @@ def test_a_recorded_session_is_understood(agent: ScriptedAgent, capfdbinary: pyt
     }
     wait = next(c for c in agent.calls if c["type"] == "WAIT_NESTED_CONTAINER")
     assert wait["wait_nested_container"]["container_id"] == asked["container_id"]
+    remove = agent.calls[-1]
+    assert remove["type"] == "REMOVE_NESTED_CONTAINER", "an agent remembers sessions for as long as the task runs"
+    assert remove["remove_nested_container"]["container_id"] == asked["container_id"]
     # Without -i the command is told at once that no input comes.
     assert agent.typed[0] == {"type": "CONTAINER_ID", "container_id": asked["container_id"]}
     assert agent.typed[1]["process_io"]["data"] == {"type": "STDIN", "data": ""}
+
+
+def test_who_may_not_remove_containers_is_told_how_the_command_ended_all_the_same(agent: ScriptedAgent) -> None:
+    agent.removal = 403
+    assert run(agent) == End(3)
+    assert agent.calls[-1]["type"] == "REMOVE_NESTED_CONTAINER"
 
 
 def test_sessions_go_over_tls_and_through_a_proxy_with_credentials(tmp_path: Path) -> None:

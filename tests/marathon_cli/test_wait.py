@@ -153,13 +153,17 @@ def test_who_does_not_want_to_lead_back_waits_on() -> None:
 
 def test_the_last_failed_instance_of_a_pod_is_its_failure() -> None:
     def ended(name: str, second: int, state: str) -> dict[str, Any]:
-        container = {"containerId": "c", "lastKnownState": state, "termination": {"message": "exit status 1"}}
-        return {"instanceID": name, "terminatedAt": f"2026-01-01T00:00:0{second}.000Z", "containers": [container]}
+        container = {"containerId": f"p.{name}.c", "lastKnownState": state, "termination": {"message": "exit status 1"}}
+        return {
+            "instanceID": f"p.{name}",
+            "terminatedAt": f"2026-01-01T00:00:0{second}.000Z",
+            "containers": [container],
+        }
 
     history = [ended("i1", 3, "TASK_FINISHED"), ended("i2", 2, "TASK_FAILED"), ended("i3", 1, "TASK_FAILED")]
     failure = pod_standing({"id": "/p", "terminationHistory": history}).failure
     assert failure is not None
-    assert failure_text(failure) == "task i2.c: TASK_FAILED: exit status 1"
+    assert failure_text(failure) == "task p.i2.c: TASK_FAILED: exit status 1"
     assert pod_standing({"id": "/p", "terminationHistory": history[:1]}).failure is None
 
 

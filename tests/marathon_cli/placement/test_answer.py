@@ -43,6 +43,15 @@ def test_an_app_in_backoff_is_told_to_look_at_its_log_and_at_its_command() -> No
     assert any("ends by itself" in remedy for remedy in found.remedies)
 
 
+def test_an_app_with_room_whose_tasks_are_refused_is_told_what_was_said_of_the_last() -> None:
+    failure = {"message": "Principal 'm' is not authorized to launch tasks as 'root'", "version": "2"}
+    found = asked(app(version="2", lastTaskFailure=failure), [agent()])
+    assert found.state == "waiting"
+    assert "The last task: Principal 'm' is not authorized" in found.headline
+    # What an earlier version failed of says nothing of this one.
+    assert "Principal" not in asked(app(version="3", lastTaskFailure=failure), [agent()]).headline
+
+
 def test_without_agents_nothing_can_run() -> None:
     assert asked(app()).state == "impossible"
 
