@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 _KEEPALIVE_S = 30 * 86400.0
 # How long a stop waits for HTTP answers that are under way; streams are closed first.
 _SHUTDOWN_S = 2.0
+# A sender that was refused in the middle of its body has so long to read why.
+_LINGER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Endpoint:
             handle_signals=False,
             keepalive_timeout=_KEEPALIVE_S,
             shutdown_timeout=_SHUTDOWN_S,
+            lingering_time=_LINGER_S,
         )
         app.on_shutdown.append(close_streams)
         await runner.setup()

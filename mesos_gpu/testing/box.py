@@ -16,8 +16,8 @@ from mesos_gpu.errors import Conflict, NotFound, Unavailable
 from mesos_gpu.testing import plan
 from mesos_gpu.testing.client import NurseryClient
 
-PATIENCE_S = 30.0
-_HTTP_TIMEOUT_S = 10.0
+PATIENCE_S = 60.0
+_HTTP_TIMEOUT_S = 60.0
 _POLL_S = 0.02
 _LOG_LINES = 40
 # A proxy of the environment leads nowhere from the loopback.

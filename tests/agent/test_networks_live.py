@@ -52,14 +52,14 @@ def addresses(status: dict[str, Any]) -> list[str]:
 
 def fetched(port: int) -> int:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return int(error.code)
 
 
 def page(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
         return str(answer.read().decode())
 
 

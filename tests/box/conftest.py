@@ -61,7 +61,7 @@ class LiveBox:
     def marathon(self, path: str) -> Any:
         box = Records(self.work_dir).read()
         assert box is not None
-        return requests.get(box.marathon.url + path, timeout=10).json()
+        return requests.get(box.marathon.url + path, timeout=60).json()
 
     def gpus_free(self) -> int:
         return sum(agent["gpus_free"] or 0 for agent in self.status()["agents"])

@@ -50,7 +50,7 @@ class Events:
 
 @pytest.fixture
 def client(own_box: LiveBox) -> Iterator[Any]:
-    client = marathon.MarathonClient(own_box.status()["marathon"]["url"], timeout=20)
+    client = marathon.MarathonClient(own_box.status()["marathon"]["url"], timeout=60)
     yield client
     client.session.close()
 

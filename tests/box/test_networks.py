@@ -40,10 +40,10 @@ def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_i
     apps.append(json.loads((EXAMPLES / "bridge-web.json").read_bytes()))
     url = box.status()["marathon"]["url"]
     for app in apps:
-        requests.post(f"{url}/v2/apps", json=app, timeout=10).raise_for_status()
+        requests.post(f"{url}/v2/apps", json=app, timeout=60).raise_for_status()
 
     def shown() -> dict[str, Any]:
-        listed = requests.get(f"{url}/v2/apps?embed=apps.tasks", timeout=10).json()["apps"]
+        listed = requests.get(f"{url}/v2/apps?embed=apps.tasks", timeout=60).json()["apps"]
         return {app["id"]: app for app in listed}
 
     def well() -> bool:
@@ -64,7 +64,7 @@ def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_i
     assert len(set(addresses)) == 2
 
     def said() -> list[int]:
-        return [int(requests.get(f"http://127.0.0.1:{port}/", timeout=10).text) for port in ports]
+        return [int(requests.get(f"http://127.0.0.1:{port}/", timeout=60).text) for port in ports]
 
     assert said() == ports, "each answers on its own"
     own = {task["ports"][0] for task in found["/web"]["tasks"]}
@@ -75,7 +75,7 @@ def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_i
     os.kill(agent, signal.SIGKILL)
     assert said() == ports
     box.until("the agent is back", lambda: (box.status()["agents"][0]["pid"] or agent) != agent)
-    requests.delete(f"{url}/v2/apps/by-agent", timeout=10).raise_for_status()
+    requests.delete(f"{url}/v2/apps/by-agent", timeout=60).raise_for_status()
     box.until("its port is closed", lambda: not listens(ports[1]))
 
     bridge = bridge_name(box_id(box.work_dir))
@@ -88,7 +88,7 @@ def test_two_apps_with_the_same_port_answer_on_ports_of_the_host_until_the_box_i
 
 def listens(port: int) -> bool:
     try:
-        requests.get(f"http://127.0.0.1:{port}/", timeout=10)
+        requests.get(f"http://127.0.0.1:{port}/", timeout=60)
     except requests.ConnectionError:
         return False
     return True

@@ -37,7 +37,7 @@ POD = {
 
 
 def call(box: LiveBox, method: str, path: str, document: Any = None) -> Any:
-    answer = requests.request(method, box.status()["marathon"]["url"] + path, json=document, timeout=10)
+    answer = requests.request(method, box.status()["marathon"]["url"] + path, json=document, timeout=60)
     assert answer.status_code < 300, answer.text
     return answer.json() if answer.content else None
 

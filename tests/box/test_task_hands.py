@@ -90,7 +90,7 @@ def test_ctrl_c_without_a_terminal_ends_us_and_the_command(box: LiveBox) -> None
     assert process.stdout is not None
     assert process.stdout.readline() == b"begun\n"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"Traceback" not in said
     box.until(
@@ -178,7 +178,7 @@ def test_a_task_on_a_terminal_is_attached_to_left_and_found_again_by_a_new_agent
                 tty.type(b"shared\r")  # it may have just begun to look
             assert b"shared" in looking.stdout.readline()
             looking.send_signal(signal.SIGINT)
-            looking.communicate(timeout=30)
+            looking.communicate(timeout=60)
             tty.type(b"\x18y")
             assert tty.end(process) == 0
             assert b"it goes on" in tty.said

@@ -31,7 +31,7 @@ class Keeper:
         self.box = box
 
     def send(self, method: str, path: str, document: Any = None) -> Any:
-        answer = requests.request(method, self.box.status()["marathon"]["url"] + path, json=document, timeout=10)
+        answer = requests.request(method, self.box.status()["marathon"]["url"] + path, json=document, timeout=60)
         answer.raise_for_status()
         return answer.json()
 
@@ -54,7 +54,7 @@ class Keeper:
 
     def reserved(self) -> dict[str, Any]:
         url = self.box.status()["master"]["url"]
-        (agent,) = requests.get(f"{url}/slaves", timeout=10).json()["slaves"]
+        (agent,) = requests.get(f"{url}/slaves", timeout=60).json()["slaves"]
         found: dict[str, Any] = agent["reserved_resources"]
         return found
 
@@ -62,7 +62,7 @@ class Keeper:
 def test_data_and_gpu_are_there_for_every_later_task_until_the_app_goes(box: LiveBox) -> None:
     keeper = Keeper(box)
     url = box.status()["master"]["url"]
-    (before,) = requests.get(f"{url}/slaves", timeout=10).json()["slaves"]
+    (before,) = requests.get(f"{url}/slaves", timeout=60).json()["slaves"]
     box.add(KEEP)
     first = keeper.until_run(1)
     (volume,) = first["localVolumes"]
@@ -95,7 +95,7 @@ def test_data_and_gpu_are_there_for_every_later_task_until_the_app_goes(box: Liv
 
     keeper.send("DELETE", "/v2/apps/keep")
     box.until("nothing is reserved", lambda: keeper.reserved() == {})
-    (after,) = requests.get(f"{url}/slaves", timeout=10).json()["slaves"]
+    (after,) = requests.get(f"{url}/slaves", timeout=60).json()["slaves"]
     assert after["unreserved_resources"] == before["unreserved_resources"]
     assert list((box.work_dir / "agent1" / "volumes" / "roles").glob("*/*")) == []
 
@@ -153,6 +153,6 @@ def test_containers_of_a_pod_share_a_volume_that_outlives_them(box: LiveBox) -> 
     assert until_run(2) == [volume]
     keeper.send("DELETE", f"/v2/pods/keep-pod::instances/{instance()['id']}?wipe=true")
     assert until_run(1) != [volume]
-    requests.delete(f"{box.status()['marathon']['url']}/v2/pods/keep-pod", timeout=10).raise_for_status()
+    requests.delete(f"{box.status()['marathon']['url']}/v2/pods/keep-pod", timeout=60).raise_for_status()
     box.until("nothing is reserved", lambda: keeper.reserved() == {})
     assert list((box.work_dir / "agent1" / "volumes" / "roles").glob("*/*")) == []

@@ -61,7 +61,7 @@ def master(live: LiveBox) -> str:
 def test_pymesos_operator_drivers_read_change_and_hear_everything(live: LiveBox, master: str) -> None:
     live.add({"id": "/parent", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32})
     agent = str(live.status()["agents"][0]["url"]).removeprefix("http://")
-    containers = requests.get(f"http://{agent}/containers", timeout=10).json()
+    containers = requests.get(f"http://{agent}/containers", timeout=60).json()
     words = [sys.executable, str(PROGRAMS / "pymesos_operator.py"), master, agent]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
         try:

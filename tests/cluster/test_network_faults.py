@@ -142,7 +142,7 @@ async def program(place: Place, module: str, log: Path, end: signal.Signals, *fl
         if process.returncode is None:
             process.send_signal(end)
             try:
-                await asyncio.wait_for(process.wait(), 30)
+                await asyncio.wait_for(process.wait(), PATIENCE_S)
             except (asyncio.TimeoutError, TimeoutError):
                 process.kill()
                 await process.wait()

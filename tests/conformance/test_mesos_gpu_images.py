@@ -8,31 +8,33 @@ from __future__ import annotations
 
 import pytest
 
-from tests.box.conftest import new_box  # noqa: F401 - a fixture
-from tests.box.test_images import Start, failure, image_app, registry, start  # noqa: F401 - fixtures
+from tests.box.conftest import LiveBox
+from tests.box.test_images import failure, image_app, images_box, pulling, standing_registry  # noqa: F401 - fixtures
 from tests.images.build import BuiltImage, busybox_image, cuda_image
 from tests.images.registry import RealRegistry
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 IMAGES = [
-    pytest.param(cuda_image(), id="ROOT_INTERNET_CURL_CGROUPS_NVIDIA_GPU_NvidiaDockerImage"),
+    pytest.param("nvidia/cuda", cuda_image(), id="ROOT_INTERNET_CURL_CGROUPS_NVIDIA_GPU_NvidiaDockerImage"),
     pytest.param(
+        "tensorflow/tensorflow",
         busybox_image(run={"Env": ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=all"]}),
         id="ROOT_INTERNET_CURL_CGROUPS_NVIDIA_GPU_TensorflowGpuImage",
     ),
 ]
 
 
-@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize(("name", "image"), IMAGES)
 def test_one_gpu_is_counted_in_the_image_and_without_one_nvidia_smi_fails(
-    start: Start,  # noqa: F811
-    registry: RealRegistry,  # noqa: F811
+    images_box: LiveBox,  # noqa: F811
+    standing_registry: RealRegistry,  # noqa: F811
+    name: str,
     image: BuiltImage,
 ) -> None:
-    registry.push("gpu/image", image)
-    box = start()
-    box.add(image_app("one", "gpu/image", cmd="nvidia-smi --list-gpus | wc -l; sleep 1000"))
+    box = images_box
+    standing_registry.push(name, image)
+    box.add(image_app("one", name, cmd="nvidia-smi --list-gpus | wc -l; sleep 1000"))
     box.until("the GPUs are counted", lambda: box.log_of("one").strip() == "1")
     box.ok("app", "remove", "one", "--wait")
-    assert "Command exited with status 6" in failure(box, image_app("none", "gpu/image", gpus=0, cmd="nvidia-smi"))
+    assert "Command exited with status 6" in failure(box, image_app("none", name, gpus=0, cmd="nvidia-smi"))

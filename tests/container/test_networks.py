@@ -66,7 +66,7 @@ def joining(box: Box, name: str, info: dict[str, Any], shell: str = LISTEN, **mo
 
 def status_of(port: int, host: str = "127.0.0.1") -> int:
     try:
-        with urllib.request.urlopen(f"http://{host}:{port}/", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}/", timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return int(error.code)

@@ -22,7 +22,7 @@ from tests.marathon.conftest import Marathon
 CHECKS = (not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance)
 # The first does not end, the second is the end, the third changes what the tests log.
 LEFT_OUT = {("GET", "/v2/events"), ("DELETE", "/v2/leader"), ("POST", "/logging")}
-EXAMPLES, OF_BODIES = 12, 3
+EXAMPLES, OF_BODIES = 8, 2
 """How many each; making a body by the schema of an app takes half a second."""
 
 

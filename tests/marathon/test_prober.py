@@ -27,8 +27,10 @@ async def server() -> AsyncIterator[Endpoint]:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(status=int(request.match_info["status"]), text="hello")
 
+    enough = asyncio.Event()
+
     async def hang(_: web.Request) -> web.Response:
-        await asyncio.sleep(NEVER_S)
+        await enough.wait()
         return web.Response()
 
     app = make_app()
@@ -36,6 +38,7 @@ async def server() -> AsyncIterator[Endpoint]:
     endpoint = Endpoint("127.0.0.1", 0)
     await endpoint.start(app)
     yield endpoint
+    enough.set()
     await endpoint.stop()
 
 

@@ -26,7 +26,8 @@ async def _form(request: web.Request) -> web.Response:
 
 
 @pytest.fixture
-async def endpoint() -> AsyncIterator[Endpoint]:
+async def endpoint(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Endpoint]:
+    monkeypatch.setattr("mesos_gpu.process.endpoint._LINGER_S", 0.1)
     app = make_app()
     app[BODIES] = Bodies(MOST)
     app.router.add_post("/echo", _echo)
