@@ -69,11 +69,18 @@ class Terminal:
             self.said += os.read(self.ours, 65536)
         return self.said
 
-    def end(self, process: subprocess.Popen[bytes]) -> int:
-        """Wait for a program's end, reading what it says meanwhile; return its status."""
+    def end(self, process: subprocess.Popen[bytes], again: bytes = b"") -> int:
+        """Wait for a program's end, reading what it says meanwhile; return its status.
+
+        `again` is typed every second: a shell that starts a program just then loses a Ctrl-C.
+        """
         end = time.monotonic() + PATIENCE_S
+        typed = time.monotonic()
         while process.poll() is None:
             assert time.monotonic() < end, self.said
+            if again and time.monotonic() > typed + 1:
+                self.type(again)
+                typed = time.monotonic()
             if select.select([self.ours], [], [], 0.05)[0]:
                 self.said += os.read(self.ours, 65536)
         self.drain()
