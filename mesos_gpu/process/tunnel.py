@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 SOCKETS = Path("/proc/self/net/tcp")
 _NO_ROOM_PAUSE_S = 1.0
+_REFUSED_PAUSE_S = 0.25
 Owner = Callable[[tuple[str, int]], "int | None"]
 
 
@@ -170,6 +171,8 @@ class Tunnel:
             await self._tls.connect(lambda: far, pid.address, pid.host)
         except (OSError, Unavailable) as error:
             log.warning("cannot connect to %s: %s", peer, tls_problem(error))
+            # Its client thinks that it was connected, and one that tries again at once would never rest.
+            await asyncio.wait([near.gone], timeout=_REFUSED_PAUSE_S)
             near.close()
         else:
             near.join(far)

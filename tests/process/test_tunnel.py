@@ -161,6 +161,27 @@ async def test_a_peer_that_is_not_who_it_should_be_gets_not_a_byte(
         await endpoint.stop()
 
 
+async def test_a_client_whose_peer_is_not_there_is_hung_up_on_only_after_a_pause(
+    settings: TlsSettings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # To it the connection was made: pymesos tries anew at once when one breaks, some 70 times a second.
+    monkeypatch.setattr("mesos_gpu.process.tunnel._REFUSED_PAUSE_S", 3600.0)
+    tunnel = Tunnel(Tls(settings))
+    host, port = tunnel.through("127.0.0.1:1").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        await logged(caplog, "cannot connect to 127.0.0.1:1: ")
+        reading = asyncio.ensure_future(reader.read())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not reading.done()
+    finally:
+        await asyncio.wait_for(tunnel.close(), PATIENCE_S)  # which does not wait for the pause
+        writer.close()
+        await writer.wait_closed()
+    assert await asyncio.wait_for(reading, PATIENCE_S) == b""
+
+
 async def test_a_client_that_goes_before_the_peer_is_there_leaves_nothing(settings: TlsSettings) -> None:
     async with way(settings) as (_, endpoint, tunnel):
         host, port = tunnel.through(f"127.0.0.1:{endpoint.port}").split(":")
