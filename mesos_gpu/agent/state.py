@@ -268,8 +268,8 @@ class AgentState(Hosting):
 
     def _update_framework(self, event: ev.UpdateFramework, at: Moment) -> list[Action]:
         framework = self.frameworks.get(event.framework)
-        if framework is None:
-            return []
+        if framework is None or framework.silenced:
+            return []  # what it runs is ending, and is nobody else's
         actions: list[Action] = []
         if event.info is not None:
             self.meet(event.info)

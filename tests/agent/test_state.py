@@ -309,6 +309,17 @@ def test_a_task_that_runs_already_is_not_launched_twice() -> None:
     assert kinds(running().handle(run(), at())) == []
 
 
+@pytest.mark.parametrize("ending", [ev.ShutdownFramework(FRAMEWORK_ID), ev.ShutdownAgent("bye")])
+def test_a_master_that_tells_of_a_framework_whose_tasks_end_revives_nothing(ending: ev.Event) -> None:
+    # An agent that leaves while it registers again is told of its frameworks when their tasks have not ended yet.
+    state = running()
+    state.handle(ending, at())
+    assert state.handle(ev.UpdateFramework(FRAMEWORK_ID, framework(name="renamed")), at()) == []
+    actions = end(state, signal=9)
+    assert not state.frameworks
+    assert ("Stop" in kinds(actions)) == isinstance(ending, ev.ShutdownAgent)
+
+
 def test_a_framework_shut_down_is_killed_and_nothing_is_said_of_it() -> None:
     state = running(None, task(), task("t2"))
     actions = state.handle(ev.ShutdownFramework(FRAMEWORK_ID), at())
