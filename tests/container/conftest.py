@@ -19,6 +19,7 @@ from mesos_gpu.container.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, NotEnoughGpus
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
+from tests.container.waiting import until
 
 MEM_BYTES = 64 << 20
 
@@ -124,13 +125,11 @@ class Box:
     def until_said(self, name: str, text: str) -> None:
         """Return when a container has written `text`."""
         path = self.folder / "sandboxes" / name / "stdout"
-        while not (path.exists() and text in path.read_text()):
-            os.sched_yield()
+        until(lambda: path.exists() and text in path.read_text())
 
     def until_exit_file(self, name: str) -> None:
         """Return when a container's exit status has been written."""
-        while not (self.folder / "run" / "exits" / name).exists():
-            os.sched_yield()
+        until((self.folder / "run" / "exits" / name).exists)
 
     async def close(self) -> None:
         """Destroy what is left of all containers, also those of other processes."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container.supervisor.holder import GAP, LISTEN, MAX_BEHIND, MUTE, SAID, TERMINAL, Holder, receive
+from tests.container.waiting import until
 
 
 class Held:
@@ -54,8 +55,7 @@ class Held:
 
     def until_written(self, text: bytes) -> None:
         """Return when the file has a text."""
-        while text not in self.file.read_bytes():
-            os.sched_yield()
+        until(lambda: text in self.file.read_bytes())
 
     def end(self) -> None:
         """Leave the terminal; return when the holder has ended."""

@@ -24,6 +24,7 @@ from mesos_gpu.container.runtime_spec import Command
 from mesos_gpu.errors import BadInput, ContainerError
 from tests.container.cni_networks import PLUGINS, CniNetwork, cni_network, run
 from tests.container.conftest import Box
+from tests.container.waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -44,11 +45,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def until_there(path: Path) -> None:
-    while not path.exists():
-        os.sched_yield()
 
 
 def networks(box: Box, network: CniNetwork) -> Networks:
@@ -232,7 +228,7 @@ async def test_whoever_gives_up_or_is_killed_while_a_plugin_runs_leaves_nothing(
     first = Networks(folder, network.configs, [PLUGINS, plugins])
     containerizer = await box.open(networks=first)
     launch = asyncio.ensure_future(containerizer.launch(joining(box, "one", network.info())))
-    await asyncio.to_thread(until_there, begun)
+    await asyncio.to_thread(until, begun.exists)
     assert network.left() != []
 
     after_a_kill = Networks(folder, network.configs, [PLUGINS, plugins])
@@ -249,7 +245,7 @@ async def test_whoever_gives_up_or_is_killed_while_a_plugin_runs_leaves_nothing(
     begun.unlink()
     go_on.unlink()
     launch = asyncio.ensure_future(containerizer.launch(joining(box, "two", network.info())))
-    await asyncio.to_thread(until_there, begun)
+    await asyncio.to_thread(until, begun.exists)
     launch.cancel()
     go_on.touch()
     with pytest.raises(asyncio.CancelledError):
