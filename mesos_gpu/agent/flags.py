@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from mesos_gpu.agent.collecting import WEEK_S
 from mesos_gpu.container.cni import NO_DNS, DefaultDns, read_default_dns
 from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.mesos.flags import Flag, format_duration
-from mesos_gpu.process.access import missing_walls
+from mesos_gpu.process.access import check_address
 
 DEFAULT_ISOLATION = (
     "cgroups/cpu",
@@ -207,18 +206,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     _check_images(flags)
     _check_networks(flags)
     read_environment_flag(flags["executor_environment_variables"])
-    for name in ("ip", "advertise_ip"):
-        if flags[name] is not None:
-            _check_address(name, flags[name])
-    if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
-        raise BadFlag("advertise_ip", "is needed with --ip=0.0.0.0: the address that the master reaches this agent at")
-    missing = missing_walls(flags, *WALLS)
-    if not ipaddress.ip_address(flags["ip"]).is_loopback and missing is not None and not flags["insecure"]:
-        raise BadFlag(
-            "ip",
-            f"{flags['ip']} is reachable from other machines, and not everybody there would have to show credentials: "
-            f"say {missing} with --http_credentials, or --insecure if you mean it",
-        )
+    check_address(flags, WALLS, reached_by="the master reaches this agent", credentials="http_credentials")
 
 
 def _check_collection(flags: Mapping[str, Any]) -> None:
@@ -294,13 +282,6 @@ def _text(kind: str, value: Any) -> str:
     if kind == "boolean":
         return str(value).lower()
     return ",".join(value) if kind == "list" else str(value)
-
-
-def _check_address(name: str, text: str) -> None:
-    try:
-        ipaddress.IPv4Address(text)
-    except ValueError:
-        raise BadFlag(name, f"'{text}' is not an IPv4 address") from None
 
 
 def _check_isolation(isolation: Sequence[str]) -> None:

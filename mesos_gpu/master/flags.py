@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -16,7 +15,7 @@ from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.process.access import missing_walls
+from mesos_gpu.process.access import check_address
 
 SORTERS = ("drf", "random")
 FLAGS: Sequence[Flag] = (
@@ -118,18 +117,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     for name in ("max_agent_ping_timeouts", "max_operator_event_stream_subscribers"):
         if flags[name] < 1:
             raise BadFlag(name, "must be at least 1")
-    for name in ("ip", "advertise_ip"):
-        if flags[name] is not None:
-            _check_address(name, flags[name])
-    if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
-        raise BadFlag("advertise_ip", "is needed with --ip=0.0.0.0: the address that agents reach this master at")
-    missing = missing_walls(flags, *WALLS)
-    if not ipaddress.ip_address(flags["ip"]).is_loopback and missing is not None and not flags["insecure"]:
-        raise BadFlag(
-            "ip",
-            f"{flags['ip']} is reachable from other machines, and not everybody there would have to show credentials: "
-            f"say {missing} with --credentials, or --insecure if you mean it",
-        )
+    check_address(flags, WALLS, reached_by="agents reach this master", credentials="credentials")
     min_allocatable(flags["min_allocatable_resources"])
     sorter(flags)
 
@@ -226,10 +214,3 @@ def _text(flag: Flag, value: Any) -> str:
     if flag.kind == "boolean":
         return str(value).lower()
     return ",".join(value) if flag.kind == "list" else str(value)
-
-
-def _check_address(name: str, text: str) -> None:
-    try:
-        ipaddress.IPv4Address(text)
-    except ValueError:
-        raise BadFlag(name, f"{text} is not an IPv4 address") from None

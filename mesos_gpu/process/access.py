@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -70,7 +71,29 @@ def check_authenticators(flags: Mapping[str, Any], *names: str) -> None:
             raise BadFlag(name, f"{flags[name]} is not supported; only {BASIC} is")
 
 
-def missing_walls(flags: Mapping[str, Any], *needed: str) -> str | None:
-    """Return which of the flags that ask callers who they are are not set, as text; None when all are."""
-    missing = [f"--{name}" for name in needed if not flags[name]]
-    return " ".join(missing) or None
+def check_address(flags: Mapping[str, Any], walls: Sequence[str], *, reached_by: str, credentials: str) -> None:
+    """Check where a program is to listen: beyond its machine only when `walls`, flags that ask callers, are all set.
+
+    `reached_by` says who needs the address, as "agents reach this master"; `credentials` is the flag with the secrets.
+    Raises BadFlag.
+    """
+    for name in ("ip", "advertise_ip"):
+        if flags[name] is not None and not _is_ipv4(flags[name]):
+            raise BadFlag(name, f"'{flags[name]}' is not an IPv4 address")
+    if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
+        raise BadFlag("advertise_ip", f"is needed with --ip=0.0.0.0: the address that {reached_by} at")
+    missing = " ".join(f"--{name}" for name in walls if not flags[name])
+    if missing and not flags["insecure"] and not ipaddress.IPv4Address(flags["ip"]).is_loopback:
+        raise BadFlag(
+            "ip",
+            f"{flags['ip']} is reachable from other machines, and not everybody there would have to show credentials: "
+            f"say {missing} with --{credentials}, or --insecure if you mean it",
+        )
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
