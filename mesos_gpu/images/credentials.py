@@ -17,6 +17,7 @@ import msgspec
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.images.reference import DOCKER_HUB, is_docker_hub
+from mesos_gpu.mesos.authentication import basic_header
 
 _PIECE = re.compile(r'\s*(?:([\w.~+-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))|([\w-]+)(?=\s|$))\s*,?')
 
@@ -49,7 +50,7 @@ class Credentials:
         """The Authorization header of user and password; None without a user."""
         if not self.username:
             return None
-        return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+        return basic_header(self.username, self.password)
 
 
 @dataclass(frozen=True, slots=True)

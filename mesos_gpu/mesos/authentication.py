@@ -97,7 +97,7 @@ class Realm:
 
 
 def basic_header(principal: str, secret: str) -> str:
-    """Return the Authorization header that shows a principal's secret."""
+    """Return the Authorization header that shows a principal's secret (RFC 7617)."""
     return "Basic " + base64.b64encode(f"{principal}:{secret}".encode()).decode("ascii")
 
 

@@ -220,10 +220,6 @@ class Acls:
                 return verdict
         return self.permissive
 
-    def all_approved(self, action: str, principal: Principal | None, things: Sequence[str | None]) -> bool:
-        """Tell whether `principal` may do `action` to each of `things`."""
-        return all(self.approved(action, principal, thing) for thing in things)
-
 
 OPEN = Acls(active=False)
 
