@@ -28,11 +28,11 @@ import aiohttp
 import msgspec
 
 from benchmarks.master import MasterProcess, rss_kib
-from mesos_gpu.marathon.actions import Save
-from mesos_gpu.marathon.instances import Instance, Phase, Task
-from mesos_gpu.marathon.store import Store
-from mesos_gpu.marathon.store_sqlite import SqliteStore
-from mesos_gpu.marathon.store_zookeeper import ZooKeeperStore
+from mesos_gpu.marathon.model.instances import Instance, Phase, Task
+from mesos_gpu.marathon.state.actions import Save
+from mesos_gpu.marathon.store.sqlite import SqliteStore
+from mesos_gpu.marathon.store.store import Store
+from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.zookeeper import ZkSession
 from mesos_gpu.process.zookeeper_tree import ZkTree

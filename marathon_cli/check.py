@@ -15,7 +15,7 @@ from marathon_cli.positions import Places, Position, scan
 from mesos_gpu.errors import BadInput, InvalidApp, Problem, Unavailable
 
 if TYPE_CHECKING:
-    from mesos_gpu.marathon.app import AppRules
+    from mesos_gpu.marathon.definitions.app import AppRules
 
 _NO_NUMBER = re.compile(r"-?(?:NaN|Infinity)\b")
 _WIDTH = 100
@@ -100,7 +100,7 @@ def _comma_too_many(text: str, at: int) -> int | None:
 
 def check_app(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:
     """Return the canonical app. Raises BadInput with every problem found: unknown keys, values, contradictions."""
-    from mesos_gpu.marathon.app import read_app, unknown_keys
+    from mesos_gpu.marathon.definitions.app import read_app, unknown_keys
 
     problems = _duplicates(source)
     canonical: dict[str, Any] = {}
@@ -128,9 +128,9 @@ def check_group(source: Source, document: Any, rules: AppRules) -> None:
 
 def _group_problems(group: Mapping[str, Any], rules: AppRules, path: str, base: str) -> Iterator[Problem]:
     """Find what is wrong with a group that stands at `path` of its file, within the group `base`."""
-    from mesos_gpu.marathon.app import canonical_id, read_app, unknown_keys
-    from mesos_gpu.marathon.app_schema import GROUP, POD
-    from mesos_gpu.marathon.pod import read_pod
+    from mesos_gpu.marathon.definitions.app import canonical_id, read_app, unknown_keys
+    from mesos_gpu.marathon.definitions.app_schema import GROUP, POD
+    from mesos_gpu.marathon.definitions.pod import read_pod
 
     shape = {**group, "groups": [], "apps": [], "pods": []}
     yield from (_moved(path, problem) for problem in GROUP.shape_problems(shape))
@@ -173,8 +173,8 @@ def _moved(path: str, problem: Problem) -> Problem:
 
 def check_pod(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:
     """Return the pod as it was given. Raises BadInput with every problem found."""
-    from mesos_gpu.marathon.app_schema import POD
-    from mesos_gpu.marathon.pod import read_pod
+    from mesos_gpu.marathon.definitions.app_schema import POD
+    from mesos_gpu.marathon.definitions.pod import read_pod
 
     problems = _duplicates(source)
     if isinstance(document, dict):
@@ -190,7 +190,7 @@ def check_pod(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:
 
 def check_job(source: Source, document: Any) -> dict[str, Any]:
     """Return the job as it was given. Raises BadInput with every problem of its shape."""
-    from mesos_gpu.marathon.app_schema import JOB
+    from mesos_gpu.marathon.definitions.app_schema import JOB
 
     problems = _duplicates(source)
     if isinstance(document, dict):

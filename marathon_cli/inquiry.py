@@ -11,11 +11,11 @@ from marathon_cli.placement.judge import Holder, Verdict, judge, task_at
 from marathon_cli.placement.situation import Situation
 from marathon_cli.placement.wish import Wish, wish_of
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
-from mesos_gpu.marathon.instances import app_of
+from mesos_gpu.marathon.model.instances import app_of
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
-    from mesos_gpu.marathon.instances import Task
+    from mesos_gpu.marathon.model.instances import Task
 
 _ASKED = 40
 """How many agents are asked who holds what, when more could run the app."""

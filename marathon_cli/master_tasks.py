@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from marathon_cli.task_names import TaskRef, matching
-from mesos_gpu.marathon.instances import app_of
+from mesos_gpu.marathon.model.instances import app_of
 from mesos_gpu.mesos.tasks import is_terminal
 
 

@@ -19,7 +19,7 @@ def app_id(text: str) -> str:
 
 def group_id(text: str) -> str:
     """Return the canonical id of a group; `/` is the root. Raises BadInput for what cannot be one."""
-    from mesos_gpu.marathon.app_ids import canonical_id
+    from mesos_gpu.marathon.definitions.app_ids import canonical_id
 
     try:
         return canonical_id("/" + text.lstrip("/"))

@@ -10,8 +10,8 @@ from typing import Any
 from marathon_cli import check
 from marathon_cli.client import InvalidForServer, Marathon
 from mesos_gpu.errors import BadInput, MesosGpuError, Problem
-from mesos_gpu.marathon.app_rules import role_hint
-from mesos_gpu.marathon.app_settings import FEATURES, AppRules
+from mesos_gpu.marathon.definitions.app_rules import role_hint
+from mesos_gpu.marathon.definitions.app_settings import FEATURES, AppRules
 
 OFFLINE = AppRules(known=False)
 """The rules when no Marathon can be asked."""

@@ -16,7 +16,7 @@ from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Problem
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
-    from mesos_gpu.marathon.app_settings import AppRules
+    from mesos_gpu.marathon.definitions.app_settings import AppRules
 
 
 @click.command()
@@ -54,7 +54,7 @@ def update(
     from marathon_cli.aims import Aim
     from marathon_cli.api.apps import Apps
     from marathon_cli.caution import caution
-    from mesos_gpu.marathon.app_schema import APP
+    from mesos_gpu.marathon.definitions.app_schema import APP
 
     wanted = app_id(name)
     wish = read_wish(file, properties, APP.schema, wanted, replace=replace, canonical=app_id)
@@ -101,7 +101,7 @@ def resolve_version(marathon: Marathon, name: str, text: str) -> str:
 
 
 def _problems(app: Mapping[str, Any], rules: AppRules) -> list[Problem]:
-    from mesos_gpu.marathon.app import read_app, unknown_keys
+    from mesos_gpu.marathon.definitions.app import read_app, unknown_keys
 
     found = unknown_keys(app)
     try:

@@ -126,7 +126,7 @@ def update(
     """
     from marathon_cli import rules
     from marathon_cli.definitions import without
-    from mesos_gpu.marathon.app_schema import JOB
+    from mesos_gpu.marathon.definitions.app_schema import JOB
 
     wish = read_wish(file, properties, JOB.schema, name, replace=replace)
     marathon, jobs = console.marathon(), jobs_of(console)
@@ -163,7 +163,7 @@ def remove(console: Console, name: str, stop_runs: bool) -> None:
 
 
 def _problems(job: Mapping[str, Any]) -> list[Problem]:
-    from mesos_gpu.marathon.app_schema import JOB
+    from mesos_gpu.marathon.definitions.app_schema import JOB
 
     return [*JOB.unknown_keys(job), *JOB.shape_problems(JOB.clean(job))]
 

@@ -18,7 +18,7 @@ from mesos_gpu.errors import Conflict, InvalidApp, Problem
 
 if TYPE_CHECKING:
     from marathon_cli.client import Marathon
-    from mesos_gpu.marathon.app_settings import AppRules
+    from mesos_gpu.marathon.definitions.app_settings import AppRules
 
 _COLUMNS = (
     Column("ID"),
@@ -146,7 +146,7 @@ def update(
     from marathon_cli.aims import Aim
     from marathon_cli.api.pods import Pods
     from marathon_cli.definitions import without
-    from mesos_gpu.marathon.app_schema import POD
+    from mesos_gpu.marathon.definitions.app_schema import POD
 
     wanted = app_id(name)
     wish = read_wish(file, properties, POD.schema, wanted, replace=replace, canonical=app_id)
@@ -216,8 +216,8 @@ def _ids(marathon: Marathon) -> list[str]:
 
 
 def _problems(pod: Mapping[str, Any], rules: AppRules) -> list[Problem]:
-    from mesos_gpu.marathon.app_schema import POD
-    from mesos_gpu.marathon.pod import read_pod
+    from mesos_gpu.marathon.definitions.app_schema import POD
+    from mesos_gpu.marathon.definitions.pod import read_pod
 
     found = POD.unknown_keys(pod)
     try:

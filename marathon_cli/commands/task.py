@@ -46,7 +46,7 @@ _COLUMNS = (
 @pass_console
 def list_tasks(console: Console, app_id: str | None, completed: bool, every: bool, agent_id: str | None) -> None:
     """List the tasks of all apps, or of APP."""
-    from mesos_gpu.marathon.app_ids import canonical_id
+    from mesos_gpu.marathon.definitions.app_ids import canonical_id
 
     if completed and every:
         raise click.UsageError("--completed and --all exclude each other")
@@ -181,7 +181,7 @@ class _Wanted(NamedTuple):
 def _tasks(marathon: Marathon, mesos: Mesos, name: str) -> list[_Wanted]:
     """Return the tasks that `name` means; none when its app has had none yet. Raises NotFound."""
     from marathon_cli.rollout import failure_text
-    from mesos_gpu.marathon.app_ids import canonical_id
+    from mesos_gpu.marathon.definitions.app_ids import canonical_id
 
     for item in marathon.tasks():
         if item.get("id") == name:

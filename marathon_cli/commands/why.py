@@ -34,7 +34,7 @@ def why(console: Console, app_id: str) -> None:
     """
     from marathon_cli.inquiry import inquire
     from marathon_cli.placement.answer import answer
-    from mesos_gpu.marathon.app_ids import canonical_id
+    from mesos_gpu.marathon.definitions.app_ids import canonical_id
 
     found = answer(inquire(console.marathon(), canonical_id(app_id), say))
     if console.form not in ("table", "wide"):

@@ -1,6 +1,7 @@
 """What one agent lacks for one instance: for ever, or only now. Pure.
 
-The rules are the scheduler's (mesos_gpu/marathon/matching.py); constraints are judged by the very same function.
+The rules are the scheduler's (mesos_gpu/marathon/matching/matching.py); constraints are judged by the very same
+function.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from marathon_cli.agents import Agent
 from marathon_cli.placement.wish import Wish
 
 if TYPE_CHECKING:
-    from mesos_gpu.marathon.instances import Task
+    from mesos_gpu.marathon.model.instances import Task
 
 _WORDS = {"cpus": ("CPU", "CPUs"), "gpus": ("GPU", "GPUs"), "mem": ("MiB of memory",) * 2, "disk": ("MiB of disk",) * 2}
 _MOVES = ("UNIQUE", "MAX_PER", "GROUP_BY")
@@ -108,7 +109,7 @@ def room(wish: Wish, agents: Sequence[Agent], verdicts: Sequence[Verdict]) -> in
 
 def task_at(agent: Agent | None, host: str, staged_at_s: float) -> Task:
     """Return a task as constraints count it, on an agent."""
-    from mesos_gpu.marathon.instances import Task
+    from mesos_gpu.marathon.model.instances import Task
 
     attributes = tuple(agent.attributes.items()) if agent is not None else ()
     region, zone = (agent.region, agent.zone) if agent is not None else (None, None)
@@ -157,8 +158,8 @@ def _only_offered(asked: Mapping[str, float], wish: Wish, agent: Agent) -> bool:
 def _constraints(wish: Wish, agent: Agent, placed: Sequence[Task]) -> list[Lack]:
     if not wish.constraints:  # most have none, and need not wait for these imports
         return []
-    from mesos_gpu.marathon.constraints import fulfilled
-    from mesos_gpu.marathon.offers import Offer
+    from mesos_gpu.marathon.matching.constraints import fulfilled
+    from mesos_gpu.marathon.matching.offers import Offer
     from mesos_gpu.mesos.resources import Resources
 
     offer = Offer(

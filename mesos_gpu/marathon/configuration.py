@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.marathon.api_gate import HttpSettings
-from mesos_gpu.marathon.app import FEATURES, AppRules
-from mesos_gpu.marathon.matching import GpuBehaviour, RolesBehaviour
-from mesos_gpu.marathon.settings import Settings
-from mesos_gpu.marathon.store_zookeeper import ZkLimits
+from mesos_gpu.marathon.api.gate import HttpSettings
+from mesos_gpu.marathon.definitions.app import FEATURES, AppRules
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.store.zookeeper import ZkLimits
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.tls_settings import TlsSettings
 

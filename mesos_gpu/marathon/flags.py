@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mesos_gpu.marathon.app import FEATURES
-from mesos_gpu.marathon.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
-from mesos_gpu.marathon.settings import MAX_VERSIONS
+from mesos_gpu.marathon.definitions.app import FEATURES
+from mesos_gpu.marathon.definitions.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
+from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 from mesos_gpu.mesos.flags import Flag
 
 PREFIX = "MARATHON_"

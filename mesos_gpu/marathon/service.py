@@ -15,17 +15,17 @@ from typing import Any
 
 from mesos_gpu.errors import BadFlag, Unavailable
 from mesos_gpu.marathon import configuration
-from mesos_gpu.marathon.api import make_api
+from mesos_gpu.marathon.api.application import make_api
 
 # Here, in the main thread: pymesos wants to set a signal handler when it is imported.
-from mesos_gpu.marathon.driver import PymesosLink
-from mesos_gpu.marathon.election import Candidacy, Election
+from mesos_gpu.marathon.engine.driver import PymesosLink
+from mesos_gpu.marathon.engine.election import Candidacy, Election
+from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.flags import FLAGS, PREFIX, TOGGLES, switched
 from mesos_gpu.marathon.marathon_flags import FOREIGN_FLAGS, settle
-from mesos_gpu.marathon.scheduler import Scheduler
-from mesos_gpu.marathon.store import Store
-from mesos_gpu.marathon.store_sqlite import SqliteStore
-from mesos_gpu.marathon.store_zookeeper import ZooKeeperStore
+from mesos_gpu.marathon.store.sqlite import SqliteStore
+from mesos_gpu.marathon.store.store import Store
+from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.actions import Decline, Launch
-from mesos_gpu.marathon.app_settings import AppRules
-from mesos_gpu.marathon.matching import GpuBehaviour
+from mesos_gpu.marathon.definitions.app_settings import AppRules
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.state.actions import Decline, Launch
 from mesos_gpu.mesos.conversions import applied, conversions
 from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import ROLE, SETTINGS, app, offer, scalar

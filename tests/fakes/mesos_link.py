@@ -6,9 +6,9 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from mesos_gpu.marathon.actions import Call, Resubscribe
-from mesos_gpu.marathon.events import CallFailed, Disconnected, Offered, Status, Subscribed
-from mesos_gpu.marathon.mesos_link import Inbox, LinkEvent
+from mesos_gpu.marathon.engine.mesos_link import Inbox, LinkEvent
+from mesos_gpu.marathon.state.actions import Call, Resubscribe
+from mesos_gpu.marathon.state.events import CallFailed, Disconnected, Offered, Status, Subscribed
 
 
 class FakeMesosLink:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from mesos_gpu.marathon.actions import Action
-from mesos_gpu.marathon.app import AppRules, read_app
-from mesos_gpu.marathon.events import Event, Moment, Offered, PutApps, Status, Subscribed
-from mesos_gpu.marathon.orchestrator import handle
-from mesos_gpu.marathon.runspec import RunSpec, versioned
-from mesos_gpu.marathon.settings import Settings
-from mesos_gpu.marathon.state import State
+from mesos_gpu.marathon.decisions.orchestrator import handle
+from mesos_gpu.marathon.definitions.app import AppRules, read_app
+from mesos_gpu.marathon.definitions.runspec import RunSpec, versioned
+from mesos_gpu.marathon.state.actions import Action
+from mesos_gpu.marathon.state.events import Event, Moment, Offered, PutApps, Status, Subscribed
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.state.state import State
 
 ROLE = "slave_public"
 RULES = AppRules(mesos_role=ROLE)

@@ -12,14 +12,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesos_gpu.marathon.actions import Launch
-from mesos_gpu.marathon.api import make_api
-from mesos_gpu.marathon.api_gate import HttpSettings
-from mesos_gpu.marathon.election import Election
-from mesos_gpu.marathon.events import Tick
-from mesos_gpu.marathon.scheduler import Scheduler
-from mesos_gpu.marathon.settings import Settings
-from mesos_gpu.marathon.store_sqlite import SqliteStore
+from mesos_gpu.marathon.api.application import make_api
+from mesos_gpu.marathon.api.gate import HttpSettings
+from mesos_gpu.marathon.engine.election import Election
+from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.marathon.state.actions import Launch
+from mesos_gpu.marathon.state.events import Tick
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.process.endpoint import Endpoint
 from tests.fakes.mesos_link import FakeMesosLink
 from tests.marathon.builders import SETTINGS, T0, app, offer, status

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mesos_gpu.marathon.actions import Action, Launch
-from mesos_gpu.marathon.events import Offered
+from mesos_gpu.marathon.state.actions import Action, Launch
+from mesos_gpu.marathon.state.events import Offered
 from mesos_gpu.mesos.conversions import applied, conversions
 from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import ROLE, Run, app, offer, only, status

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesos_gpu.marathon.actions import Decline, Kill, Launch
-from mesos_gpu.marathon.api_gate import HttpSettings
+from mesos_gpu.marathon.api.gate import HttpSettings
+from mesos_gpu.marathon.state.actions import Decline, Kill, Launch
 from tests.marathon.builders import SETTINGS, app, offer
 from tests.marathon.conftest import Marathon
 
@@ -423,7 +423,7 @@ async def test_our_own_mistakes_are_500_and_in_the_log(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("mesos_gpu.marathon.api_apps.parse_selector", broken)
+    monkeypatch.setattr("mesos_gpu.marathon.api.apps.parse_selector", broken)
     answer = await marathon.call("GET", "/v2/apps")
     assert answer.status == 500
     assert "ZeroDivisionError" in caplog.text

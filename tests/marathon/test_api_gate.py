@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from mesos_gpu.marathon.api_gate import HttpSettings, limited
+from mesos_gpu.marathon.api.gate import HttpSettings, limited
 from tests.marathon.builders import app
 
 PAGE = {"Origin": "http://ui.example:8888"}

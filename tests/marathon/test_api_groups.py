@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.actions import UpdateRoles
+from mesos_gpu.marathon.state.actions import UpdateRoles
 from tests.marathon.builders import app
 from tests.marathon.conftest import Marathon
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.actions import Kill, Launch
-from mesos_gpu.marathon.events import Tick
+from mesos_gpu.marathon.state.actions import Kill, Launch
+from mesos_gpu.marathon.state.events import Tick
 from tests.marathon.builders import offer
 from tests.marathon.conftest import Marathon
 from tests.marathon.test_jobs import job, schedule

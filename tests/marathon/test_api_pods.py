@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.actions import Kill, Launch
+from mesos_gpu.marathon.state.actions import Kill, Launch
 from tests.marathon.builders import app, container, offer, pod
 from tests.marathon.conftest import Marathon
 

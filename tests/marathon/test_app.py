@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp, Problem
-from mesos_gpu.marathon.app import INVALID_JSON, AppRules, read_app
+from mesos_gpu.marathon.definitions.app import INVALID_JSON, AppRules, read_app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULES = AppRules(features=frozenset({"gpu_resources"}))

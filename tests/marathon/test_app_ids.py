@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.app_ids import canonical_id, name_problem, parent_id, top_group
+from mesos_gpu.marathon.definitions.app_ids import canonical_id, name_problem, parent_id, top_group
 
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,5}[a-z0-9])?(\.[a-z0-9]{1,3})?", fullmatch=True)
 IDS = st.lists(st.sampled_from(["", ".", ".."]) | NAMES, max_size=6).map("/".join)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.app_schema import APP
+from mesos_gpu.marathon.definitions.app_schema import APP
 
 SUGGESTIONS = [
     ({"gpu": 1}, "/gpu", "did you mean `gpus`?"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.marathon.backoff import after_failure, ready_at
+from mesos_gpu.marathon.model.backoff import after_failure, ready_at
 from tests.marathon.builders import spec
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.actions import Kill
-from mesos_gpu.marathon.blockers import blockers
+from mesos_gpu.marathon.decisions.blockers import blockers
+from mesos_gpu.marathon.state.actions import Kill
 from tests.marathon.builders import Run, app, only, status
 
 

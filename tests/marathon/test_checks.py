@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.checks import Probe, general_check, health_check, health_probes, readiness_probe
-from mesos_gpu.marathon.instances import Task
-from mesos_gpu.marathon.matching import GpuBehaviour, Match, Reason, Refusal, match
-from mesos_gpu.marathon.offers import Offer
-from mesos_gpu.marathon.runspec import RunSpec
-from mesos_gpu.marathon.taskinfo import task_info
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.checks import Probe, general_check, health_check, health_probes, readiness_probe
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Reason, Refusal, match
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.taskinfo import task_info
+from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.mesos.messages import check as message_problem
 from tests.marathon.builders import T0, offer, spec
 

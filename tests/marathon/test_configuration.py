@@ -11,7 +11,7 @@ from marathon.models.info import MarathonInfo
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon import configuration
 from mesos_gpu.marathon.flags import FLAGS, PREFIX
-from mesos_gpu.marathon.matching import GpuBehaviour
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.mesos.flags import parse_flags
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.constraints import from_fullest, fulfilled
-from mesos_gpu.marathon.instances import Instance, Task
-from mesos_gpu.marathon.matching import GpuBehaviour, Match, match
-from mesos_gpu.marathon.offers import Offer
+from mesos_gpu.marathon.matching.constraints import from_fullest, fulfilled
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, match
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.model.instances import Instance, Task
 from tests.marathon.builders import offer, spec
 
 

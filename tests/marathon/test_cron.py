@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.cron import cron_problem, next_time, zone_problem
+from mesos_gpu.marathon.definitions.cron import cron_problem, next_time, zone_problem
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]
 EXPRESSIONS = ["* * * * *", "*/20 * * * *", "30 2 * * *", "0 0 1 * *", "15 */6 * * 1-5", "5 4 * * sun", "59 23 31 12 *"]

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from kazoo.client import KazooClient
 
-from mesos_gpu.marathon.store_sqlite import SqliteStore
+from mesos_gpu.marathon.store.sqlite import SqliteStore
 from tests.fakes.scheduler_master import SchedulerMaster
 from tests.marathon.builders import app, container, offer, pod, status
 from tests.marathon.program import Program
@@ -237,7 +237,7 @@ async def test_a_state_moves_from_a_file_to_zookeeper_and_back(
     database = str(tmp_path / "marathon.db")
 
     async def copied(source: str, target: str) -> tuple[int | None, str]:
-        command = (sys.executable, "-m", "mesos_gpu.marathon.store_copy", "copy", source, target)
+        command = (sys.executable, "-m", "mesos_gpu.marathon.store.copy", "copy", source, target)
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )

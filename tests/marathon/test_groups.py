@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.deployment import plan
-from mesos_gpu.marathon.groups import Group, all_groups, ancestors, conflicts, depths, enforced, needs, within
+from mesos_gpu.marathon.model.deployment import plan
+from mesos_gpu.marathon.model.groups import Group, all_groups, ancestors, conflicts, depths, enforced, needs, within
 from tests.marathon.builders import spec
 
 NAMES = [f"/a{n}" for n in range(6)]

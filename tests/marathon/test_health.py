@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.actions import Acknowledge, Kill, Publish
-from mesos_gpu.marathon.events import HealthChecked, ReadinessChecked
-from mesos_gpu.marathon.health import Health, ignores_failure, must_end, verdict
-from mesos_gpu.marathon.views import app_view, deployment_view, task_views
+from mesos_gpu.marathon.model.health import Health, ignores_failure, must_end, verdict
+from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Publish
+from mesos_gpu.marathon.state.events import HealthChecked, ReadinessChecked
+from mesos_gpu.marathon.views.views import app_view, deployment_view, task_views
 from tests.marathon.builders import T0, Run, app, only, status
 
 HTTP = {"protocol": "HTTP", "gracePeriodSeconds": 10, "maxConsecutiveFailures": 2}

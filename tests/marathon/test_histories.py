@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mesos_gpu.errors import MesosGpuError
-from mesos_gpu.marathon.actions import (
+from mesos_gpu.marathon.decisions.orchestrator import handle, next_tick_s
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.model.groups import Root, conflicts, depths
+from mesos_gpu.marathon.model.instances import Instance, Phase, app_of, instance_of
+from mesos_gpu.marathon.model.jobs import Job
+from mesos_gpu.marathon.state.actions import (
     Acknowledge,
     Action,
     Call,
@@ -25,7 +30,7 @@ from mesos_gpu.marathon.actions import (
     Save,
     Suppress,
 )
-from mesos_gpu.marathon.events import (
+from mesos_gpu.marathon.state.events import (
     CallFailed,
     CancelDeployment,
     Disconnected,
@@ -45,14 +50,9 @@ from mesos_gpu.marathon.events import (
     Subscribed,
     Tick,
 )
-from mesos_gpu.marathon.groups import Root, conflicts, depths
-from mesos_gpu.marathon.instances import Instance, Phase, app_of, instance_of
-from mesos_gpu.marathon.jobs import Job
-from mesos_gpu.marathon.orchestrator import handle, next_tick_s
-from mesos_gpu.marathon.runspec import RunSpec
-from mesos_gpu.marathon.settings import MAX_VERSIONS
-from mesos_gpu.marathon.state import Lasting, State, restored
-from mesos_gpu.marathon.tree import current_root
+from mesos_gpu.marathon.state.settings import MAX_VERSIONS
+from mesos_gpu.marathon.state.state import Lasting, State, restored
+from mesos_gpu.marathon.views.tree import current_root
 from tests.marathon.builders import SETTINGS, T0, app, container, offer, pod, status
 
 APPS = ("/a", "/b", "/g/c")

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from mesos_gpu.marathon.instances import (
+from mesos_gpu.marathon.model.instances import (
     NEXT_PHASE,
     Cause,
     IllegalTransition,

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import Conflict, InvalidApp
-from mesos_gpu.marathon.actions import Launch
-from mesos_gpu.marathon.events import PutJob, PutSchedule, RemoveJob, StartRun, StopRun, Subscribed
-from mesos_gpu.marathon.jobs import Job, new_run_id
-from mesos_gpu.marathon.state import restored
-from mesos_gpu.marathon.store_rows import lasting_of, rows_of, saves_of
+from mesos_gpu.marathon.model.jobs import Job, new_run_id
+from mesos_gpu.marathon.state.actions import Launch
+from mesos_gpu.marathon.state.events import PutJob, PutSchedule, RemoveJob, StartRun, StopRun, Subscribed
+from mesos_gpu.marathon.state.state import restored
+from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
 from tests.marathon.builders import Run, only, status
 from tests.marathon.conftest import Marathon
 from tests.marathon.test_jobs import job, schedule

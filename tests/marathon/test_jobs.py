@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.actions import Kill, Launch, Save
-from mesos_gpu.marathon.events import (
+from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
+from mesos_gpu.marathon.model.job import read_job, read_schedule
+from mesos_gpu.marathon.model.jobs import History, Job, Schedule, new_run_id, run_of, run_spec_id
+from mesos_gpu.marathon.state.actions import Kill, Launch, Save
+from mesos_gpu.marathon.state.events import (
     Offered,
     PutJob,
     PutSchedule,
@@ -19,10 +22,7 @@ from mesos_gpu.marathon.events import (
     Subscribed,
     Tick,
 )
-from mesos_gpu.marathon.job import read_job, read_schedule
-from mesos_gpu.marathon.jobs import History, Job, Schedule, new_run_id, run_of, run_spec_id
-from mesos_gpu.marathon.orchestrator import next_tick_s
-from mesos_gpu.marathon.state import restored
+from mesos_gpu.marathon.state.state import restored
 from tests.marathon.builders import RULES, SETTINGS, T0, Run, offer, only, status
 
 MINUTE = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.label_selector import parse_selector, selects
+from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 
 LABELS = {"tier": "web", "env": "prod", "odd key": "a,b"}
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.actions import Decline, Launch
-from mesos_gpu.marathon.launch_tokens import LaunchTokens
-from mesos_gpu.marathon.state import State
+from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
+from mesos_gpu.marathon.state.actions import Decline, Launch
+from mesos_gpu.marathon.state.state import State
 from tests.marathon.builders import SETTINGS, Run, app, only, status
 
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.marathon.actions import Launch
+from mesos_gpu.marathon.state.actions import Launch
 from tests.marathon.builders import SETTINGS, app, offer, status
 from tests.marathon.conftest import Marathon
 

@@ -10,16 +10,16 @@ import pytest
 
 from mesos_gpu.errors import BadFlag, InvalidApp
 from mesos_gpu.marathon import configuration
-from mesos_gpu.marathon.actions import Decline, Kill, Launch, Suppress
 from mesos_gpu.marathon.configuration import checked, secret, settings, unused
-from mesos_gpu.marathon.events import PutGroup, PutPod, RemoveApp, Tick
+from mesos_gpu.marathon.engine.metrics import Metrics
 from mesos_gpu.marathon.flags import FLAGS, PREFIX, TOGGLES, switched
 from mesos_gpu.marathon.marathon_flags import FOREIGN, FOREIGN_FLAGS, settle
-from mesos_gpu.marathon.metrics import Metrics
 from mesos_gpu.marathon.service import _set_logging
-from mesos_gpu.marathon.settings import Settings
-from mesos_gpu.marathon.store_copy import back_up
-from mesos_gpu.marathon.store_sqlite import SqliteStore
+from mesos_gpu.marathon.state.actions import Decline, Kill, Launch, Suppress
+from mesos_gpu.marathon.state.events import PutGroup, PutPod, RemoveApp, Tick
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.store.copy import back_up
+from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.mesos.flags import help_text, parse_flags
 from tests.marathon.builders import Run, app, container, only, pod, status
 

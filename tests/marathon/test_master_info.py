@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesos_gpu.marathon.master_info import address, region
+from mesos_gpu.marathon.engine.master_info import address, region
 
 
 def test_address_and_region() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.instances import Instance, Phase, Task
-from mesos_gpu.marathon.matching import GpuBehaviour, Match, Reason, Refusal, RolesBehaviour, match
-from mesos_gpu.marathon.offers import Offer
-from mesos_gpu.marathon.runspec import RunSpec
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Reason, Refusal, RolesBehaviour, match
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from tests.marathon.builders import T0, offer, scalar, spec
 
 RESTRICTED, UNRESTRICTED = GpuBehaviour.RESTRICTED, GpuBehaviour.UNRESTRICTED

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.events import PutGroup, RemoveApp
-from mesos_gpu.marathon.members import Members
-from mesos_gpu.marathon.requests import MAX_INSTANCES
+from mesos_gpu.marathon.decisions.requests import MAX_INSTANCES
+from mesos_gpu.marathon.state.events import PutGroup, RemoveApp
+from mesos_gpu.marathon.state.members import Members
 from tests.marathon.builders import Run, app
 
 NAMES = st.sampled_from(["a", "b", "c"])

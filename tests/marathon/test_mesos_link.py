@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from mesos_gpu.marathon.actions import (
+from mesos_gpu.marathon.engine.driver import PymesosLink
+from mesos_gpu.marathon.engine.mesos_link import LinkEvent, MesosLink
+from mesos_gpu.marathon.state.actions import (
     Acknowledge,
     Decline,
     Kill,
@@ -27,9 +29,7 @@ from mesos_gpu.marathon.actions import (
     TaskGroup,
     UpdateRoles,
 )
-from mesos_gpu.marathon.driver import PymesosLink
-from mesos_gpu.marathon.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
-from mesos_gpu.marathon.mesos_link import LinkEvent, MesosLink
+from mesos_gpu.marathon.state.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
 from mesos_gpu.mesos.tls_settings import TlsSettings
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
@@ -357,7 +357,7 @@ async def test_an_event_that_pymesos_chokes_on_does_not_end_the_link(real: Any, 
 async def test_importing_pymesos_leaves_the_interrupt_handler_alone() -> None:
     code = (
         "import signal; before = signal.getsignal(signal.SIGINT)\n"
-        "import mesos_gpu.marathon.driver\n"
+        "import mesos_gpu.marathon.engine.driver\n"
         "assert signal.getsignal(signal.SIGINT) is before"
     )
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=True)

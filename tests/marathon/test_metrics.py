@@ -6,7 +6,7 @@ import math
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mesos_gpu.marathon.metrics import Meter, Timer
+from mesos_gpu.marathon.engine.metrics import Meter, Timer
 from tests.marathon.builders import app, container, pod
 from tests.marathon.conftest import Clock, Marathon
 

@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from mesos_gpu.marathon.api_openapi import routes_of
-from mesos_gpu.marathon.openapi import DETAILS
+from mesos_gpu.marathon.api.openapi import DETAILS
+from mesos_gpu.marathon.api.openapi_routes import routes_of
 from tests.marathon.conftest import Marathon
 
 CHECKS = (not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance)

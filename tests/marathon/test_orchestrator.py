@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Locked, NotFound, TooMany
-from mesos_gpu.marathon.actions import (
+from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
+from mesos_gpu.marathon.model.instances import Phase
+from mesos_gpu.marathon.state.actions import (
     Acknowledge,
     Answer,
     Decline,
@@ -22,7 +24,7 @@ from mesos_gpu.marathon.actions import (
     Say,
     Suppress,
 )
-from mesos_gpu.marathon.events import (
+from mesos_gpu.marathon.state.events import (
     CallFailed,
     CancelDeployment,
     Disconnected,
@@ -34,11 +36,9 @@ from mesos_gpu.marathon.events import (
     RestartApp,
     Tick,
 )
-from mesos_gpu.marathon.instances import Phase
-from mesos_gpu.marathon.orchestrator import next_tick_s
-from mesos_gpu.marathon.settings import Settings
-from mesos_gpu.marathon.state import State, restored
-from mesos_gpu.marathon.views import queue_view
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.state.state import State, restored
+from mesos_gpu.marathon.views.views import queue_view
 from tests.marathon.builders import RULES, Run, app, offer, only, status
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.actions import Launch, TaskGroup
-from mesos_gpu.marathon.events import PutPod
-from mesos_gpu.marathon.pod import read_pod, shown
-from mesos_gpu.marathon.runspec import differs_in_config
+from mesos_gpu.marathon.definitions.pod import read_pod, shown
+from mesos_gpu.marathon.definitions.runspec import differs_in_config
+from mesos_gpu.marathon.state.actions import Launch, TaskGroup
+from mesos_gpu.marathon.state.events import PutPod
 from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import RULES, SETTINGS, Run, container, only, pod, scalar
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.actions import Kill, Launch
-from mesos_gpu.marathon.events import KillTasks, PutPod, RemoveApp, Tick
-from mesos_gpu.marathon.instances import Phase
-from mesos_gpu.marathon.matching import GpuBehaviour
-from mesos_gpu.marathon.pod import read_pod, shown
-from mesos_gpu.marathon.pod_views import instance_status, pod_status
-from mesos_gpu.marathon.reservations import reserved_for
-from mesos_gpu.marathon.state import restored
-from mesos_gpu.marathon.views import task_views
+from mesos_gpu.marathon.definitions.pod import read_pod, shown
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.model.instances import Phase
+from mesos_gpu.marathon.model.reservations import reserved_for
+from mesos_gpu.marathon.state.actions import Kill, Launch
+from mesos_gpu.marathon.state.events import KillTasks, PutPod, RemoveApp, Tick
+from mesos_gpu.marathon.state.state import restored
+from mesos_gpu.marathon.views.pod_views import instance_status, pod_status
+from mesos_gpu.marathon.views.views import task_views
 from tests.marathon.builders import RULES, SETTINGS, Run, container, only, pod, status
 from tests.marathon.residents import Agent
 

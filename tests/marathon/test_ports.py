@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.ports import service_ports, take_ports, wishes
+from mesos_gpu.marathon.definitions.ports import service_ports, take_ports, wishes
 from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import ranges, spec
 

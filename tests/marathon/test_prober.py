@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from mesos_gpu.marathon.checks import Probe
-from mesos_gpu.marathon.events import HealthChecked, ReadinessChecked
-from mesos_gpu.marathon.prober import Prober
+from mesos_gpu.marathon.engine.prober import Prober
+from mesos_gpu.marathon.matching.checks import Probe
+from mesos_gpu.marathon.state.events import HealthChecked, ReadinessChecked
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
 from tests.tls import Authority

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.actions import Decline, Exit, Kill, Launch, Reconcile, Revive, Save, Say, Suppress
-from mesos_gpu.marathon.events import (
+from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.model.instances import Goal, Phase
+from mesos_gpu.marathon.model.reservations import reserved_for
+from mesos_gpu.marathon.state.actions import Decline, Exit, Kill, Launch, Reconcile, Revive, Save, Say, Suppress
+from mesos_gpu.marathon.state.events import (
     CallFailed,
     Disconnected,
     FrameworkError,
@@ -21,13 +25,9 @@ from mesos_gpu.marathon.events import (
     Subscribed,
     Tick,
 )
-from mesos_gpu.marathon.instances import Goal, Phase
-from mesos_gpu.marathon.matching import GpuBehaviour
-from mesos_gpu.marathon.orchestrator import next_tick_s
-from mesos_gpu.marathon.reservations import reserved_for
-from mesos_gpu.marathon.state import restored
-from mesos_gpu.marathon.store_sqlite import SqliteStore
-from mesos_gpu.marathon.views import app_view, queue_view, task_views
+from mesos_gpu.marathon.state.state import restored
+from mesos_gpu.marathon.store.sqlite import SqliteStore
+from mesos_gpu.marathon.views.views import app_view, queue_view, task_views
 from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import ROLE, SETTINGS, Run, offer, only, status
 from tests.marathon.residents import VOLUME, Agent, resident

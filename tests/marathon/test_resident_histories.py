@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mesos_gpu.errors import MesosGpuError
-from mesos_gpu.marathon.actions import Action, Kill, Launch, Reconcile
-from mesos_gpu.marathon.events import (
+from mesos_gpu.marathon.model.instances import Phase, instance_of
+from mesos_gpu.marathon.state.actions import Action, Kill, Launch, Reconcile
+from mesos_gpu.marathon.state.events import (
     CallFailed,
     Event,
     KillTasks,
@@ -19,8 +20,7 @@ from mesos_gpu.marathon.events import (
     RestartApp,
     Tick,
 )
-from mesos_gpu.marathon.instances import Phase, instance_of
-from mesos_gpu.marathon.state import restored
+from mesos_gpu.marathon.state.state import restored
 from tests.marathon.builders import Run, offer, only, status
 from tests.marathon.residents import Agent, resident
 from tests.marathon.test_pod_volumes import keeping

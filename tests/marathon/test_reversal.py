@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.actions import Answer
-from mesos_gpu.marathon.events import CancelDeployment, PutGroup
-from mesos_gpu.marathon.groups import Group, Root
-from mesos_gpu.marathon.reversal import groups_before
+from mesos_gpu.marathon.decisions.reversal import groups_before
+from mesos_gpu.marathon.model.groups import Group, Root
+from mesos_gpu.marathon.state.actions import Answer
+from mesos_gpu.marathon.state.events import CancelDeployment, PutGroup
 from tests.marathon.builders import Run, app, only
 
 
@@ -80,6 +80,6 @@ def test_a_deployment_whose_tree_is_forgotten_changes_no_groups() -> None:
 
 
 def _deployment(version: str) -> Any:
-    from mesos_gpu.marathon.deployment import Deployment
+    from mesos_gpu.marathon.model.deployment import Deployment
 
     return Deployment("d", version, (), {}, {})

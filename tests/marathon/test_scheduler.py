@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import InvalidApp, NotFound, Problem, Unavailable
-from mesos_gpu.marathon.actions import Acknowledge, Kill, Launch, Reconcile, Revive, Save, Suppress
-from mesos_gpu.marathon.events import FrameworkError, RemoveApp, Tick
-from mesos_gpu.marathon.scheduler import Scheduler
-from mesos_gpu.marathon.store_sqlite import SqliteStore
+from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Launch, Reconcile, Revive, Save, Suppress
+from mesos_gpu.marathon.state.events import FrameworkError, RemoveApp, Tick
+from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.process.http import MAX_REQUEST
 from tests.fakes.mesos_link import FakeMesosLink
 from tests.marathon.builders import SETTINGS, app, offer, status
@@ -194,7 +194,7 @@ async def test_a_body_that_is_too_large_is_not_read(marathon: Marathon) -> None:
 
 
 async def test_many_offers_at_once_leave_room_for_the_api(marathon: Marathon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mesos_gpu.marathon.scheduler._TURN_S", -1.0)  # as if each event took long
+    monkeypatch.setattr("mesos_gpu.marathon.engine.scheduler._TURN_S", -1.0)  # as if each event took long
     await marathon.call("POST", "/v2/apps", app(instances=100))
     marathon.link.offer(*(offer(f"O{n}") for n in range(50)))
     marathon.link.offer(*(offer(f"P{n}") for n in range(50)))

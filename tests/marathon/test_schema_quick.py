@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.document_schema import DocumentSchema, _validator
-from mesos_gpu.marathon.schema_quick import fits
+from mesos_gpu.marathon.definitions.document_schema import DocumentSchema, _validator
+from mesos_gpu.marathon.definitions.schema_quick import fits
 
 ROOT = Path(__file__).parents[2]
 CONVERTED = [
@@ -85,7 +85,7 @@ def test_a_keyword_that_it_does_not_know_is_a_no() -> None:
 
 def test_reading_an_app_without_mistakes_does_not_import_jsonschema() -> None:
     code = (
-        "import sys; from mesos_gpu.marathon.app import read_app, AppRules; "
+        "import sys; from mesos_gpu.marathon.definitions.app import read_app, AppRules; "
         "read_app({'id': 'a', 'cmd': 'x', 'gpus': 1}, AppRules()); print('jsonschema' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,16 +12,16 @@ from random import Random
 import pytest
 
 from mesos_gpu.errors import InvalidApp, Unavailable
-from mesos_gpu.marathon.actions import Save
-from mesos_gpu.marathon.deployment import plan
-from mesos_gpu.marathon.groups import Group, Root
-from mesos_gpu.marathon.instances import Instance, Phase, Task
-from mesos_gpu.marathon.jobs import Job
-from mesos_gpu.marathon.state import Lasting
-from mesos_gpu.marathon.store import Store
-from mesos_gpu.marathon.store_rows import saves_of
-from mesos_gpu.marathon.store_sqlite import SqliteStore
-from mesos_gpu.marathon.store_zookeeper import ZkLimits, ZooKeeperStore
+from mesos_gpu.marathon.model.deployment import plan
+from mesos_gpu.marathon.model.groups import Group, Root
+from mesos_gpu.marathon.model.instances import Instance, Phase, Task
+from mesos_gpu.marathon.model.jobs import Job
+from mesos_gpu.marathon.state.actions import Save
+from mesos_gpu.marathon.state.state import Lasting
+from mesos_gpu.marathon.store.rows import saves_of
+from mesos_gpu.marathon.store.sqlite import SqliteStore
+from mesos_gpu.marathon.store.store import Store
+from mesos_gpu.marathon.store.zookeeper import ZkLimits, ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.zookeeper import ZkSession
 from mesos_gpu.process.zookeeper_tree import ZkTree

@@ -14,12 +14,12 @@ import pytest
 from msgspec.json import encode
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.marathon.actions import Save
-from mesos_gpu.marathon.deployment import plan
-from mesos_gpu.marathon.groups import Group, Root
-from mesos_gpu.marathon.instances import Instance
-from mesos_gpu.marathon.state import Lasting
-from mesos_gpu.marathon.store_sqlite import FORMAT, SqliteStore
+from mesos_gpu.marathon.model.deployment import plan
+from mesos_gpu.marathon.model.groups import Group, Root
+from mesos_gpu.marathon.model.instances import Instance
+from mesos_gpu.marathon.state.actions import Save
+from mesos_gpu.marathon.state.state import Lasting
+from mesos_gpu.marathon.store.sqlite import FORMAT, SqliteStore
 from tests.marathon.builders import spec
 
 
@@ -132,8 +132,8 @@ def test_what_was_saved_survives_a_kill(path: Path) -> None:
     code = f"""
 import os, signal
 from pathlib import Path
-from mesos_gpu.marathon.actions import Save
-from mesos_gpu.marathon.store_sqlite import SqliteStore
+from mesos_gpu.marathon.state.actions import Save
+from mesos_gpu.marathon.store.sqlite import SqliteStore
 store = SqliteStore(Path({str(path)!r}))
 for n in range(20):
     store.save([Save({{}}, {{}}, {{}}, {{"/a": {{"n": n}}}})])

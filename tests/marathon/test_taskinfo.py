@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.marathon.matching import GpuBehaviour, Match, match
-from mesos_gpu.marathon.offers import Offer
-from mesos_gpu.marathon.taskinfo import task_info
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, match
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.mesos.messages import check
 from tests.marathon.builders import ROLE, T0, V0, offer, spec
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.marathon.actions import Action, Kill, Launch
-from mesos_gpu.marathon.events import Subscribed, Tick
-from mesos_gpu.marathon.instances import Phase
-from mesos_gpu.marathon.state import restored
+from mesos_gpu.marathon.model.instances import Phase
+from mesos_gpu.marathon.state.actions import Action, Kill, Launch
+from mesos_gpu.marathon.state.events import Subscribed, Tick
+from mesos_gpu.marathon.state.state import restored
 from tests.marathon.builders import Run, app, only, status
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.app import read_app
-from mesos_gpu.marathon.disks import take_volumes
-from mesos_gpu.marathon.matching import GpuBehaviour, Match, match
-from mesos_gpu.marathon.offers import Offer
-from mesos_gpu.marathon.runspec import versioned
-from mesos_gpu.marathon.taskinfo import task_info
+from mesos_gpu.marathon.definitions.app import read_app
+from mesos_gpu.marathon.definitions.runspec import versioned
+from mesos_gpu.marathon.matching.disks import take_volumes
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, match
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.mesos.resources import Resources
 from tests.marathon.builders import RULES, SETTINGS, T0, V0, Run, app, offer
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from marathon_cli.check import Source, check_app, check_group, parse, read_source, report
 from marathon_cli.yaml_text import read_yaml, write_yaml
 from mesos_gpu.errors import BadInput, Problem
-from mesos_gpu.marathon.app import AppRules
+from mesos_gpu.marathon.definitions.app import AppRules
 
 
 def refused(text: str, rules: AppRules | None = None) -> str:

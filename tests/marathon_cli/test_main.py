@@ -20,7 +20,7 @@ from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 HEAVY = ("requests", "rich", "jsonschema", "yaml", "aiohttp", "msgspec", "mesos_gpu.local")
 NOT_FOR_ADDING = (
     *(*HEAVY, "urllib3", "concurrent.futures", "logging", "importlib.resources", "shutil", "traceback", "decimal"),
-    *("mesos_gpu.marathon.instances", "mesos_gpu.marathon.constraints", "mesos_gpu.mesos.resources"),
+    *("mesos_gpu.marathon.model.instances", "mesos_gpu.marathon.matching.constraints", "mesos_gpu.mesos.resources"),
     *("marathon_cli.inquiry", "marathon_cli.rollout", "marathon_cli.wait", "marathon_cli.placement.answer"),
 )
 """What costs time to import, and no app that is fine needs when it is added."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from marathon_cli import oneoff
 from mesos_gpu.errors import BadInput
-from mesos_gpu.marathon.app import AppRules, read_app, unknown_keys
+from mesos_gpu.marathon.definitions.app import AppRules, read_app, unknown_keys
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 
 VOLUME = {"containerPath": "/data", "hostPath": "/mnt/data", "mode": "RO"}

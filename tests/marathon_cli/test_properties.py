@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from marathon_cli.properties import deep_merge, guess, parse_properties, with_properties
 from mesos_gpu.errors import BadInput
-from mesos_gpu.marathon.app_schema import APP as APP_SCHEMA
+from mesos_gpu.marathon.definitions.app_schema import APP as APP_SCHEMA
 
 APP: dict[str, Any] = {
     "id": "/a",

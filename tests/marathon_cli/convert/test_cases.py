@@ -10,10 +10,10 @@ import pytest
 
 from marathon_cli.convert.whole import convert
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.app import AppRules, read_app
-from mesos_gpu.marathon.document_schema import DocumentSchema
-from mesos_gpu.marathon.job import read_job
-from mesos_gpu.marathon.pod import read_pod
+from mesos_gpu.marathon.definitions.app import AppRules, read_app
+from mesos_gpu.marathon.definitions.document_schema import DocumentSchema
+from mesos_gpu.marathon.definitions.pod import read_pod
+from mesos_gpu.marathon.model.job import read_job
 
 RULES = AppRules(mesos_role="lab")  # volumes that stay want a role
 HERE = Path(__file__).parent

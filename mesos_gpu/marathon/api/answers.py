@@ -1,0 +1,167 @@
+"""Status codes, error bodies and headers as Marathon gives them (marathon.md 1.2, 5)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from mesos_gpu.errors import (
+    BadInput,
+    Conflict,
+    InvalidApp,
+    Locked,
+    MesosGpuError,
+    NotFound,
+    Problem,
+    TooMany,
+    Unavailable,
+)
+from mesos_gpu.marathon.api.gate import HttpSettings
+from mesos_gpu.marathon.state.actions import Answer
+from mesos_gpu.process import bodies
+from mesos_gpu.process.http import json_response
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+# The nearest ancestor in the table decides; anything else is 500 and a traceback in the log.
+STATUS_OF: dict[type[BaseException], int] = {
+    InvalidApp: 422,
+    BadInput: 400,
+    NotFound: 404,
+    TooMany: 403,
+    Conflict: 409,
+    Unavailable: 503,
+}
+_FIXED_HEADERS = {
+    "X-Frame-Options": "DENY",
+    "X-XSS-Protection": "1; mode=block",
+    "Cache-Control": "no-cache, no-store, must-revalidate",
+    "Pragma": "no-cache",
+    "Expires": "0",
+}
+_HTTP_MESSAGES = {404: "URI not found", 405: "HTTP 405 Method Not Allowed", 413: "the request is too large"}
+
+
+class BadJson(BadInput):
+    """The body is not what JSON, or this call, allows; `details` is the parser's text."""
+
+    def __init__(self, message: str, details: str) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+def framed(leader_url: Callable[[], str], http: HttpSettings) -> Middleware:
+    """Return the middleware around every handler: who may call, errors as Marathon's JSON, common headers."""
+    # A realm is told between quotation marks.
+    realm = http.realm.replace("\\", "\\\\").replace('"', '\\"')
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if http.credentials is not None and not _knows(request, http.credentials):
+            answer: web.StreamResponse = json_response({"message": "Invalid username or password."}, status=401)
+            answer.headers["WWW-Authenticate"] = f'Basic realm="{realm}"'
+        else:
+            answer = await _answered(request, handler, http.unknown_uri_status)
+        if not answer.prepared:
+            answer.headers.update({**_FIXED_HEADERS, "X-Marathon-Leader": leader_url()})
+        return answer
+
+    return middleware
+
+
+async def _answered(request: web.Request, handler: Handler, unknown_uri_status: int) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except MesosGpuError as error:
+        return error_answer(error)
+    except web.HTTPException as error:
+        message = _HTTP_MESSAGES.get(error.status, error.reason)
+        status = unknown_uri_status if error.status == 404 else error.status
+        answer = json_response({"message": message}, status=status)
+        if "Allow" in error.headers:
+            answer.headers["Allow"] = error.headers["Allow"]
+        return answer
+    except Exception:
+        log.exception("%s %s failed", request.method, request.path)
+        return json_response({"message": "Internal error; see this Marathon's log."}, status=500)
+
+
+def error_answer(error: MesosGpuError) -> web.Response:
+    """Return the answer that says what went wrong."""
+    status = next((STATUS_OF[kind] for kind in type(error).__mro__ if kind in STATUS_OF), 500)
+    body: dict[str, Any] = {"message": str(error)}
+    if isinstance(error, InvalidApp):
+        body = {"message": error.stage, "details": _by_path(error.problems)}
+    elif isinstance(error, Locked):
+        body["deployments"] = [{"id": deployment_id} for deployment_id in error.deployments]
+    elif isinstance(error, BadJson):
+        body["details"] = error.details
+    return json_response(body, status=status)
+
+
+def changed(answer: Answer | None, *, status: int = 200) -> web.Response:
+    """Return the answer to a change that became a deployment."""
+    if answer is None:
+        raise RuntimeError("a change is always answered")
+    response = json_response({"version": answer.version, "deploymentId": answer.deployment_id}, status=status)
+    response.headers["Marathon-Deployment-Id"] = answer.deployment_id
+    return response
+
+
+async def read_body(request: web.Request) -> Any:
+    """Return the JSON of the body. Raises BadJson."""
+    data = await bodies.read_body(request)
+    if not data.strip():
+        raise BadJson("Please specify data in JSON format", "the request has no body")
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadJson("Invalid JSON", str(error)) from None
+
+
+async def read_object(request: web.Request) -> dict[str, Any]:
+    """Return the JSON object of the body. Raises BadJson."""
+    document = await read_body(request)
+    if not isinstance(document, dict):
+        raise BadJson("Please specify data in JSON format", "the body is not a JSON object")
+    return document
+
+
+async def read_list(request: web.Request) -> list[dict[str, Any]]:
+    """Return the JSON list of objects of the body. Raises BadJson."""
+    documents = await read_body(request)
+    if not isinstance(documents, list) or not all(isinstance(document, dict) for document in documents):
+        raise BadJson("Please specify data in JSON format", "the body is not a JSON list of objects")
+    return documents
+
+
+def flag(request: web.Request, name: str, *, default: bool = False) -> bool:
+    """Return a boolean of the query; given without a value it is true."""
+    value = request.query.get(name)
+    return default if value is None else value.lower() in ("", "true", "1")
+
+
+def _by_path(problems: Sequence[Problem]) -> list[dict[str, Any]]:
+    grouped: dict[str, list[str]] = {}
+    for problem in problems:
+        grouped.setdefault(problem.path, []).append(problem.code)
+    return [{"path": path, "errors": errors} for path, errors in grouped.items()]
+
+
+def _knows(request: web.Request, credentials: str) -> bool:
+    kind, _, token = request.headers.get("Authorization", "").partition(" ")
+    try:
+        given = base64.b64decode(token, validate=True)
+    except binascii.Error:
+        return False
+    return kind.lower() == "basic" and hmac.compare_digest(given, credentials.encode())

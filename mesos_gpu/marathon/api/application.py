@@ -1,0 +1,65 @@
+"""The HTTP API of this Marathon, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from mesos_gpu.marathon.api.answers import framed
+from mesos_gpu.marathon.api.apps import AppsApi
+from mesos_gpu.marathon.api.cluster import ClusterApi
+from mesos_gpu.marathon.api.gate import HttpSettings, let_in, limited, packed
+from mesos_gpu.marathon.api.groups import GroupsApi
+from mesos_gpu.marathon.api.jobs import JobsApi
+from mesos_gpu.marathon.api.leader import LeaderApi
+from mesos_gpu.marathon.api.metrics import MetricsApi, measured
+from mesos_gpu.marathon.api.openapi_routes import OpenApi
+from mesos_gpu.marathon.api.pods import PodsApi
+from mesos_gpu.marathon.api.proxy import LeaderProxy
+from mesos_gpu.marathon.api.system import SystemApi
+from mesos_gpu.marathon.engine.election import Election
+from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.process.http import make_app
+
+DEFAULTS = HttpSettings()
+
+
+def make_api(
+    scheduler: Scheduler,
+    *,
+    info: Callable[[], dict[str, Any]],
+    election: Election,
+    http: HttpSettings = DEFAULTS,
+) -> web.Application:
+    """Return the application. `info` is what /v2/info shows, once that is known.
+
+    Whoever `election` says leads answers; the others pass requests on.
+    """
+    app, proxy, system = make_app(), LeaderProxy(election, http), SystemApi()
+    # After the limit of a body, before everything else.
+    if http.origins:
+        let_in(app, http.origins)
+    if http.max_requests is not None:
+        app.middlewares.append(limited(http.max_requests))
+    app.middlewares.append(proxy.middleware())
+    if http.compression:
+        app.middlewares.append(packed)
+    app.middlewares.append(measured(scheduler.metrics))
+    app.middlewares.append(framed(lambda: f"http://{election.address}", http))
+    app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close()])
+    app.add_routes(
+        [
+            *AppsApi(scheduler).routes(),
+            *PodsApi(scheduler).routes(),
+            *JobsApi(scheduler).routes(),
+            *GroupsApi(scheduler).routes(),
+            *ClusterApi(scheduler, info).routes(),
+            *LeaderApi(scheduler, election).routes(),
+            *MetricsApi(scheduler).routes(),
+            *OpenApi().routes(),
+            *system.routes(),
+        ]
+    )
+    return app

@@ -1,0 +1,228 @@
+"""The one place that decides: a state and an event in, the next state and the actions to take out. Pure.
+
+Actions come in the order in which they must be done, what has to be on disk first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from typing_extensions import assert_never
+
+from mesos_gpu.marathon.decisions import group_requests, job_requests, lifecycle, pod_requests, requests, residency
+from mesos_gpu.marathon.decisions.health_updates import take_health, take_readiness
+from mesos_gpu.marathon.decisions.job_progress import watch_jobs
+from mesos_gpu.marathon.decisions.launching import ask_for_offers, next_launch_s, take_offers
+from mesos_gpu.marathon.decisions.progress import settle
+from mesos_gpu.marathon.decisions.roles import ask_for_roles
+from mesos_gpu.marathon.decisions.updates import COMING_UP, reconcile, start_timeout_s, take_status, watch
+from mesos_gpu.marathon.model.instances import Cause, Phase, moved
+from mesos_gpu.marathon.state.actions import (
+    Action,
+    Decline,
+    Exit,
+    Launch,
+    Publish,
+    Reconcile,
+    Resubscribe,
+    Revive,
+    Say,
+    Suppress,
+    UpdateRoles,
+)
+from mesos_gpu.marathon.state.events import (
+    CallFailed,
+    CancelDeployment,
+    Disconnected,
+    EnforceRole,
+    Event,
+    FrameworkError,
+    HealthChecked,
+    KillTasks,
+    Moment,
+    Offered,
+    PutApps,
+    PutGroup,
+    PutJob,
+    PutPod,
+    PutSchedule,
+    ReadinessChecked,
+    RemoveApp,
+    RemoveGroup,
+    RemoveJob,
+    RemoveSchedule,
+    ResetDelay,
+    RestartApp,
+    StartRun,
+    Status,
+    StopRun,
+    Subscribed,
+    Tick,
+)
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.state.state import Draft, State
+
+# Mesos' words: src/master/master.cpp, subscribe() and failoverFramework().
+_REMOVED = ("Framework has been removed", "Completed framework attempted to re-register")
+_TAKEN_OVER = "Framework failed over"
+_RETRY_RECONCILIATION_S = 5.0
+
+
+def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tuple[State, list[Action]]:
+    """Return the state after `event` and what to do about it.
+
+    An API event that cannot be done raises what the caller did wrong (see `requests`); the state stays as it was.
+    """
+    draft = Draft(state, moment, settings)
+    match event:
+        case Subscribed():
+            _subscribed(draft, event)
+        case Disconnected():
+            if draft.subscribed:
+                draft.actions.append(Publish("scheduler_disconnected_event", {}))
+            draft.subscribed = False
+        case Offered(offers=offers):
+            # Without a subscription these are left over from one that has ended, and void.
+            if draft.subscribed:
+                take_offers(draft, offers)
+        case Status(status=status):
+            take_status(draft, status)
+        case FrameworkError(message=message):
+            _refused(draft, message)
+        case CallFailed():
+            _call_failed(draft, event)
+        case Tick():
+            watch(draft)
+            watch_jobs(draft)
+        case PutApps():
+            requests.put_apps(draft, event)
+        case PutPod():
+            pod_requests.put_pod(draft, event)
+        case RemoveApp():
+            requests.remove_app(draft, event)
+        case RestartApp():
+            requests.restart_app(draft, event)
+        case KillTasks():
+            requests.kill_tasks(draft, event)
+        case CancelDeployment():
+            requests.cancel_deployment(draft, event)
+        case ResetDelay():
+            requests.reset_delay(draft, event)
+        case PutGroup():
+            group_requests.put_group(draft, event)
+        case RemoveGroup():
+            group_requests.remove_group(draft, event)
+        case EnforceRole():
+            group_requests.enforce_role(draft, event)
+        case HealthChecked():
+            take_health(draft, event)
+        case ReadinessChecked():
+            take_readiness(draft, event)
+        case PutJob() | RemoveJob() | PutSchedule() | RemoveSchedule() | StartRun() | StopRun():
+            job_requests.take(draft, event)
+        case _:
+            assert_never(event)
+    settle(draft)
+    ask_for_roles(draft)
+    ask_for_offers(draft)
+    return draft.finish()
+
+
+def next_tick_s(state: State, settings: Settings, now_s: float) -> float | None:
+    """Return when the passing of time will next matter; None when it will not."""
+    times: list[float] = []
+    if state.subscribed and state.reconcile_at_s is not None:
+        times.append(state.reconcile_at_s)
+    launch_s = next_launch_s(state, interval_s=settings.min_revive_interval_s, burst=settings.revive_burst, now_s=now_s)
+    if launch_s is not None:
+        times.append(launch_s)
+    times += [at for job in state.lasting.jobs.values() if (at := job.next_event_s()) is not None]
+    for instance in state.lasting.instances.values():
+        task = instance.task
+        if (
+            state.subscribed
+            and instance.reservation is not None
+            and (due_s := residency.due_s(instance, settings)) is not None
+        ):
+            times.append(due_s)
+        if task is None:
+            continue
+        if instance.phase is Phase.UNREACHABLE:
+            spec = state.app(instance.app_id)
+            strategy = spec.document["unreachableStrategy"] if spec is not None else "disabled"
+            if isinstance(strategy, Mapping) and task.unreachable_since_s is not None:
+                limits = (strategy["inactiveAfterSeconds"], strategy["expungeAfterSeconds"])
+                times += [at for limit in limits if (at := task.unreachable_since_s + float(limit)) > now_s]
+        elif task.id in state.kills:
+            times.append(state.kills[task.id] + settings.kill_retry_s)
+        elif instance.phase in COMING_UP:
+            times.append(task.staged_at_s + start_timeout_s(instance, settings))
+    return min(times, default=None)
+
+
+def _subscribed(draft: Draft, event: Subscribed) -> None:
+    kind = "scheduler_reregistered_event" if event.again else "scheduler_registered_event"
+    fields = {"master": event.master} if event.again else {"master": event.master, "frameworkId": event.framework_id}
+    draft.actions.append(Publish(kind, fields))
+    draft.framework_id = event.framework_id
+    # A subscription begins unsuppressed, and whatever was asked of an earlier one may not have arrived.
+    draft.subscribed, draft.suppressed, draft.asked_for = True, False, frozenset()
+    draft.roles = frozenset()
+    draft.region = event.region
+    reconcile(draft, again_in_s=draft.settings.reconcile_initial_s)
+    residency.after_subscribing(draft)
+    for instance in list(draft.instances.values()):
+        if instance.released:
+            continue
+        if draft.app(instance.app_id) is None and instance.wanted:
+            lifecycle.give_up(draft, instance)
+        elif instance.task is not None and (instance.task.id in draft.kills or not instance.wanted):
+            draft.kills.drop(instance.task.id)
+            lifecycle.end(draft, instance.task)
+
+
+def _refused(draft: Draft, message: str) -> None:
+    if any(words in message for words in _REMOVED):
+        _start_over(draft, message)
+    elif _TAKEN_OVER in message:
+        # Subscribing again would throw the other one out, which would throw us out, and so on.
+        draft.actions.append(
+            Exit(f"another scheduler has taken over framework {draft.framework_id}; only one may use it")
+        )
+    else:
+        draft.actions.append(Say(f"the master refuses this framework: {message}"))
+
+
+def _start_over(draft: Draft, message: str) -> None:
+    """Become a new framework: Mesos has ended the old one with its tasks, and its id can never be used again."""
+    lost = [i for i in draft.instances.values() if i.active]
+    words = f"the master says of framework {draft.framework_id}: {message}."
+    if lost:
+        words += f" Its {len(lost)} tasks are lost (Mesos ends the tasks of a removed framework)."
+    draft.actions.append(Say(f"{words} Starting over with a new framework id"))
+    for instance in lost:
+        ended = moved(instance, Cause.TASK_ENDED, draft.now_s)
+        lifecycle.after_end(draft, ended, replaced=False)
+    draft.framework_id, draft.subscribed = None, False
+    draft.actions.append(Resubscribe())
+
+
+def _call_failed(draft: Draft, event: CallFailed) -> None:
+    """Make good what a call that did not get through leaves open; statuses and offers come again by themselves."""
+    call = event.call
+    if isinstance(call, Launch):
+        # The tasks may run or not: only the master knows. If it has none of them it says so, and they start anew.
+        draft.actions += [
+            Say(f"what was to be done on offer {call.offer_id} failed: {', '.join(call.task_ids)}: {event.problem}"),
+            Decline([call.offer_id], 0.0),
+            *([Reconcile(call.task_ids)] if call.task_ids else []),
+        ]
+    elif isinstance(call, Reconcile) and draft.reconcile_at_s is not None:
+        draft.reconcile_at_s = min(draft.reconcile_at_s, draft.now_s + _RETRY_RECONCILIATION_S)
+    elif isinstance(call, Revive):
+        draft.asked_for, draft.revive_due = frozenset(), True
+    elif isinstance(call, Suppress):
+        draft.suppressed = False
+    elif isinstance(call, UpdateRoles):
+        draft.roles = frozenset({draft.settings.role})
+        draft.actions.append(Say(f"the master does not take the roles {', '.join(call.roles)}: {event.problem}"))

@@ -1,0 +1,235 @@
+"""Task statuses: what each means for an instance, and the safety net of timeouts and reconciliation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mesos_gpu.marathon.decisions import job_progress, lifecycle, residency
+from mesos_gpu.marathon.decisions.health_updates import take_status_health
+from mesos_gpu.marathon.definitions.timestamps import timestamp
+from mesos_gpu.marathon.matching.checks import check_result
+from mesos_gpu.marathon.model.backoff import after_failure
+from mesos_gpu.marathon.model.deployment import Work
+from mesos_gpu.marathon.model.instances import (
+    FAILURES,
+    Cause,
+    Goal,
+    Instance,
+    Phase,
+    Task,
+    app_of,
+    cause_of,
+    instance_of,
+    moved,
+)
+from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.state import pods
+from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Publish, Reconcile, Say
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.state.state import Draft
+
+MAX_MESSAGE = 10_000
+"""Characters kept of a status message."""
+# Nothing runs then, or it is being ended already.
+_NOTHING_TO_END = (Cause.TASK_ENDED, Cause.TASK_UNREACHABLE, Cause.TASK_KILLING)
+COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
+
+
+def take_status(draft: Draft, status: Mapping[str, Any]) -> None:
+    """Take note of a status, and acknowledge it once that is on disk."""
+    task_id = status["task_id"]["value"]
+    cause = cause_of(status["state"], status.get("reason"))
+    instance = draft.instances.get(instance_of(task_id) or "")
+    if instance is None or instance.task is None or not instance.task.has(task_id):
+        _take_unknown(draft, task_id, status, cause)
+    elif instance.task.containers:
+        _publish_status(draft, instance, instance.task, status)
+        _take_container(draft, instance, instance.task, status)
+    else:
+        _publish_status(draft, instance, instance.task, status)
+        _take_known(draft, instance, instance.task, status, cause)
+    if "uuid" in status:
+        draft.actions.append(Acknowledge(status))
+
+
+def _take_known(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any], cause: Cause) -> None:
+    job_progress.take_status(draft, instance, task.id, status, cause)
+    after = _task_after(task, status, cause, draft.now_s)
+    if cause is Cause.TASK_ENDED:
+        _note_failure(draft, instance, task, status)
+    _move(draft, instance, task, after, cause, failed=status["state"] in FAILURES)
+    known = draft.instances.get(instance.id)
+    if cause is Cause.TASK_RUNNING and known is not None:
+        take_status_health(draft, known, after, status)
+
+
+def _take_container(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
+    """Take note of how one container of a pod is; what the instance is follows from all of them."""
+    after = pods.task_after(task, status, draft.now_s)
+    if after is None:
+        return
+    cause = pods.cause_of_all(after)
+    failed = any(container.state in FAILURES for container in after.containers)
+    if cause is Cause.TASK_ENDED and draft.app(instance.app_id) is not None:
+        known = draft.failures.get(instance.app_id) or {}
+        draft.failures.put(instance.app_id, pods.terminations(known, instance, after, draft.now_s))
+    _move(draft, instance, task, after, cause, failed=failed)
+    if pods.verdict(after) != pods.verdict(task):
+        draft.actions.append(pods.health_event(instance, after))
+
+
+def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Cause, *, failed: bool) -> None:
+    """Do what follows from `cause` for an instance whose task was `task` and is `after`."""
+    was_ending = task.id in draft.kills
+    instance = replace(moved(instance, cause, draft.now_s), task=after)
+    if cause is Cause.TASK_ENDED:
+        # A task that was asked to end and ended is not a failure, whatever its exit status.
+        if failed and not was_ending:
+            _note_backoff(draft, instance)
+        if "TASK_GONE_BY_OPERATOR" in (after.state, *(container.state for container in after.containers)):
+            # That agent will not come back, nor will what it kept (InstanceUpdater.shouldAbandonReservation).
+            instance = replace(instance, reservation=None)
+        lifecycle.after_end(draft, instance, replaced=_is_restarting(draft, instance.app_id))
+        return
+    draft.put_instance(instance)
+    if cause is Cause.TASK_RUNNING and task.started_at_s is None:
+        draft.tokens = draft.tokens.returned(most=draft.settings.launch_tokens)
+    if cause is Cause.TASK_UNREACHABLE:
+        _watch_unreachable(draft, instance)
+        return
+    known = draft.backoffs.get(instance.app_id)
+    if known is not None and instance.phase is not Phase.KILLING:
+        draft.backoffs.put(instance.app_id, known.advanced(draft.now_s))
+    if instance.goal is Goal.STOPPED:
+        lifecycle.end_if_reachable(draft, instance)
+    elif not instance.wanted:
+        lifecycle.give_up(draft, instance)
+
+
+def _take_unknown(draft: Draft, task_id: str, status: Mapping[str, Any], cause: Cause) -> None:
+    """A task that is not ours to keep is ended: it was given up, or its record was lost with an older store."""
+    if cause not in _NOTHING_TO_END:
+        draft.actions += [Say(f"ending task {task_id}, which no app asks for"), Kill(task_id)]
+        return
+    app_id = app_of(task_id)
+    if app_id is not None and status["state"] != "TASK_UNKNOWN":
+        instance_id = instance_of(task_id) or task_id
+        fields = {"instanceId": instance_id, "runSpecId": app_id, "condition": status["state"].removeprefix("TASK_")}
+        draft.actions.append(Publish("unknown_instance_terminated_event", fields))
+
+
+def _task_after(task: Task, status: Mapping[str, Any], cause: Cause, now_s: float) -> Task:
+    infos = status.get("container_status", {}).get("network_infos", [])
+    addresses = tuple(
+        (address["ip_address"], address.get("protocol", "IPv4"))
+        for info in infos
+        for address in info.get("ip_addresses", [])
+        if "ip_address" in address
+    )
+    running = cause is Cause.TASK_RUNNING
+    return replace(
+        task,
+        state="TASK_UNREACHABLE" if cause is Cause.TASK_UNREACHABLE else status["state"],
+        ip_addresses=addresses or task.ip_addresses,
+        started_at_s=task.started_at_s or float(status.get("timestamp", now_s)) if running else task.started_at_s,
+        check_result=check_result(status["check_status"]) if "check_status" in status else task.check_result,
+        unreachable_since_s=(task.unreachable_since_s or now_s) if cause is Cause.TASK_UNREACHABLE else None,
+    )
+
+
+def _note_failure(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
+    kept = draft.app(instance.app_id) is not None and run_of(instance.app_id) is None
+    if status["state"] in ("TASK_FINISHED", "TASK_KILLED") or not kept:
+        return
+    failure = {
+        "appId": instance.app_id,
+        "host": task.host,
+        "message": status.get("message", "")[:MAX_MESSAGE],
+        "state": status["state"],
+        "taskId": task.id,
+        "timestamp": timestamp(draft.now_s),
+        "version": task.version,
+        "slaveId": task.agent_id,
+    }
+    draft.failures.put(instance.app_id, failure)
+
+
+def _note_backoff(draft: Draft, instance: Instance) -> None:
+    spec = draft.app(instance.app_id)
+    # What an older version did says nothing about this one.
+    if spec is not None and not lifecycle.outdated(instance, spec):
+        draft.backoffs.put(spec.id, after_failure(draft.backoffs.get(spec.id), spec, draft.now_s))
+
+
+def _watch_unreachable(draft: Draft, instance: Instance) -> None:
+    """Forget an instance on a lost agent once its app says so; `progress` puts another in its place."""
+    spec = draft.app(instance.app_id)
+    strategy = spec.document["unreachableStrategy"] if spec is not None else {"expungeAfterSeconds": 0}
+    if instance.goal is Goal.STOPPED:
+        return  # it keeps its volumes there until its agent is back
+    if not instance.wanted:
+        lifecycle.give_up(draft, instance)
+    elif strategy != "disabled" and instance.task is not None:
+        since_s = instance.task.unreachable_since_s or draft.now_s
+        if draft.now_s >= since_s + strategy["expungeAfterSeconds"]:
+            lifecycle.give_up(draft, instance)
+        else:
+            draft.touched.add(instance.app_id)
+
+
+def start_timeout_s(instance: Instance, settings: Settings) -> float:
+    """Return how long the task of an instance that is coming up may take from its launch on."""
+    return settings.confirm_timeout_s if instance.phase is Phase.PROVISIONED else settings.launch_timeout_s
+
+
+def watch(draft: Draft) -> None:
+    """Look after what should have happened by now: tasks that never ran, kills without answer, lost agents."""
+    settings = draft.settings
+    residency.watch(draft)
+    for instance in list(draft.instances.values()):
+        task = instance.task
+        if task is None or not instance.active:
+            continue
+        if instance.phase is Phase.UNREACHABLE:
+            _watch_unreachable(draft, instance)
+        elif task.id in draft.kills or not instance.wanted:
+            lifecycle.end(draft, task)
+        elif instance.phase in COMING_UP and draft.now_s >= task.staged_at_s + start_timeout_s(instance, settings):
+            waited_s = start_timeout_s(instance, settings)
+            draft.actions.append(Say(f"{task.id} is not running after {waited_s:g} s; ending it"))
+            lifecycle.end(draft, task)
+    if draft.subscribed and draft.reconcile_at_s is not None and draft.now_s >= draft.reconcile_at_s:
+        reconcile(draft, again_in_s=settings.reconcile_interval_s)
+
+
+def reconcile(draft: Draft, *, again_in_s: float) -> None:
+    """Ask the master for the state of every task we know, then for the tasks that it knows."""
+    active = [i.task for i in draft.instances.values() if i.task is not None and i.active]
+    known = sorted(task_id for task in active for task_id in task.living_ids)
+    if known:
+        draft.actions.append(Reconcile(known))
+    draft.actions.append(Reconcile(()))
+    draft.reconcile_at_s = draft.now_s + again_in_s
+
+
+def _is_restarting(draft: Draft, app_id: str) -> bool:
+    return any(
+        (Work.RESTART, app_id) in step.actions for d in draft.deployments.values() for step in d.steps[d.current :]
+    )
+
+
+def _publish_status(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
+    fields = {
+        "slaveId": task.agent_id,
+        "taskId": status["task_id"]["value"],
+        "taskStatus": status["state"],
+        "message": status.get("message", "")[:MAX_MESSAGE],
+        "appId": instance.app_id,
+        "host": task.host,
+        "ipAddresses": [{"ipAddress": ip, "protocol": protocol} for ip, protocol in task.ip_addresses],
+        "ports": list(task.ports),
+        "version": task.version,
+    }
+    draft.actions.append(Publish("status_update_event", fields))

@@ -1,0 +1,45 @@
+"""The listeners of /v2/events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mesos_gpu.marathon.definitions.timestamps import timestamp
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Listener:
+    """Someone who wants events of these kinds (all, when there are none) as Server-Sent Events."""
+
+    send: Callable[[bytes], None]
+    kinds: Collection[str]
+
+
+class EventBus:
+    """Sends each event to everyone who listens; keeps nothing."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._listeners: set[Listener] = set()
+
+    def add(self, listener: Listener) -> None:
+        """Send events to `listener` from now on."""
+        self._listeners.add(listener)
+
+    def remove(self, listener: Listener) -> None:
+        """Send nothing more to `listener`."""
+        self._listeners.discard(listener)
+
+    def publish(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Send an event; `eventType` and `timestamp` are added."""
+        if not self._listeners:
+            return
+        document = {**fields, "eventType": kind, "timestamp": timestamp(self._clock())}
+        frame = b"event: %b\r\ndata: %b\r\n\r\n" % (kind.encode(), msgspec.json.encode(document))
+        for listener in list(self._listeners):
+            if not listener.kinds or kind in listener.kinds:
+                listener.send(frame)

@@ -1,0 +1,258 @@
+"""The owner of the state: takes events one after another, lets `orchestrator` decide, and carries its actions out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from typing_extensions import assert_never
+
+from mesos_gpu.errors import MesosGpuError, Unavailable
+from mesos_gpu.marathon.decisions.orchestrator import handle, next_tick_s
+from mesos_gpu.marathon.engine.event_bus import EventBus
+from mesos_gpu.marathon.engine.mesos_link import LinkEvent, MesosLink
+from mesos_gpu.marathon.engine.metrics import PREFIX, Metrics
+from mesos_gpu.marathon.engine.prober import Prober
+from mesos_gpu.marathon.engine.probes import probes
+from mesos_gpu.marathon.state.actions import (
+    Acknowledge,
+    Action,
+    Answer,
+    Decline,
+    Exit,
+    Kill,
+    Launch,
+    Publish,
+    Reconcile,
+    Resubscribe,
+    Revive,
+    Save,
+    Say,
+    Suppress,
+    UpdateRoles,
+)
+from mesos_gpu.marathon.state.events import Event, Moment, Offered, Subscribed, Tick
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.state.state import State, restored
+from mesos_gpu.marathon.store.store import Store
+
+log = logging.getLogger(__name__)
+
+# Timers are rounded up so that a tick does not come a hair before its time and then again at once.
+_TICK_SLACK_S = 0.002
+_TURN_S = 0.05
+"""For so long, and one event more, nobody else is let in."""
+_OFFERS_AT_ONCE = 8
+
+
+@dataclass(slots=True)
+class _Asked:
+    """An event, and who waits for its answer (the API; nobody for news from Mesos)."""
+
+    event: Event
+    answer: asyncio.Future[Answer | None] | None
+
+
+class Scheduler:
+    """Runs one framework. Everything but the store and the link happens in the event loop's thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        link: MesosLink,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+        new_seed: Callable[[], str] = lambda: str(uuid.uuid4()),
+        load: bool = True,
+        metrics_prefix: str = PREFIX,
+    ) -> None:
+        """Load what was saved, unless that is left for later. Raises Unavailable when it cannot be read."""
+        self.settings, self.clock, self.bus = settings, clock, EventBus(clock)
+        self.new_id = new_seed
+        self.metrics = Metrics(clock, metrics_prefix)
+        self._store, self._link = store, link
+        self._state = State()
+        if load:
+            self.load()
+        self._inbox: deque[_Asked] = deque()
+        self._wake = asyncio.Event()
+        self._prober = Prober(lambda event: self._put(event, None), at_a_time=settings.max_concurrent_checks)
+        # One thread: saves come one after another, and the loop goes on serving while the disk works.
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="store")
+
+    @property
+    def state(self) -> State:
+        """Return the latest state that is on disk."""
+        return self._state
+
+    def load(self) -> None:
+        """Take over what the store has; waits for it, before `run`. Raises Unavailable when it cannot be read."""
+        self._state = restored(self._store.load())
+
+    async def ask(self, event: Event) -> Answer | None:
+        """Handle an event and return its answer, once it is on disk. Raises what the decision raises."""
+        answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self._put(event, answer)
+        return await answer
+
+    def preview(self, event: Event) -> Answer:
+        """Return what an event would be answered, and do nothing. Raises what the decision raises."""
+        _, actions = handle(self._state, event, Moment(self.clock(), self.new_id()), self.settings)
+        return next(action for action in actions if isinstance(action, Answer))
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises Unavailable when going on is not possible."""
+        loop = asyncio.get_running_loop()
+
+        def from_link(event: LinkEvent) -> None:
+            try:
+                for part in _parts(event):
+                    loop.call_soon_threadsafe(self._put, part, None)
+            except RuntimeError:
+                pass  # the loop has ended before the link
+
+        self.metrics.leading_since_s = self.clock()
+        self._link.start(self._state.lasting.framework_id, from_link)
+        self._follow(None)
+        try:
+            while True:
+                await self._turn(await self._batch())
+                if self._inbox:
+                    # A turn that had nothing to save has not let anybody else in yet.
+                    await asyncio.sleep(0)
+        finally:
+            await loop.run_in_executor(None, self._link.stop)
+            await self._prober.stop()
+            self._disk.shutdown()
+            for asked in self._inbox:
+                if asked.answer is not None and not asked.answer.done():
+                    asked.answer.set_exception(Unavailable("this Marathon is shutting down"))
+
+    def _put(self, event: Event, answer: asyncio.Future[Answer | None] | None) -> None:
+        self._inbox.append(_Asked(event, answer))
+        self._wake.set()
+
+    async def _batch(self) -> list[_Asked]:
+        """Wait for something to happen and return all that has; a Tick when it is time for one."""
+        now_s = self.clock()
+        at_s = next_tick_s(self._state, self.settings, now_s)
+        timer = None
+        if at_s is not None:
+            delay_s = max(0.0, at_s - now_s) + _TICK_SLACK_S
+            timer = asyncio.get_running_loop().call_later(delay_s, self._put, Tick(), None)
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+        self._wake.clear()
+        batch = list(self._inbox)
+        self._inbox.clear()
+        return batch
+
+    async def _turn(self, batch: list[_Asked]) -> None:
+        """Decide about every event of the batch, save all of it at once, then act.
+
+        What there is no time for goes back into the inbox, so that the API answers in between.
+        """
+        state, actions = self._state, []
+        until_s = time.monotonic() + _TURN_S
+        answered: list[tuple[asyncio.Future[Answer | None], Answer | None]] = []
+        for number, asked in enumerate(batch):
+            if number > 0 and time.monotonic() > until_s:
+                self._inbox.extendleft(reversed(batch[number:]))
+                self._wake.set()
+                batch = batch[:number]
+                break
+            self.metrics.event(asked.event)
+            try:
+                after, decided = handle(state, asked.event, Moment(self.clock(), self.new_id()), self.settings)
+                if asked.answer is not None:
+                    for action in decided:
+                        if isinstance(action, Save):
+                            self._store.refuse(action)
+            except Exception as error:
+                self.metrics.refused(error)
+                _refuse(asked, error)
+                continue
+            state = after
+            actions += decided
+            if asked.answer is not None:
+                answered.append((asked.answer, next((a for a in decided if isinstance(a, Answer)), None)))
+        saves = [action for action in actions if isinstance(action, Save)]
+        if saves:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._disk, self._store.save, saves)
+            except MesosGpuError as error:
+                for answer, _ in answered:
+                    if not answer.done():
+                        answer.set_exception(error)
+                raise
+        before, self._state = self._state, state
+        self._follow(before)
+        for answer, result in answered:
+            if not answer.done():
+                answer.set_result(result)
+        for action in actions:
+            self.metrics.action(action)
+            self._perform(action)
+        for asked in batch:
+            if isinstance(asked.event, Subscribed):
+                log.info("subscribed at %s as framework %s", asked.event.master, asked.event.framework_id)
+
+    def _follow(self, before: State | None) -> None:
+        """Check what is to be checked now; nothing to do when nothing has changed that decides about it."""
+        now, was = self._state, before
+        if (
+            was is None
+            or now.lasting.instances is not was.lasting.instances
+            or now.lasting.versions is not was.lasting.versions
+            or now.lasting.deployments is not was.lasting.deployments
+            or now.readiness is not was.readiness
+        ):
+            self._prober.follow(probes(now))
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Save() | Answer():
+                pass  # done, before everything else
+            case Launch():
+                done = [operation["type"].lower() for operation in action.operations]
+                log.info(
+                    "on offer %s: %s", action.offer_id, ", ".join([*done, *map("start {}".format, action.task_ids)])
+                )
+                self._link.call(action)
+            case (
+                Decline() | Revive() | Suppress() | Kill() | Acknowledge() | Reconcile() | UpdateRoles() | Resubscribe()
+            ):
+                self._link.call(action)
+            case Publish(kind=kind, fields=fields):
+                self.bus.publish(kind, fields)
+            case Say(text=text):
+                log.warning("%s", text)
+            case Exit(reason=reason):
+                raise Unavailable(reason)
+            case _:
+                assert_never(action)
+
+
+def _parts(event: LinkEvent) -> list[LinkEvent]:
+    """Return an event as such that take a short time each; a master with many agents offers all of them at once."""
+    if not isinstance(event, Offered) or len(event.offers) <= _OFFERS_AT_ONCE:
+        return [event]
+    return [Offered(event.offers[at : at + _OFFERS_AT_ONCE]) for at in range(0, len(event.offers), _OFFERS_AT_ONCE)]
+
+
+def _refuse(asked: _Asked, error: Exception) -> None:
+    """Give an error to who asked; news from Mesos that we cannot handle must not stop what comes after it."""
+    if asked.answer is None:
+        log.error("cannot handle %s", asked.event, exc_info=error)
+    elif not asked.answer.done():
+        asked.answer.set_exception(error)

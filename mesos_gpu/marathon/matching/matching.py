@@ -1,0 +1,186 @@
+"""Does an offer fit an app? What a task would take of it, or every reason why not. Source: marathon.md 2.3, 3.2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from mesos_gpu.marathon.definitions.ports import take_ports, wishes
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.constraints import all_fulfilled
+from mesos_gpu.marathon.matching.disks import is_root_disk, take_volumes
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.model.instances import Instance
+from mesos_gpu.mesos.resource import UNRESERVED, Resource, milli
+from mesos_gpu.mesos.resources import Resources
+
+
+class Reason(str, Enum):
+    """Why an offer was not used, in the order in which /v2/queue counts them: one reason per offer, the first."""
+
+    UNFULFILLED_ROLE = "UnfulfilledRole"
+    UNFULFILLED_CONSTRAINT = "UnfulfilledConstraint"
+    NO_CORRESPONDING_RESERVATION = "NoCorrespondingReservationFound"
+    AGENT_MAINTENANCE = "AgentMaintenance"
+    INSUFFICIENT_CPUS = "InsufficientCpus"
+    INSUFFICIENT_MEMORY = "InsufficientMemory"
+    INSUFFICIENT_DISK = "InsufficientDisk"
+    INSUFFICIENT_GPUS = "InsufficientGpus"
+    INSUFFICIENT_PORTS = "InsufficientPorts"
+    DECLINED_SCARCE_RESOURCES = "DeclinedScarceResources"
+
+
+class GpuBehaviour(str, Enum):
+    """--gpu_scheduling_behavior: whether apps without GPUs may run on agents that have some."""
+
+    RESTRICTED = "restricted"
+    UNRESTRICTED = "unrestricted"
+
+
+class RolesBehaviour(str, Enum):
+    """--accepted_resource_roles_default_behavior: whose resources an app takes that does not say."""
+
+    ANY = "any"
+    UNRESERVED = "unreserved"
+    RESERVED = "reserved"
+
+
+BEHAVIOUR_LABEL = "GPU_SCHEDULING_BEHAVIOR"
+_SCALARS = (
+    ("cpus", Reason.INSUFFICIENT_CPUS),
+    ("mem", Reason.INSUFFICIENT_MEMORY),
+    ("disk", Reason.INSUFFICIENT_DISK),
+    ("gpus", Reason.INSUFFICIENT_GPUS),
+)
+_FUNNEL = list(Reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What of an offer a task may take: resources of these roles.
+
+    `creates`: the app's persistent volumes are to be made of it. `kept`: it has been reserved for this very instance,
+    so that there is nothing to be spared for others.
+    """
+
+    resources: Resources
+    roles: tuple[str, ...]
+    creates: bool = False
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a task takes of an offer; `ports` are its host ports in the order of the app's, None where it takes none."""
+
+    resources: Resources
+    ports: tuple[int | None, ...]
+    executor: Resources = field(default_factory=Resources)
+    """What its own executor takes, beside the task."""
+    disks: tuple[Resource, ...] = ()
+    """What becomes the app's persistent volumes, one for each."""
+
+    @property
+    def whole(self) -> Resources:
+        """Return everything that is taken."""
+        return self.resources + self.executor + Resources(self.disks)
+
+    @property
+    def host_ports(self) -> tuple[int, ...]:
+        """Return the ports of the agent that are taken."""
+        return tuple(port for port in self.ports if port is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Every reason that speaks against the offer, in the order of the funnel."""
+
+    reasons: tuple[Reason, ...]
+
+
+def match(
+    spec: RunSpec,
+    offer: Offer,
+    left: Resources,
+    placed: Sequence[Instance],
+    *,
+    behaviour: GpuBehaviour,
+    now_s: float,
+    pick: int = 0,
+    home_region: str | None = None,
+    pool: Pool | None = None,
+    roles_behaviour: RolesBehaviour = RolesBehaviour.ANY,
+    draining_s: float | None = 0.0,
+) -> Match | Refusal:
+    """Decide whether one instance of `spec` may start on what is `left` of the offer.
+
+    An app that names no region or zone stays in `home_region`, the master's.
+    `placed` are the instances of the app that count for constraints; `pick` chooses among ports. `pool` is what it may
+    take, by default everything of the roles that the app accepts. An agent is left alone from `draining_s` before its
+    maintenance on; None: whether it is in maintenance or not.
+    """
+    if pool is None:
+        accepted = accepted_roles(spec, roles_behaviour)
+        pool = Pool(offer.usable(accepted, left), accepted)
+    usable, roles = pool.resources, pool.roles
+    scalars = usable.filter(is_root_disk)
+    reasons: set[Reason] = set()
+    taken = Resources()
+    if offer.role != spec.document["role"] or (left and not usable):
+        reasons.add(Reason.UNFULFILLED_ROLE)
+    executor = Resources()
+    for name, reason in _SCALARS:
+        part = scalars.find(name, milli(spec.document[name]), roles)
+        beside = (
+            (scalars - part).find(name, milli(spec.executor_resources.get(name, 0)), roles)
+            if part is not None
+            else None
+        )
+        if part is None or beside is None:
+            reasons.add(reason)
+        else:
+            taken += part
+            executor += beside
+    disks = take_volumes(spec.persistent_volumes, usable - taken - executor) if pool.creates else ()
+    if disks is None:
+        reasons.add(Reason.INSUFFICIENT_DISK)
+    if not all_fulfilled(spec.document["constraints"], offer, placed, spec.instances, home_region):
+        reasons.add(Reason.UNFULFILLED_CONSTRAINT)
+    if draining_s is not None and _in_maintenance(offer, now_s, draining_s):
+        reasons.add(Reason.AGENT_MAINTENANCE)
+    ports = take_ports(wishes(spec.document), usable, roles, pick)
+    if ports is None:
+        reasons.add(Reason.INSUFFICIENT_PORTS)
+    if not pool.kept and wasted(spec, offer, behaviour):
+        reasons.add(Reason.DECLINED_SCARCE_RESOURCES)
+    if reasons or ports is None or disks is None:
+        return Refusal(tuple(sorted(reasons, key=_FUNNEL.index)))
+    return Match(taken + ports[1], ports[0], executor, disks)
+
+
+def accepted_roles(spec: RunSpec, behaviour: RolesBehaviour = RolesBehaviour.ANY) -> tuple[str, ...]:
+    """Return the roles whose resources the app takes, its own first so that the common ones are left to others."""
+    by_default = {
+        RolesBehaviour.ANY: (spec.document["role"], UNRESERVED),
+        RolesBehaviour.UNRESERVED: (UNRESERVED,),
+        RolesBehaviour.RESERVED: (spec.document["role"],),
+    }
+    given = spec.document.get("acceptedResourceRoles") or by_default[behaviour]
+    return tuple(sorted(set(given), key=lambda role: (role == UNRESERVED, role)))
+
+
+def wasted(spec: RunSpec, offer: Offer, flag: GpuBehaviour) -> bool:
+    """Tell whether an app without GPUs would sit on an agent that offers some, where that is not wanted."""
+    label = spec.document["labels"].get(BEHAVIOUR_LABEL)
+    behaviour = GpuBehaviour(label) if label in list(GpuBehaviour) else flag
+    return behaviour is GpuBehaviour.RESTRICTED and offer.gpus > 0 and spec.gpus == 0
+
+
+def _in_maintenance(offer: Offer, now_s: float, draining_s: float) -> bool:
+    window = offer.document.get("unavailability")
+    if window is None:
+        return False
+    start_s = int(window["start"]["nanoseconds"]) / 1e9
+    length = window.get("duration")
+    return start_s - draining_s <= now_s and (length is None or now_s < start_s + int(length["nanoseconds"]) / 1e9)

@@ -1,0 +1,1 @@
+"""Apps, jobs and pods while they run: instances, deployments, health, reservations. Pure."""

@@ -1,0 +1,148 @@
+"""What the scheduler decides to do. Values; scheduler.py carries them out, Save always first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.model.deployment import Deployment
+from mesos_gpu.marathon.model.groups import Root
+from mesos_gpu.marathon.model.instances import Instance
+from mesos_gpu.marathon.model.jobs import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """What must be on disk before anything else is done. None under a key: forget it.
+
+    `apps` has new versions; with None an app goes away with all its versions.
+    """
+
+    apps: Mapping[str, RunSpec | None]
+    instances: Mapping[str, Instance | None]
+    deployments: Mapping[str, Deployment | None]
+    failures: Mapping[str, Mapping[str, Any] | None]
+    framework_id: tuple[str | None] | None = None
+    """A tuple of one, the new id; None when it has not changed."""
+    root: Root | None = None
+    """A new version of the tree of groups."""
+    jobs: Mapping[str, Job | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGroup:
+    """Tasks that start together in one executor: an instance of a pod."""
+
+    executor: Mapping[str, Any]
+    task_infos: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Accept an offer and start these tasks and groups on it; what is left of it is refused for a while.
+
+    `operations` come before that: reserving and freeing, as Mesos' Offer.Operation. There may be no tasks.
+    """
+
+    offer_id: str
+    task_infos: Sequence[Mapping[str, Any]]
+    refuse_s: float
+    groups: Sequence[TaskGroup] = ()
+    operations: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        """Return the ids of the tasks, those in groups too."""
+        grouped = [info for group in self.groups for info in group.task_infos]
+        return tuple(info["task_id"]["value"] for info in (*self.task_infos, *grouped))
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """Give offers back, and do not want them again for a while unless they have grown."""
+
+    offer_ids: Sequence[str]
+    refuse_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Revive:
+    """Ask for offers: drop all filters, end suppression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suppress:
+    """Ask for no offers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End a task."""
+
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Tell the agent that this status has been taken note of."""
+
+    status: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """Ask for the state of these tasks; of every task of ours when there is none."""
+
+    task_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRoles:
+    """Be a framework of these roles: those that apps run in."""
+
+    roles: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Resubscribe:
+    """Start over with the master, as a new framework."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Send an event to the listeners of /v2/events; the timestamp is added on the way."""
+
+    kind: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API call at hand is answered with."""
+
+    deployment_id: str
+    version: str
+    task_ids: Sequence[str] = ()
+    deployment: Deployment | None = None
+    """The plan, as it was before its first step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Write a line to the log."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """End this process with an error: going on would do harm."""
+
+    reason: str
+
+
+Call: TypeAlias = Launch | Decline | Revive | Suppress | Kill | Acknowledge | Reconcile | UpdateRoles | Resubscribe
+"""What goes to the master."""
+Action: TypeAlias = Save | Call | Publish | Answer | Say | Exit

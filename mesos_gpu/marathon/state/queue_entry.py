@@ -1,0 +1,57 @@
+"""What became of the offers while an app waited for one: the numbers behind /v2/queue (marathon.md 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mesos_gpu.marathon.matching.matching import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedOffer:
+    """The last offer of one agent that did not fit, and why."""
+
+    offer: Mapping[str, Any]
+    reasons: tuple[Reason, ...]
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """One app's time in the queue. `rejected` counts offers by their first reason since the last launch."""
+
+    since_s: float
+    processed: int = 0
+    unused: int = 0
+    last_unused_s: float | None = None
+    last_used_s: float | None = None
+    rejected: Mapping[Reason, int] = field(default_factory=dict)
+    last_offers: Mapping[str, UnusedOffer] = field(default_factory=dict)
+    """By agent id."""
+
+    def used(self, now_s: float) -> QueueEntry:
+        """Return the entry after an offer that fitted."""
+        return replace(self, processed=self.processed + 1, last_used_s=now_s, rejected={})
+
+    def refused(self, agent_id: str, offer: Mapping[str, Any], reasons: tuple[Reason, ...], now_s: float) -> QueueEntry:
+        """Return the entry after an offer that did not fit."""
+        return replace(
+            self,
+            processed=self.processed + 1,
+            unused=self.unused + 1,
+            last_unused_s=now_s,
+            rejected={**self.rejected, reasons[0]: self.rejected.get(reasons[0], 0) + 1},
+            last_offers={**self.last_offers, agent_id: UnusedOffer(offer, reasons, now_s)},
+        )
+
+
+def funnel(counts: Mapping[Reason, int], processed: int) -> list[dict[str, Any]]:
+    """Return Marathon's summary: every reason in order, each seeing what the ones before it let through."""
+    rows = []
+    for reason in Reason:
+        declined = counts.get(reason, 0)
+        rows.append({"reason": reason.value, "declined": declined, "processed": processed})
+        processed -= declined
+    return rows

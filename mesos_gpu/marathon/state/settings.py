@@ -1,0 +1,59 @@
+"""The flags that decide how the scheduler behaves; names and defaults are Marathon's (marathon.md 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mesos_gpu.marathon.definitions.app import AppRules
+from mesos_gpu.marathon.definitions.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
+from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
+
+MAX_VERSIONS = 50
+"""Versions kept of one app (--zk_max_versions), by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One Marathon's configuration. Times are seconds."""
+
+    rules: AppRules = field(default_factory=AppRules)
+    gpu_behaviour: GpuBehaviour = GpuBehaviour.RESTRICTED
+    roles_behaviour: RolesBehaviour = RolesBehaviour.ANY
+    principal: str | None = None
+    """Whom Mesos knows us as; what we reserve and create is marked so."""
+    env_prefix: str = ""
+    max_instances_per_offer: int = 5
+    decline_offer_s: float = 120.0
+    min_revive_interval_s: float = 5.0
+    revive_burst: int = 5
+    """So many revives may follow one another at once before the interval counts: several apps sent in a row then
+    start as quickly as one (Marathon makes the second wait)."""
+    launch_timeout_s: float = 300.0
+    """A task that is not running after so long is ended and started anew."""
+    reservation_timeout_s: float = 20.0
+    """What was reserved must show in an offer within so long; else another try is made elsewhere."""
+    confirm_timeout_s: float = 300.0
+    """The same for one that nobody has said anything about."""
+    kill_retry_s: float = 30.0
+    reconcile_initial_s: float = 15.0
+    reconcile_interval_s: float = 600.0
+    max_concurrent_checks: int = 256
+    """Health and readiness checks of Marathon's own under way at a time."""
+    max_running_deployments: int = 100
+    max_apps: int | None = None
+    max_versions: int = MAX_VERSIONS
+    """Versions kept of each app and of the tree of groups."""
+    service_ports: tuple[int, int] = (LOCAL_PORT_MIN, LOCAL_PORT_MAX)
+    """The first and the last port that may be given out as a service port."""
+    draining_s: float | None = 0.0
+    """So long before their maintenance begins agents are left alone; None: their maintenance does not matter."""
+    suppress_offers: bool = True
+    groups_enforce_role: bool = False
+    """Whether a new top-level group that says nothing about it enforces its role."""
+    launch_tokens: int = 100
+    launch_token_refresh_s: float = 30.0
+
+    @property
+    def role(self) -> str:
+        """Return the one role of this framework."""
+        return self.rules.mesos_role

@@ -1,0 +1,1 @@
+"""What must last: Marathon's state as rows, kept in SQLite or ZooKeeper."""

@@ -1,0 +1,96 @@
+"""What is saved, as rows that any store can keep: a kind, a key, a version where it has several, and JSON. Pure.
+
+A new kind of thing that lasts needs a line here, and in `Save` and `Lasting`; no store has to know of it. The kinds are
+named as Marathon's are in ZooKeeper (marathon.md 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.model.deployment import Deployment
+from mesos_gpu.marathon.model.groups import ROOT, Root
+from mesos_gpu.marathon.model.instances import Instance
+from mesos_gpu.marathon.model.jobs import Job
+from mesos_gpu.marathon.state.actions import Save
+from mesos_gpu.marathon.state.state import Lasting
+
+APPS, GROUPS, INSTANCES = "apps", "group", "instance"
+DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS = "deployment", "taskFailures", "framework-id", "job"
+
+KINDS = (APPS, GROUPS, INSTANCES, DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS)
+VERSIONED = frozenset({APPS, GROUPS})
+"""Kinds of which each key has several versions; a store keeps as many of the newest as it is told to."""
+_THE_ONE = "id"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that lasts. `version` is empty where the kind has none.
+
+    `document` is None for what is to be forgotten; of a versioned kind, that is the key with all its versions.
+    """
+
+    kind: str
+    key: str
+    version: str
+    document: bytes | None
+
+
+def rows_of(save: Save) -> Iterator[Row]:
+    """Return what is to be written: definitions first, then deployments, then what runs (marathon.md 8)."""
+    for app_id, spec in save.apps.items():
+        version = "" if spec is None else spec.version
+        yield Row(APPS, app_id, version, None if spec is None else msgspec.json.encode(spec.document))
+    if save.root is not None:
+        yield Row(GROUPS, ROOT, save.root.version, msgspec.json.encode(save.root))
+    yield from _plain(JOBS, save.jobs)
+    yield from _plain(DEPLOYMENTS, save.deployments)
+    yield from _plain(FAILURES, save.failures)
+    yield from _plain(INSTANCES, save.instances)
+    if save.framework_id is not None:
+        yield from _plain(FRAMEWORK_ID, {_THE_ONE: save.framework_id[0]})
+
+
+def lasting_of(rows: Iterable[Row]) -> Lasting:
+    """Return what the rows hold; they come in the order in which their keys were first written.
+
+    Raises msgspec.MsgspecError when a document is not what its kind says.
+    """
+    found: dict[str, dict[str, dict[str, bytes]]] = {kind: {} for kind in KINDS}
+    for row in rows:
+        if row.document is not None and row.kind in found:
+            found[row.kind].setdefault(row.key, {})[row.version] = row.document
+    roots = [msgspec.json.decode(each, type=Root) for each in found[GROUPS].get(ROOT, {}).values()]
+    framework_id = found[FRAMEWORK_ID].get(_THE_ONE)
+    return Lasting(
+        framework_id=None if framework_id is None else msgspec.json.decode(framework_id[""], type=str),
+        versions={
+            app_id: tuple(RunSpec(msgspec.json.decode(kept[version])) for version in sorted(kept, reverse=True))
+            for app_id, kept in found[APPS].items()
+        },
+        instances={key: msgspec.json.decode(each[""], type=Instance) for key, each in found[INSTANCES].items()},
+        deployments={key: msgspec.json.decode(each[""], type=Deployment) for key, each in found[DEPLOYMENTS].items()},
+        failures={key: msgspec.json.decode(each[""]) for key, each in found[FAILURES].items()},
+        roots=tuple(sorted(roots, key=lambda root: root.version, reverse=True)),
+        jobs={key: msgspec.json.decode(each[""], type=Job) for key, each in found[JOBS].items()},
+    )
+
+
+def saves_of(lasting: Lasting) -> list[Save]:
+    """Return what writes all of this into an empty store."""
+    saves = [Save({app_id: spec}, {}, {}, {}) for app_id, kept in lasting.versions.items() for spec in reversed(kept)]
+    saves += [Save({}, {}, {}, {}, root=root) for root in reversed(lasting.roots)]
+    framework_id = None if lasting.framework_id is None else (lasting.framework_id,)
+    plain = Save({}, lasting.instances, lasting.deployments, lasting.failures, framework_id, jobs=lasting.jobs)
+    return [*saves, plain]
+
+
+def _plain(kind: str, things: Mapping[str, Any]) -> Iterator[Row]:
+    for key, thing in things.items():
+        yield Row(kind, key, "", None if thing is None else msgspec.json.encode(thing))

@@ -1,0 +1,1 @@
+"""The state as the API shows it. Pure."""
