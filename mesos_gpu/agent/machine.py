@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from mesos_gpu.agent.resources import Machine
+from mesos_gpu.agent.model.resources import Machine
 
 _MIB = 1024 * 1024
 

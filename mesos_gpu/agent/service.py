@@ -16,30 +16,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.agent.access import open_access
-from mesos_gpu.agent.agent import Agent
-from mesos_gpu.agent.authentication import Patience
-from mesos_gpu.agent.checkpoints import Checkpoints
-from mesos_gpu.agent.collecting import GcRules
-from mesos_gpu.agent.collector import Collector
-from mesos_gpu.agent.events import Identity
-from mesos_gpu.agent.executors import ExecutorPatience
-from mesos_gpu.agent.fetch_cache import FetchCache
-from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
+from mesos_gpu.agent.api.access import open_access
+from mesos_gpu.agent.api.operator_api import OperatorApi
+from mesos_gpu.agent.cluster.authentication import Patience
+from mesos_gpu.agent.decisions.collecting import GcRules
+from mesos_gpu.agent.decisions.operations import fitting
+from mesos_gpu.agent.decisions.registration import Registration
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.collector import Collector
+from mesos_gpu.agent.disk.recovery import Recovered, read_boot_id, recover
+from mesos_gpu.agent.fetch.fetch_cache import FetchCache
+from mesos_gpu.agent.fetch.fetcher import Fetcher, FetcherSettings
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text, read_environment_flag
-from mesos_gpu.agent.gpu_attributes import with_gpus
-from mesos_gpu.agent.gpu_record import HealthRecord
-from mesos_gpu.agent.gpus import AgentGpus
-from mesos_gpu.agent.images import open_images
+from mesos_gpu.agent.gpus.care import AgentGpus
+from mesos_gpu.agent.gpus.gpu_record import HealthRecord
+from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation
-from mesos_gpu.agent.networks import domain_socket, open_networks
-from mesos_gpu.agent.operations import fitting
-from mesos_gpu.agent.operator_api import OperatorApi
-from mesos_gpu.agent.recovery import Recovered, read_boot_id, recover
-from mesos_gpu.agent.registration import Registration
-from mesos_gpu.agent.resources import agent_resources, changes, gpus_asked, parse_attributes
-from mesos_gpu.agent.state import AgentState
+from mesos_gpu.agent.model.events import Identity
+from mesos_gpu.agent.model.executors import ExecutorPatience
+from mesos_gpu.agent.model.gpu_attributes import with_gpus
+from mesos_gpu.agent.model.resources import agent_resources, changes, gpus_asked, parse_attributes
+from mesos_gpu.agent.running.images import open_images
+from mesos_gpu.agent.running.networks import domain_socket, open_networks
 from mesos_gpu.container import enter_private_mounts, open_containerizer
 from mesos_gpu.container.disk import DiskRules
 from mesos_gpu.container.requirements import DriverFacts

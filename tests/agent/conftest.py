@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent.access import Access
-from mesos_gpu.agent.agent import Agent
-from mesos_gpu.agent.checkpoints import Checkpoints
-from mesos_gpu.agent.events import Identity
-from mesos_gpu.agent.gpus import AgentGpus
-from mesos_gpu.agent.operator_api import OperatorApi
-from mesos_gpu.agent.recovery import recover
-from mesos_gpu.agent.registration import Registration
-from mesos_gpu.agent.resources import Machine, agent_resources, parse_attributes
+from mesos_gpu.agent.api.access import Access
+from mesos_gpu.agent.api.operator_api import OperatorApi
+from mesos_gpu.agent.decisions.registration import Registration
+from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.recovery import recover
+from mesos_gpu.agent.gpus.care import AgentGpus
+from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.model.events import Identity
+from mesos_gpu.agent.model.resources import Machine, agent_resources, parse_attributes
 from mesos_gpu.process.endpoint import Endpoint
 from tests.agent.documents import AGENT_ID, new_state
 from tests.fakes.containerizer import FakeContainerizer

@@ -6,9 +6,9 @@ import base64
 import itertools
 from typing import Any
 
-from mesos_gpu.agent.events import Identity, Moment, RunTask
-from mesos_gpu.agent.state import AgentState
-from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.model.events import Identity, Moment, RunTask
+from mesos_gpu.agent.model.updates import TaskKey
 
 AGENT_ID = "e21bee5b-d554-4516-b5c2-672e37e2490c-S0"
 FRAMEWORK_ID = "e21bee5b-d554-4516-b5c2-672e37e2490c-0000"

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from mesos_gpu.agent.access import EXECUTORS, NOBODY_ASKED, Access, open_access, use_of
+from mesos_gpu.agent.api.access import EXECUTORS, NOBODY_ASKED, Access, open_access, use_of
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, basic_header

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent import archives
-from mesos_gpu.agent.archives import unpack
-from mesos_gpu.agent.fetching import Archive
+from mesos_gpu.agent.fetch import archives
+from mesos_gpu.agent.fetch.archives import unpack
+from mesos_gpu.agent.model.fetch_uris import Archive
 from mesos_gpu.errors import BadInput, ContainerError
 
 Fill = Callable[[tarfile.TarFile], None]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mesos_gpu.agent import actions as act
-from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.events import Moment
-from mesos_gpu.agent.replay import Run, replay
-from mesos_gpu.agent.state import AgentState
-from mesos_gpu.agent.updates import Forward
+from mesos_gpu.agent.decisions.replay import Run, replay
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.model import actions as act
+from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.events import Moment
+from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.mesos.checks import CheckNews, HealthNews
 from tests.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
 

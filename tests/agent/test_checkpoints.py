@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.checkpoints import Checkpoints, read_log
-from mesos_gpu.agent.recovery import Recovered, recover
-from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.agent.disk.checkpoints import Checkpoints, read_log
+from mesos_gpu.agent.disk.recovery import Recovered, recover
+from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.mesos.messages import encode
 from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, key, task

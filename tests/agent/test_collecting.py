@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from mesos_gpu.agent import actions as act
-from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.collecting import GcRules, Schedule, in_use, is_within, of_framework, orphaned, spared_by
-from mesos_gpu.agent.executors import Executor
-from mesos_gpu.agent.tasks import Phase
+from mesos_gpu.agent.decisions.collecting import GcRules, Schedule, in_use, is_within, of_framework, orphaned, spared_by
+from mesos_gpu.agent.model import actions as act
+from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.executors import Executor
+from mesos_gpu.agent.model.tasks import Phase
 from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, key, run, task
 from tests.agent.test_hosting import AWARE, AnyHistory
 

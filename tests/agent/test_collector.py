@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.agent.clock import Clock
-from mesos_gpu.agent.collecting import GcRules, in_use
-from mesos_gpu.agent.collector import Collector, disk_usage
-from mesos_gpu.agent.nested_sandboxes import NestedSandboxes
-from mesos_gpu.agent.removal import ASIDE
+from mesos_gpu.agent.decisions.collecting import GcRules, in_use
+from mesos_gpu.agent.disk.collector import Collector, disk_usage
+from mesos_gpu.agent.disk.removal import ASIDE
+from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
 from mesos_gpu.container.config import ContainerConfig, Termination
 from tests.fakes.containerizer import FakeContainerizer
 

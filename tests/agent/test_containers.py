@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent import actions as act
-from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.containers import Runner
-from mesos_gpu.agent.executors import ExecutorKey
-from mesos_gpu.agent.updates import TaskKey
+from mesos_gpu.agent.model import actions as act
+from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.executors import ExecutorKey
+from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.agent.running.containers import Runner
 from mesos_gpu.container.config import Size, Termination
 from tests.fakes.containerizer import FakeContainerizer
 

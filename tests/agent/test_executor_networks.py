@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from mesos_gpu.agent.executor_launch import executor_spec
-from mesos_gpu.agent.executors import Executor, ExecutorKey, ExecutorPatience
-from mesos_gpu.agent.networks import domain_socket
+from mesos_gpu.agent.launching.executor_launch import executor_spec
+from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatience
+from mesos_gpu.agent.running.networks import domain_socket
 from mesos_gpu.executor.agent import Agent
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.agent.executor_size import disk_bytes, executor_size
+from mesos_gpu.agent.launching.executor_size import disk_bytes, executor_size
 from mesos_gpu.container.config import Size
 from mesos_gpu.container.linux import UNLIMITED
 from tests.agent.documents import scalar

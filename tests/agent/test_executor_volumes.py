@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent.container_api import _make_sandbox
-from mesos_gpu.agent.executor_launch import executor_spec, late_volume
-from mesos_gpu.agent.executors import Executor, ExecutorKey, ExecutorPatience
-from mesos_gpu.agent.nested import container_config, seen_of_parent
-from mesos_gpu.agent.tasks import Task
+from mesos_gpu.agent.api.container_api import _make_sandbox
+from mesos_gpu.agent.launching.executor_launch import executor_spec, late_volume
+from mesos_gpu.agent.launching.nested import container_config, seen_of_parent
+from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatience
+from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.container.checkpoints import Record
 from mesos_gpu.container.config import ContainerConfig, Volume
 from mesos_gpu.errors import BadInput

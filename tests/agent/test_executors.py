@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from mesos_gpu.agent.executors import NEXT_STAGE, IllegalTurn, Stage, Turn, next_stage
+from mesos_gpu.agent.model.executors import NEXT_STAGE, IllegalTurn, Stage, Turn, next_stage
 
 
 @pytest.mark.parametrize(("stage", "turn"), list(itertools.product(Stage, Turn)))

@@ -18,10 +18,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from mesos_gpu.agent import archives
-from mesos_gpu.agent.fetch_cache import FetchCache
-from mesos_gpu.agent.fetcher import Fetcher, FetcherSettings
-from mesos_gpu.agent.fetching import read_uris
+from mesos_gpu.agent.fetch import archives
+from mesos_gpu.agent.fetch.fetch_cache import FetchCache
+from mesos_gpu.agent.fetch.fetcher import Fetcher, FetcherSettings
+from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.errors import ContainerError
 from tests.tls import Authority
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.agent.fetching import archive_of, local_path, read_uris
+from mesos_gpu.agent.model.fetch_uris import archive_of, local_path, read_uris
 from mesos_gpu.errors import BadInput
 
 

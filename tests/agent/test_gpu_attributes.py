@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mesos_gpu.agent.gpu_attributes import NAMES, with_gpus
-from mesos_gpu.agent.resources import attributes_summary, changes, parse_attributes
+from mesos_gpu.agent.model.gpu_attributes import NAMES, with_gpus
+from mesos_gpu.agent.model.resources import attributes_summary, changes, parse_attributes
 from mesos_gpu.gpu.device import Gpu
 
 H200 = Gpu(0, 0, "GPU-0", "NVIDIA H200", 143771)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesos_gpu.agent.gpu_json import GpuView, exposition, gpu_shown, view_shown
+from mesos_gpu.agent.model.gpu_json import GpuView, exposition, gpu_shown, view_shown
 from mesos_gpu.gpu.device import Gpu, GpuUsage
 from mesos_gpu.gpu.health import Condition, Illness
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent import gpus as module
-from mesos_gpu.agent.gpu_record import HealthRecord
-from mesos_gpu.agent.gpus import AgentGpus
+from mesos_gpu.agent.gpus import care as module
+from mesos_gpu.agent.gpus.care import AgentGpus
+from mesos_gpu.agent.gpus.gpu_record import HealthRecord
 from mesos_gpu.errors import NotFound, Unavailable
 from mesos_gpu.gpu.device import HealthEvent
 from mesos_gpu.gpu.health import Condition

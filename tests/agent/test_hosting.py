@@ -12,12 +12,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mesos_gpu.agent import actions as act
-from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.executors import ExecutorKey, Stage
-from mesos_gpu.agent.state import AgentState
-from mesos_gpu.agent.tasks import Phase
-from mesos_gpu.agent.updates import Forward
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.model import actions as act
+from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.executors import ExecutorKey, Stage
+from mesos_gpu.agent.model.tasks import Phase
+from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.mesos.tasks import is_terminal
 from tests.agent.documents import (
     ALL_CAPABILITIES,

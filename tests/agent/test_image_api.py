@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from mesos_gpu.agent.api.image_api import ImageApi
 from mesos_gpu.agent.flags import FLAGS, check_flags
-from mesos_gpu.agent.image_api import ImageApi
-from mesos_gpu.agent.images import AgentImages, open_images
+from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.process.http import make_app

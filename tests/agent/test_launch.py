@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent.launch import executor_name, executor_resources, launch_spec, refusal
+from mesos_gpu.agent.launching.launch import executor_name, executor_resources, launch_spec, refusal
 from mesos_gpu.container.config import ImageAsk, Volume
 from mesos_gpu.container.runtime_spec import Command
 from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, IDENTITY, framework, scalar, task

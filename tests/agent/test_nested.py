@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.nested import container_config, wait_shown
+from mesos_gpu.agent.launching.nested import container_config, wait_shown
 from mesos_gpu.container.config import Termination
 from tests.agent.documents import IDENTITY, scalar
 

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mesos_gpu.agent.operations import (
+from mesos_gpu.agent.decisions.operations import (
     ApplyOperation,
     Disagree,
     DiscardVolume,

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent import permissions, state_json, views_v1
-from mesos_gpu.agent.events import Identity
-from mesos_gpu.agent.state import AgentState
-from mesos_gpu.agent.tasks import Framework
+from mesos_gpu.agent.decisions import permissions
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.model.events import Identity
+from mesos_gpu.agent.model.tasks import Framework
+from mesos_gpu.agent.views import state_json, views_v1
 from mesos_gpu.mesos.authorization import Acls, Principal, read_acls
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 from tests.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, new_state, run, task

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from mesos_gpu.agent.checker import Checker
-from mesos_gpu.agent.probes import ask, connect, look
+from mesos_gpu.agent.running.checker import Checker
+from mesos_gpu.agent.running.probes import ask, connect, look
 from mesos_gpu.errors import ContainerError, NotFound
 from mesos_gpu.mesos.checks import Course, HealthNews, News, Probe, Result, begin, health_plan
 from tests.fakes.containerizer import FakeContainerizer

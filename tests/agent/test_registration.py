@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.agent.registration import TABLE, Cause, Registration, Standing, Todo, answered_with, step
+from mesos_gpu.agent.decisions.registration import TABLE, Cause, Registration, Standing, Todo, answered_with, step
 
 PAUSE, REGISTER, RESUME = Todo.PAUSE_UPDATES, Todo.LINK_AND_REGISTER, Todo.RESUME_UPDATES
 ALONE, TRYING, REGISTERED = Standing.ALONE, Standing.TRYING, Standing.REGISTERED

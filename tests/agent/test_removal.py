@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.removal import ASIDE, Remover, folder_in, left_aside, put_aside
+from mesos_gpu.agent.disk.removal import ASIDE, Remover, folder_in, left_aside, put_aside
 
 NOBODY = 65534
 RUN = "slaves/a/frameworks/f/executors/e/runs/1"

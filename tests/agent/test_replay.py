@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.agent import actions as act
-from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.replay import Run, replay
-from mesos_gpu.agent.state import AgentState
-from mesos_gpu.agent.tasks import Fate, Framework, Phase
-from mesos_gpu.agent.updates import Forward
+from mesos_gpu.agent.decisions.replay import Run, replay
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.model import actions as act
+from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.tasks import Fate, Framework, Phase
+from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.mesos.tasks import is_terminal
 from tests.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
 

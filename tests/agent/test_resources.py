@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mesos_gpu.agent.resources import (
+from mesos_gpu.agent.model.resources import (
     Machine,
     agent_resources,
     attributes_summary,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent.launch import launch_spec, refusal
-from mesos_gpu.agent.settings import read_settings
-from mesos_gpu.agent.variables import read_variables
+from mesos_gpu.agent.launching.launch import launch_spec, refusal
+from mesos_gpu.agent.launching.task_limits import read_settings
+from mesos_gpu.agent.launching.variables import read_variables
 from mesos_gpu.container.linux import RLIM_INFINITY, UNLIMITED, LinuxSettings, Rlimit
 from mesos_gpu.errors import BadInput
 from tests.agent.documents import IDENTITY, framework, task

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent import actions as act
-from mesos_gpu.agent.executor_launch import executor_spec, late_volume
-from mesos_gpu.agent.executors import Executor, ExecutorKey, ExecutorPatience
-from mesos_gpu.agent.state import AgentState
-from mesos_gpu.agent.tasks import Phase, Task
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.launching.executor_launch import executor_spec, late_volume
+from mesos_gpu.agent.model import actions as act
+from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatience
+from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.container.config import Volume
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.documents import FRAMEWORK_ID, IDENTITY, at, framework, key, new_state, run, scalar, task

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent import actions as act
-from mesos_gpu.agent import events as ev
-from mesos_gpu.agent.state import AgentState
-from mesos_gpu.agent.tasks import NEXT_PHASE, Cause, IllegalTransition, Phase, next_phase
-from mesos_gpu.agent.updates import Forward
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.model import actions as act
+from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.tasks import NEXT_PHASE, Cause, IllegalTransition, Phase, next_phase
+from mesos_gpu.agent.model.updates import Forward
 from tests.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
 
 NANO = 1_000_000_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.agent.updates import RETRY_MAX_S, RETRY_MIN_S, TaskKey, UpdateStreams
+from mesos_gpu.agent.model.updates import RETRY_MAX_S, RETRY_MIN_S, TaskKey, UpdateStreams
 
 KEY = TaskKey("f", "t")
 

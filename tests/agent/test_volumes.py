@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.volumes import Volumes
+from mesos_gpu.agent.disk.volumes import Volumes
 
 
 @pytest.fixture

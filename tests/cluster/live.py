@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from mesos_gpu.agent.access import Access
-from mesos_gpu.agent.agent import Agent
-from mesos_gpu.agent.authentication import Patience
-from mesos_gpu.agent.checkpoints import Checkpoints
-from mesos_gpu.agent.events import Identity
-from mesos_gpu.agent.operator_api import OperatorApi
-from mesos_gpu.agent.recovery import recover
-from mesos_gpu.agent.registration import Registration
-from mesos_gpu.agent.resources import Machine, agent_resources
-from mesos_gpu.agent.state import AgentState
+from mesos_gpu.agent.api.access import Access
+from mesos_gpu.agent.api.operator_api import OperatorApi
+from mesos_gpu.agent.cluster.authentication import Patience
+from mesos_gpu.agent.decisions.registration import Registration
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.recovery import recover
+from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.model.events import Identity
+from mesos_gpu.agent.model.resources import Machine, agent_resources
 from mesos_gpu.mesos.cram_md5 import Credential
 from mesos_gpu.process.detector import Detector, open_detector
 from mesos_gpu.process.endpoint import Endpoint

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.agent.clock import Clock
-from mesos_gpu.agent.updates import RETRY_MIN_S
+from mesos_gpu.agent.model.updates import RETRY_MIN_S
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import Pid

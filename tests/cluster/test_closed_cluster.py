@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesos_gpu.agent.access import open_access
+from mesos_gpu.agent.api.access import open_access
 from mesos_gpu.agent.flags import FLAGS
 from mesos_gpu.mesos.authentication import basic_header
 from mesos_gpu.mesos.cram_md5 import Credential

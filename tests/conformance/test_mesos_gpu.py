@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.agent.resources import gpus_asked
+from mesos_gpu.agent.model.resources import gpus_asked
 from mesos_gpu.errors import BadFlag, Conflict, NotEnoughGpus
 from mesos_gpu.gpu.control import ControlNodes
 from mesos_gpu.gpu.device import Gpu

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
 from mesos_gpu.agent.flags import check_flags as check_agent
-from mesos_gpu.agent.resources import attributes_summary, parse_attributes
+from mesos_gpu.agent.model.resources import attributes_summary, parse_attributes
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.flags import FLAGS as MARATHON_FLAGS
 from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS

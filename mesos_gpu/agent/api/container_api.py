@@ -1,0 +1,345 @@
+"""Calls of the agent's v1 API about containers: launching, waiting, ending, and being attached to them.
+
+Statuses and words are Mesos' (src/slave/http.cpp), as recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from mesos_gpu.agent.fetch.fetcher import Fetcher
+from mesos_gpu.agent.fetch.nested_fetch import NestedFetches
+from mesos_gpu.agent.launching import nested
+from mesos_gpu.agent.launching.nested import container_name
+from mesos_gpu.agent.launching.process_io import Resized, Typed, heartbeat_record, input_of, output_record, read_input
+from mesos_gpu.agent.model.events import Identity
+from mesos_gpu.agent.model.fetch_uris import read_uris
+from mesos_gpu.agent.running.containers import Containers
+from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
+from mesos_gpu.container.checkpoints import Record
+from mesos_gpu.container.config import ContainerConfig
+from mesos_gpu.container.nesting import parent_of
+from mesos_gpu.container.switchboard import Attachment, Switchboard
+from mesos_gpu.container.users import find_user
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, Forbidden, MesosGpuError, NotFound, ProtocolError
+from mesos_gpu.mesos.recordio import RecordDecoder
+from mesos_gpu.process.requests import HttpProblem, refuse
+from mesos_gpu.process.streams import lost
+
+RECORDIO = "application/recordio"
+HEARTBEAT_S = 30.0
+LAST_WORDS_S = 2.0
+"""How long a session may go on when it has closed its output."""
+NO_SWITCHBOARD = "I/O switchboard server was disabled for this container"
+SANDBOX_MODE = 0o750
+
+log = logging.getLogger(__name__)
+
+
+class ContainerApi:
+    """Carries out the calls. `identity` is asked anew each time: it is not known before the agent has registered."""
+
+    def __init__(
+        self,
+        containers: Containers,
+        identity: Callable[[], Identity],
+        fetcher: Fetcher | None = None,
+        heartbeat_s: float = HEARTBEAT_S,
+        sandboxes: NestedSandboxes | None = None,
+    ) -> None:
+        self._containers, self._identity, self._heartbeat_s = containers, identity, heartbeat_s
+        self._sandboxes = sandboxes
+        self._fetches = NestedFetches(fetcher, lambda: identity().work_dir)
+
+    async def launch(self, call: Mapping[str, Any]) -> web.Response:
+        """LAUNCH_CONTAINER, LAUNCH_NESTED_CONTAINER: 200, or 202 when it is there already, or 400 with the reason."""
+        name = container_name(call["container_id"])
+        if name in self._containers.containers() or name in self._fetches:
+            return web.Response(status=202)
+        try:
+            parent_id = parent_of(name)
+            parent = None if parent_id is None else self._parent(parent_id)
+            config = nested.container_config(
+                self._identity(),
+                call,
+                parent_sandbox=None if parent is None else parent.sandbox,
+                parent_user=None if parent is None else parent.user,
+                parent_volumes=() if parent is None else parent.volumes,
+            )
+            uris = read_uris(call.get("command") or {})
+            path = self._path_of(str(config.sandbox))
+            if self._sandboxes is not None:
+                self._sandboxes.spare(path)
+            made = _make_sandbox(config, parent)
+            try:
+                if uris:
+                    await self._fetches.fetch(config, uris)
+                await self._containers.launch(config)
+            except BaseException:
+                if made:
+                    around = self._identity().work_dir if parent is None else parent.sandbox
+                    await asyncio.to_thread(_remove_sandbox, str(config.sandbox), around)
+                raise
+        except Conflict as error:
+            if name in self._containers.containers():
+                return web.Response(status=202)
+            raise refuse(400, str(error)) from None
+        except MesosGpuError as error:
+            raise refuse(400, str(error)) from None
+        if self._sandboxes is not None:
+            self._sandboxes.follow(name, path)
+        return web.Response()
+
+    def _path_of(self, sandbox: str) -> str:
+        """Return the path of a sandbox in the work_dir."""
+        return sandbox.removeprefix(f"{self._identity().work_dir}/")
+
+    async def wait(self, kind: str, call: Mapping[str, Any]) -> dict[str, Any]:
+        """WAIT_CONTAINER: the answer's document, when the container has ended. Raises HttpProblem."""
+        name = container_name(call["container_id"])
+        try:
+            end = await self._containers.wait(name)
+        except NotFound:
+            raise _unknown(name) from None
+        return {"type": kind, kind.lower(): nested.wait_shown(end)}
+
+    async def kill(self, call: Mapping[str, Any]) -> web.Response:
+        """KILL_CONTAINER: 404 for one that is unknown or has ended."""
+        name = container_name(call["container_id"])
+        if self._fetches.cancel(name):
+            return web.Response()
+        try:
+            await self._containers.send_signal(name, nested.signal_of(call))
+        except NotFound:
+            raise refuse(404, f"Container {name} cannot be found (or is already killed)") from None
+        except BadInput as error:
+            raise refuse(400, str(error)) from None
+        return web.Response()
+
+    async def remove(self, call: Mapping[str, Any]) -> web.Response:
+        """REMOVE_CONTAINER: forget one that has ended, with its sandbox; 500 while it runs. It may be gone already."""
+        name = container_name(call["container_id"])
+        if name in self._containers.containers():
+            raise refuse(500, "Nested container has not terminated yet")
+        await self._containers.destroy(name)
+        parent_id = parent_of(name)
+        try:
+            parent = None if parent_id is None else self._parent(parent_id).sandbox
+        except NotFound:
+            return web.Response()  # the sandbox goes with its parent's
+        work_dir = self._identity().work_dir
+        sandbox = nested.sandbox_of(work_dir, name, parent)
+        if self._sandboxes is not None:
+            self._sandboxes.spare(self._path_of(sandbox))
+        await asyncio.to_thread(_remove_sandbox, sandbox, parent or work_dir)
+        return web.Response()
+
+    async def session(
+        self, request: web.Request, call: Mapping[str, Any], content_type: str, message_type: str
+    ) -> web.StreamResponse:
+        """LAUNCH_NESTED_CONTAINER_SESSION: streams what the command says; either ends with the other."""
+        try:
+            config = nested.session_config(call)
+            attachment = await self._containers.enter(config)
+        except MesosGpuError as error:
+            raise refuse(400, str(error)) from None
+        try:
+            response = await self._stream(request, attachment, content_type, message_type)
+            if not lost(request).done():
+                # A process that says no more is about to end, as a rule; its own exit status is worth a moment.
+                await asyncio.wait([asyncio.ensure_future(self._ended(config.container_id))], timeout=LAST_WORDS_S)
+            return response
+        finally:
+            try:
+                await asyncio.shield(self._containers.kill(config.container_id, 0))
+            except NotFound:
+                pass  # it has ended, and somebody was quicker to remove it
+
+    async def _ended(self, name: str) -> None:
+        try:
+            await self._containers.wait(name)
+        except NotFound:
+            pass
+
+    async def attach_output(
+        self, request: web.Request, call: Mapping[str, Any], content_type: str, message_type: str
+    ) -> web.StreamResponse:
+        """ATTACH_CONTAINER_OUTPUT: streams what the container says from now on."""
+        board = self._board(container_name(call["container_id"]))
+        return await self._stream(request, board.attach(), content_type, message_type)
+
+    async def attach_input(
+        self, request: web.Request, message_type: str, may: Callable[[Mapping[str, Any]], bool]
+    ) -> web.StreamResponse:
+        """ATTACH_CONTAINER_INPUT: feeds the container with a request that is a stream of records.
+
+        `may` is told which container the first record names, and says whether its sender may feed it.
+
+        Answers 200 when the request or the container ends. The first record names the container; only one request
+        at a time may feed one.
+        """
+        decoder, board, gone = RecordDecoder(), None, lost(request)
+        try:
+            while True:
+                chunk = await self._next_chunk(request, board, gone)
+                if not chunk:
+                    break
+                for record in decoder.feed(chunk):
+                    attach = read_input(record, message_type)
+                    if board is None:
+                        board = self._feed(attach, request, may)
+                        continue
+                    await _apply(board, input_of(attach))
+            if decoder.pending:
+                raise refuse(400, "Received a partial record at the end of the request")
+            if board is None:
+                raise refuse(400, "Failed to read the first record: the request is empty")
+        except (BadInput, ProtocolError) as error:
+            raise refuse(400, str(error)) from None
+        finally:
+            if board is not None and board.feeder is request:
+                board.feeder = None
+        response = web.Response()
+        response.force_close()  # the rest of the request, if any, is not for the next call
+        return response
+
+    def _parent(self, parent_id: str) -> Record:
+        try:
+            return self._containers.record(parent_id)
+        except NotFound:
+            raise NotFound(f"Parent container {parent_id} does not exist") from None
+
+    def _board(self, name: str) -> Switchboard:
+        try:
+            board = self._containers.switchboard(name)
+        except NotFound:
+            raise _unknown(name) from None
+        if board is None:
+            raise refuse(500, NO_SWITCHBOARD)
+        return board
+
+    def _feed(
+        self, attach: Mapping[str, Any], request: web.Request, may: Callable[[Mapping[str, Any]], bool]
+    ) -> Switchboard:
+        if attach["type"] != "CONTAINER_ID":
+            raise refuse(400, "Expecting 'attach_container_input.type' to be 'CONTAINER_ID' in the first record")
+        if not may(attach):
+            raise Forbidden
+        board = self._board(container_name(attach["container_id"]))
+        if board.feeder is not None:
+            raise refuse(409, "Multiple input connections are not allowed")
+        board.feeder = request
+        return board
+
+    async def _next_chunk(self, request: web.Request, board: Switchboard | None, gone: asyncio.Future[None]) -> bytes:
+        """Return more of the request; nothing at its end, when its sender is gone, and when the container has ended."""
+        reading = asyncio.ensure_future(request.content.readany())
+        waiting: set[asyncio.Future[Any]] = {reading, gone}
+        ended = None if board is None else asyncio.ensure_future(board.ended.wait())
+        if ended is not None:
+            waiting.add(ended)
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            return reading.result() if reading.done() else b""
+        except ConnectionError:
+            return b""
+        except web.RequestPayloadError as error:
+            raise BadInput(f"Failed to read the request: {error}") from None
+        finally:
+            for one in (reading, ended):
+                if one is not None:
+                    one.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _stream(
+        self, request: web.Request, attachment: Attachment, content_type: str, message_type: str
+    ) -> web.StreamResponse:
+        headers = {"Content-Type": content_type}
+        if content_type == RECORDIO:
+            headers["Message-Content-Type"] = message_type
+        response = web.StreamResponse(headers=headers)
+        response.enable_chunked_encoding()
+        gone = lost(request)
+
+        def leave(_: object) -> None:
+            attachment.close()
+
+        gone.add_done_callback(leave)
+        beating: asyncio.Task[None] | None = None
+        try:
+            await response.prepare(request)
+            beating = asyncio.create_task(self._beat(response, message_type))
+            async for stream, data in attachment:
+                await response.write(output_record(stream, data, message_type))
+            if not gone.done():
+                await response.write_eof()
+        except ConnectionError:
+            pass  # the client left while we wrote; that is an end like any other
+        finally:
+            gone.remove_done_callback(leave)
+            if beating is not None:
+                beating.cancel()
+            attachment.close()
+        return response
+
+    async def _beat(self, response: web.StreamResponse, message_type: str) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat_s)
+            await response.write(heartbeat_record(self._heartbeat_s, message_type))
+
+
+async def _apply(board: Switchboard, asked: Typed | Resized | None) -> None:
+    if isinstance(asked, Resized):
+        board.resize(asked.rows, asked.columns)
+    elif isinstance(asked, Typed) and asked.data:
+        await board.write(asked.data)
+    elif isinstance(asked, Typed):
+        board.end_input()
+
+
+def _unknown(name: str) -> HttpProblem:
+    return refuse(404, f"Container {name} cannot be found")
+
+
+def _make_sandbox(config: ContainerConfig, parent: Record | None) -> bool:
+    """Make the sandbox, and what the container sees of its parent's; tell whether the sandbox is new.
+
+    Nothing is followed out of the parent's sandbox and volumes, which are its task's to change. Raises BadInput,
+    ContainerError.
+    """
+    owner = find_user(config.user)
+    try:
+        if parent is not None:
+            seen = nested.seen_of_parent(config, parent.sandbox, parent.volumes)
+            for name, home in ((str(config.sandbox.parent), parent.sandbox), *seen):
+                path = Path(name)
+                if not path.resolve().is_relative_to(Path(home).resolve()):
+                    raise BadInput(f"{path} leads out of the parent's sandbox")
+                if not path.exists():
+                    path.mkdir(parents=True)
+                    os.chown(path, owner.uid, owner.gid)
+        if config.sandbox.is_symlink():
+            raise BadInput(f"{config.sandbox} leads elsewhere")
+        if config.sandbox.exists():
+            return False
+        config.sandbox.mkdir(parents=True)
+        config.sandbox.chmod(SANDBOX_MODE)
+        os.chown(config.sandbox, owner.uid, owner.gid)
+    except OSError as error:
+        raise ContainerError(f"cannot make the sandbox {config.sandbox}: {error.strerror}") from None
+    return True
+
+
+def _remove_sandbox(sandbox: str, around: str) -> None:
+    """Remove a sandbox, if it lies where it should; what cannot be removed stays."""
+    path = Path(sandbox)
+    if path.is_dir() and path.resolve().is_relative_to(Path(around).resolve()):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,78 @@
+"""The agent's HTTP endpoints about GPUs: how they are, what they do, and an operator's word that one is healthy."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+
+from aiohttp import web
+
+from mesos_gpu.agent.cluster.master_link import PROCESS_ID
+from mesos_gpu.agent.decisions.permissions import sees_container
+from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.model.gpu_json import PROMETHEUS_TYPE, GpuView, exposition, gpu_shown, view_shown
+from mesos_gpu.errors import NotFound
+from mesos_gpu.gpu.device import GpuUsage
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.process.http import error_response, json_response
+
+
+class GpuApi:
+    """Shows an agent's GPUs. `POST /gpus/UUID/healthy` is taken from this machine only.
+
+    Mesos has no list for either: who holds a GPU is shown to those who may see that task.
+    """
+
+    def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer] = lambda request: EVERYBODY) -> None:
+        self._agent, self._viewer_of = agent, viewer_of
+
+    def add_to(self, app: web.Application) -> None:
+        """Add the routes, each also under `/slave(1)`."""
+        for prefix in ("", f"/{PROCESS_ID}"):
+            app.router.add_get(f"{prefix}/gpus", self._show)
+            app.router.add_post(f"{prefix}/gpus/{{uuid}}/healthy", self._clear)
+            app.router.add_get(f"{prefix}/metrics", self._metrics)
+
+    async def usage_of(self, container_id: str) -> Sequence[Document]:
+        """Return the GPUs of a container with what they do."""
+        gpus = self._agent.gpus
+        held = [] if gpus is None else gpus.of(container_id)
+        usage: Mapping[str, GpuUsage] = {} if gpus is None or not held else await gpus.usage()
+        return [gpu_shown(gpu, usage.get(gpu.uuid)) for gpu in held]
+
+    async def _show(self, request: web.Request) -> web.Response:
+        return json_response(
+            [view_shown(view) for view in await self._views(self._viewer_of(request))], request=request
+        )
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        advertised = 0 if self._agent.gpus is None else self._agent.gpus.advertised
+        text = exposition(await self._views(self._viewer_of(request)), advertised=advertised)
+        return web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS_TYPE})
+
+    async def _clear(self, request: web.Request) -> web.Response:
+        if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
+            return error_response(403, "Only this machine may say that a GPU is healthy.")
+        uuid = request.match_info["uuid"]
+        if self._agent.gpus is None:
+            raise NotFound(f"There is no GPU {uuid} on this agent")
+        self._agent.gpus.clear(uuid)
+        (view,) = [view for view in await self._views(self._viewer_of(request)) if view.gpu.uuid == uuid]
+        return json_response(view_shown(view), request=request)
+
+    async def _views(self, viewer: Viewer) -> list[GpuView]:
+        gpus = self._agent.gpus
+        if gpus is None:
+            return []
+        usage = await gpus.usage()
+        tasks = {task.container_id: task for task in self._agent.state.tasks()}
+        views = []
+        for gpu in gpus.all():
+            container = gpus.holder(gpu.uuid) or ""
+            task = tasks.get(container)
+            if container and not sees_container(viewer, self._agent.state, container):
+                container, task = "", None
+            names = {} if task is None else {"framework": task.key.framework, "task": task.key.task}
+            views.append(GpuView(gpu, usage.get(gpu.uuid), gpus.illness(gpu.uuid), container, **names))
+        return views

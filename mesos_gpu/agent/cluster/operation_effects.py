@@ -1,0 +1,79 @@
+"""Carries out what `operations` decides: folders, checkpoints, messages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from typing_extensions import assert_never
+
+from mesos_gpu.agent.decisions.operations import (
+    Disagree,
+    DiscardVolume,
+    MakeVolume,
+    OperationAction,
+    OperationEvent,
+    Operations,
+    SaveHoldings,
+    SendOperationStatus,
+)
+from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.volumes import Volumes
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+
+log = logging.getLogger(__name__)
+
+
+class StatusSender(Protocol):
+    """The way to the master."""
+
+    def operation_status(self, send: SendOperationStatus, agent_id: str) -> None:
+        """Send one status."""
+
+
+class Holdings:
+    """An agent's reservations and volumes, on disk before anyone hears of them. One event loop.
+
+    `disagree` is called when the master counts on resources that are not here.
+    """
+
+    def __init__(
+        self, operations: Operations, checkpoints: Checkpoints, link: StatusSender, disagree: Callable[[], None]
+    ) -> None:
+        self.operations = operations
+        self._checkpoints, self._link, self._disagree = checkpoints, link, disagree
+        self.volumes = Volumes(checkpoints.work_dir)
+
+    @property
+    def kept(self) -> Resources:
+        """Return dynamic reservations and persistent volumes."""
+        return self.operations.kept
+
+    def recover(self, kept: Sequence[Document], operations: Sequence[Document]) -> None:
+        """Take up what the last process left. Raises OSError."""
+        self.operations.restore(kept, operations)
+        self.volumes.settle(self.operations.volumes())
+
+    def handle(self, event: OperationEvent, agent_id: str, flags: Resources, now_s: float) -> None:
+        """Take an event; see Operations.handle. Raises OSError when it cannot be written down."""
+        self.perform(self.operations.handle(event, agent_id, flags, now_s), agent_id)
+
+    def perform(self, actions: Sequence[OperationAction], agent_id: str) -> None:
+        """Carry out actions in order. Raises OSError."""
+        for action in actions:
+            match action:
+                case MakeVolume(role, volume_id):
+                    self.volumes.make(role, volume_id)
+                case DiscardVolume(role, volume_id):
+                    self.volumes.discard(role, volume_id)
+                case SaveHoldings(resources, operations):
+                    self._checkpoints.save_holdings(resources, operations)
+                case SendOperationStatus():
+                    self._link.operation_status(action, agent_id)
+                case Disagree(why):
+                    log.warning("the master is mistaken about this agent's resources; registering again: %s", why)
+                    self._disagree()
+                case _:
+                    assert_never(action)

@@ -1,0 +1,1 @@
+"""What lies on disk: checkpoints, recovery, sandboxes, volumes, and their removal."""

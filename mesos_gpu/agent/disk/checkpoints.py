@@ -1,0 +1,186 @@
+"""What an agent writes down so that its next process finds it: Mesos' layout under `<work_dir>/meta`, as JSON.
+
+A killed process loses nothing that was written, so only what must outlive a power cut is synced to the disk: who the
+agent is, what it reserved, that it drains. Tasks do not outlive a power cut, and what is half written then is skipped.
+Source of the layout: Mesos src/slave/paths.hpp.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mesos_gpu.agent.model.executors import ExecutorKey
+from mesos_gpu.agent.model.paths import executor_directory, framework_directory, run_directory, task_directory
+from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos.resource import Document
+
+LATEST = "latest"
+HOLDINGS = "resources_and_operations.state"
+SENTINEL = "executor.sentinel"
+
+_encoder = msgspec.json.Encoder()
+
+
+class Checkpoints:
+    """The `meta` folder of one agent. Methods return when the write can no longer be lost by a kill."""
+
+    def __init__(self, work_dir: Path) -> None:
+        self.work_dir, self.meta = work_dir, work_dir / "meta"
+        self._agent_id: str | None = None
+
+    def open(self) -> None:
+        """Make the folder. Raises Unavailable when that is not allowed."""
+        try:
+            self.meta.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(f"cannot use --work_dir={self.work_dir}: {error.strerror}") from None
+
+    @property
+    def agent_id(self) -> str:
+        """Return the id whose folder is written to."""
+        if self._agent_id is None:
+            raise RuntimeError("nothing is checkpointed before the agent has an id")
+        return self._agent_id
+
+    def use(self, agent_id: str) -> None:
+        """Write to the folder of this agent id from now on."""
+        self._agent_id = agent_id
+
+    # --- the agent itself ---------------------------------------------------------------------------------------
+
+    def save_boot_id(self, boot_id: str) -> None:
+        """Remember which run of the machine this is."""
+        write_atomic(self.meta / "boot_id", boot_id.encode(), durable=True)
+
+    def save_agent(self, info: Document) -> None:
+        """Remember who this agent is; `latest` follows the file, so a link never leads to nothing."""
+        self.use(info["id"]["value"])
+        folder = self.meta / "slaves" / self.agent_id
+        write_atomic(folder / "slave.info", _encoder.encode(info), durable=True)
+        point_latest(folder.parent, self.agent_id)
+        sync_folder(folder.parent)
+
+    def forget_agent(self) -> None:
+        """The next process registers as a new agent."""
+        (self.meta / "slaves" / LATEST).unlink(missing_ok=True)
+
+    def save_holdings(self, resources: Sequence[Document], operations: Sequence[Document]) -> None:
+        """Remember reservations and volumes, and operations that are not acknowledged; they belong to the machine."""
+        document = {"resources": resources, "operations": operations}
+        write_atomic(self.meta / "resources" / HOLDINGS, _encoder.encode(document), durable=True)
+
+    def save_drain(self, config: Document | None) -> None:
+        """Remember that the agent is draining; None: it no longer is."""
+        path = self.meta / "slaves" / self.agent_id / "drain.config"
+        if config is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomic(path, _encoder.encode(config), durable=True)
+
+    # --- frameworks and tasks -----------------------------------------------------------------------------------
+
+    def save_framework(self, framework: str, info: Document) -> None:
+        """Remember a FrameworkInfo."""
+        path = self.meta / framework_directory(self.agent_id, framework) / "framework.info"
+        write_atomic(path, _encoder.encode(info))
+
+    def save_executor(self, key: ExecutorKey, container_id: str, info: Document) -> None:
+        """Remember an executor of a framework, before its container is launched."""
+        folder = self.meta / executor_directory(self.agent_id, *key)
+        write_atomic(folder / "executor.info", _encoder.encode(info))
+        (folder / "runs" / container_id).mkdir(parents=True, exist_ok=True)
+        point_latest(folder / "runs", container_id)
+
+    def note_run(self, key: ExecutorKey, container_id: str, name: str, text: str) -> None:
+        """Write a small file of a run, such as pids/forked.pid."""
+        write_atomic(self.meta / run_directory(self.agent_id, *key, container_id) / name, text.encode())
+
+    def save_task(self, key: TaskKey, container_id: str, info: Document, executor: str | None = None) -> None:
+        """Remember a task, before its container is launched or its executor has it; `executor` None: it is its own."""
+        write_atomic(self._task_folder(key, container_id, executor) / "task.info", _encoder.encode(info))
+        runs = self.meta / executor_directory(self.agent_id, key.framework, executor or key.task) / "runs"
+        point_latest(runs, container_id)
+
+    def log(self, key: TaskKey, container_id: str, record: Document, executor: str | None = None) -> None:
+        """Append one record to the task's log, in one write."""
+        path = self._task_folder(key, container_id, executor) / "task.updates"
+        with path.open("ab", buffering=0) as file:
+            file.write(_encoder.encode(record) + b"\n")
+
+    def close_run(self, key: TaskKey | ExecutorKey, container_id: str) -> None:
+        """Mark the run of a command task or of an executor complete: the next process leaves it alone."""
+        framework, name = key
+        run = self.meta / run_directory(self.agent_id, framework, name, container_id)
+        if run.is_dir():
+            (run / SENTINEL).touch()
+
+    def _task_folder(self, key: TaskKey, container_id: str, executor: str | None) -> Path:
+        return self.meta / task_directory(self.agent_id, key.framework, executor or key.task, container_id, key.task)
+
+
+def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Put `data` at `path`, whole or not at all, making folders as needed; `durable`: a power cut does not undo it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    temporary.replace(path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def point_latest(folder: Path, name: str) -> None:
+    """Make `folder/latest` a link to its entry `name`, at once for whoever looks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".{LATEST}.new"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(name)
+    temporary.replace(folder / LATEST)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder outlive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: Path) -> Any:
+    """Return the JSON at `path`; None when it is absent or cut short (a power cut), which are the same to a reader."""
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return None
+
+
+def read_log(path: Path) -> list[Document]:
+    """Return the whole records of a log, and cut off what a kill or a power cut left half written."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    records: list[Document] = []
+    good = 0
+    for line in data.splitlines(keepends=True):
+        try:
+            record = msgspec.json.decode(line) if line.endswith(b"\n") else None
+        except msgspec.DecodeError:
+            record = None
+        if not isinstance(record, dict):
+            break
+        records.append(record)
+        good += len(line)
+    if good < len(data):
+        os.truncate(path, good)
+    return records

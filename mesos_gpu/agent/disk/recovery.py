@@ -1,0 +1,179 @@
+"""Reads what the last agent process wrote down (checkpoints.py); decides nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from mesos_gpu.agent.decisions.replay import ExecutorRun, Run, replay, replay_executor
+from mesos_gpu.agent.disk.checkpoints import HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
+from mesos_gpu.agent.model.events import Identity, Moment
+from mesos_gpu.agent.model.executors import Executor
+from mesos_gpu.agent.model.paths import sandbox_path
+from mesos_gpu.agent.model.tasks import MAX_COMPLETED_EXECUTORS, Fate, Framework, Phase, Task
+from mesos_gpu.errors import Conflict
+from mesos_gpu.mesos.resource import Document
+
+log = logging.getLogger(__name__)
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was found. `agent` None: there was no agent here, or it had been told to go."""
+
+    agent: Document | None = None
+    rebooted: bool = False
+    frameworks: dict[str, Document] = field(default_factory=dict)
+    runs: tuple[Run, ...] = ()
+    executors: tuple[ExecutorRun, ...] = ()
+    resources: tuple[Document, ...] = ()
+    """Reservations and volumes; an agent that begins anew has them too."""
+    operations: tuple[Document, ...] = ()
+    drain: Document | None = None
+
+
+def read_boot_id() -> str:
+    """Return what names this run of the machine."""
+    return BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
+    """Return what the last process left; with an agent id, `checkpoints` go on in its folder."""
+    meta = checkpoints.meta
+    link = meta / "slaves" / LATEST
+    agent = read_json(link / "slave.info") if link.is_symlink() else None
+    if agent is None:
+        _not_anothers(link / "slave.info")
+    holdings = _holdings(meta)
+    if agent is None:
+        return Recovered(resources=tuple(holdings["resources"]))
+    checkpoints.use(agent["id"]["value"])
+    try:
+        before = (meta / "boot_id").read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        before = boot_id
+    found: dict[str, Document] = {}
+    runs: list[Run] = []
+    executors: list[ExecutorRun] = []
+    folder = meta / "slaves" / checkpoints.agent_id
+    for framework in _folders(folder / "frameworks"):
+        info = read_json(framework / "framework.info")
+        if info is None:
+            log.warning("skipping framework %s: its framework.info is not readable", framework.name)
+            continue
+        mine = list(_runs(framework))
+        runs += _worth_keeping([run for run in mine if isinstance(run, Run)])
+        executors += _worth_keeping([run for run in mine if isinstance(run, ExecutorRun)])
+        found[framework.name] = info
+    return Recovered(
+        agent=agent,
+        rebooted=before != boot_id,
+        frameworks=found,
+        runs=tuple(runs),
+        executors=tuple(executors),
+        resources=tuple(holdings["resources"]),
+        operations=tuple(holdings["operations"]),
+        drain=read_json(folder / "drain.config"),
+    )
+
+
+AnyRun = TypeVar("AnyRun", Run, ExecutorRun)
+
+
+def _worth_keeping(runs: list[AnyRun]) -> list[AnyRun]:
+    """Return the last of those that are complete, and all others."""
+    complete = [run for run in runs if run.complete][-MAX_COMPLETED_EXECUTORS:]
+    return complete + [run for run in runs if not run.complete]
+
+
+def _holdings(meta: Path) -> Document:
+    found = read_json(meta / "resources" / HOLDINGS)
+    if isinstance(found, dict):
+        return found
+    # What versions before this one wrote.
+    return {"resources": read_json(meta / "resources" / "resources.info") or (), "operations": ()}
+
+
+def _not_anothers(path: Path) -> None:
+    """Raise Conflict when the folder is a mesos-agent's: it wrote protobuf, and its tasks may still run."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if data and not data.startswith(b"{"):
+        raise Conflict(
+            f"{path} was written by another agent (mesos-agent?): drain that one and stop it, then start this one with "
+            "a --work_dir of its own"
+        )
+
+
+def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
+    """Yield the latest run of each executor and command task, oldest first; earlier runs are history."""
+    latest = [executor / "runs" / LATEST for executor in _folders(framework / "executors")]
+    runs = [link.parent / link.readlink() for link in latest if link.is_symlink()]
+    for run in sorted((run for run in runs if run.is_dir()), key=lambda run: run.stat().st_mtime):
+        executor = read_json(run.parent.parent / "executor.info")
+        tasks = tuple(_tasks(framework, run))
+        if executor is None:
+            yield from tasks
+        else:
+            yield ExecutorRun(framework.name, run.name, executor, tasks, _forked_pid(run), (run / SENTINEL).exists())
+
+
+def _tasks(framework: Path, run: Path) -> Iterator[Run]:
+    for task in _folders(run / "tasks"):
+        info = read_json(task / "task.info")
+        if info is None:
+            log.warning("skipping task %s: its task.info is not readable", task.name)
+            continue
+        records = tuple(read_log(task / "task.updates"))
+        yield Run(framework.name, run.name, info, records, (run / SENTINEL).exists())
+
+
+def _forked_pid(run: Path) -> int | None:
+    try:
+        return int((run / "pids" / "forked.pid").read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink())
+    except FileNotFoundError:
+        return []
+
+
+def replayed(
+    found: Recovered, identity: Identity, at: Moment
+) -> tuple[dict[str, Framework], list[tuple[Task, list[Document]]]]:
+    """Return the frameworks, and each command task as it stood, with what is not acknowledged of it."""
+    frameworks = {name: Framework(info) for name, info in found.frameworks.items()}
+    tasks = []
+    for run in found.runs:
+        task_id = run.task_info["task_id"]["value"]
+        sandbox = sandbox_path(identity.work_dir, identity.agent_id, run.framework, task_id, run.container_id)
+        task, pending = replay(run, sandbox, at)
+        if run.complete:
+            task.phase, pending = Phase.OVER, []
+        if task.fate is Fate.SILENCED:
+            frameworks[run.framework].silenced = True
+        tasks.append((task, pending))
+    return frameworks, tasks
+
+
+def replayed_executors(
+    found: Recovered, identity: Identity, at: Moment
+) -> list[tuple[Executor, list[tuple[Task, list[Document]]], bool]]:
+    """Return each executor, its tasks as `replayed` does, and whether its run is closed."""
+    executors = []
+    for run in found.executors:
+        name = run.info["executor_id"]["value"]
+        sandbox = sandbox_path(identity.work_dir, identity.agent_id, run.framework, name, run.container_id)
+        executors.append((*replay_executor(run, sandbox, at), run.complete))
+    return executors

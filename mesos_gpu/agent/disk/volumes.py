@@ -1,0 +1,71 @@
+"""The folders of persistent volumes: `<work_dir>/volumes/roles/<role>/<id>`, as in Mesos (src/slave/paths.cpp)."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import uuid
+from collections.abc import Collection
+from pathlib import Path
+
+from mesos_gpu.agent.model.paths import volume_path
+
+log = logging.getLogger(__name__)
+
+VOLUME_MODE = 0o755
+DISCARDED = ".discarded"
+"""What is being deleted; beside `roles`, so that a rename gets it there."""
+
+
+class Volumes:
+    """Makes and discards volumes below one work_dir. A discarded one is out of the way at once, and deleted behind."""
+
+    def __init__(self, work_dir: Path) -> None:
+        self.work_dir = work_dir
+        self._discarded = work_dir / "volumes" / DISCARDED
+
+    def path(self, role: str, volume_id: str) -> Path:
+        """Return the folder of a volume."""
+        return Path(volume_path(self.work_dir, role, volume_id))
+
+    def make(self, role: str, volume_id: str) -> None:
+        """Make the folder of a new volume, empty whatever was there before. Raises OSError."""
+        path = self.path(role, volume_id)
+        if path.exists():
+            log.warning("discarding what is left at %s of an earlier volume of that name", path)
+            self.discard(role, volume_id)
+        path.mkdir(parents=True)
+        path.chmod(VOLUME_MODE)
+
+    def discard(self, role: str, volume_id: str) -> None:
+        """Take a volume away with all that is in it; nothing happens when it is not there. Raises OSError."""
+        self._discarded.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path(role, volume_id).rename(self._discarded / uuid.uuid4().hex)
+        except FileNotFoundError:
+            return
+        self._empty()
+
+    def settle(self, wanted: Collection[tuple[str, str]]) -> None:
+        """Make the disk agree with what is written down, after a crash: what is missing is made, the rest discarded."""
+        paths = {self.path(*volume) for volume in wanted}
+        for found in (self.work_dir / "volumes" / "roles").glob("*/*"):
+            if found.is_dir() and not found.is_symlink() and found not in paths:
+                log.warning("discarding %s, which is no volume any more", found)
+                self.discard(found.parent.name, found.name)
+        for role, volume_id in wanted:
+            if not self.path(role, volume_id).is_dir():
+                log.warning("the volume %s of role %s was gone; it begins empty", volume_id, role)
+                self.make(role, volume_id)
+        if self._discarded.exists():
+            self._empty()
+
+    def _empty(self) -> None:
+        # A volume may be large: nobody waits for it, and a next process goes on where this one ends.
+        threading.Thread(target=_delete_all, args=(self._discarded,), name="discard-volumes", daemon=True).start()
+
+
+def _delete_all(folder: Path) -> None:
+    for entry in list(folder.iterdir()):
+        shutil.rmtree(entry, ignore_errors=True)

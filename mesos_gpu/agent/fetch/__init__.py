@@ -1,0 +1,1 @@
+"""URIs into sandboxes: downloads, archives, the cache."""

@@ -1,0 +1,185 @@
+"""One URI to one file: over HTTP and FTP, or from the agent's own machine. What is half there never has its name."""
+
+from __future__ import annotations
+
+import asyncio
+import ftplib
+import itertools
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import aiohttp
+
+from mesos_gpu.agent.fetch.archives import CHUNK, check_room
+from mesos_gpu.container.users import HostUser
+from mesos_gpu.errors import ContainerError
+from mesos_gpu.images.trust import trusted, why
+
+PART = ".part"
+FTPS_PORT = 990
+_numbers = itertools.count(1)
+_COPY = '[ -f "$1" ] || { echo "not a file, or not one for this user" >&2; exit 1; }; exec cat <"$1"'
+
+
+def part_of(path: Path) -> Path:
+    """Return where a file is while it is not whole; another name for each call."""
+    return path.with_name(f".{path.name[:200]}.{next(_numbers)}{PART}")
+
+
+async def download(uri: str, path: Path, *, stall_s: float, mode: int, most: int | None = None) -> None:
+    """Download a remote URI to `path`; no data for `stall_s` seconds is a failure, and more than `most` bytes too.
+
+    Raises ContainerError in words.
+    """
+    part = part_of(path)
+    try:
+        if urlsplit(uri).scheme.lower().startswith("ftp"):
+            await _over_ftp(uri, part, stall_s, most)
+        else:
+            await _over_http(uri, part, stall_s, most)
+        part.chmod(mode)
+        part.replace(path)
+    except asyncio.TimeoutError:
+        raise ContainerError(f"no data came for {stall_s:g} s") from None
+    except (aiohttp.ClientError, ValueError, ftplib.Error, EOFError, OSError) as error:
+        raise ContainerError(_words(error, uri)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+async def size_of(uri: str, *, stall_s: float) -> int | None:
+    """Return how long a remote file is, None when its server does not tell."""
+    if urlsplit(uri).scheme.lower().startswith("ftp"):
+        return None
+    try:
+        async with (
+            _session(stall_s) as session,
+            session.head(uri, allow_redirects=True, headers={"Accept-Encoding": "identity"}) as response,
+        ):
+            return response.content_length if response.status == 200 else None
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError):
+        return None
+
+
+async def copy(source: str, path: Path, user: HostUser, *, mode: int) -> None:
+    """Copy a file of this machine to `path`, as far as `user` may read it. Raises ContainerError in words."""
+    part = part_of(path)
+    own = user.uid == os.geteuid()
+    try:
+        with part.open("xb") as file:
+            process = await asyncio.create_subprocess_exec(
+                *("/bin/sh", "-c", _COPY, "sh", source),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=file,
+                stderr=asyncio.subprocess.PIPE,
+                user=None if own else user.uid,
+                group=None if own else user.gid,
+                extra_groups=None if own else user.groups,
+            )
+            try:
+                _, said = await process.communicate()
+            except BaseException:
+                process.kill()
+                await process.wait()
+                raise
+        if process.returncode != 0:
+            words = said.decode(errors="replace").strip()
+            raise ContainerError(f"Failed to copy '{source}': {words or process.returncode}")
+        part.chmod(mode)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _session(stall_s: float) -> aiohttp.ClientSession:
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=stall_s, sock_read=stall_s)
+    # As curl does in the agent's place: a proxy that its environment names is used.
+    connector = aiohttp.TCPConnector(ssl=trusted())
+    return aiohttp.ClientSession(timeout=timeout, connector=connector, trust_env=True, auto_decompress=False)
+
+
+def _words(error: Exception, uri: str) -> str:
+    found = why(error)
+    if found is not None:
+        return f"no TLS with {urlsplit(uri).hostname}: {found}"
+    return str(error) or type(error).__name__
+
+
+async def _over_http(uri: str, part: Path, stall_s: float, most: int | None) -> None:
+    async with (
+        _session(stall_s) as session,
+        # A file is wanted as it lies there: what is compressed on the way only would keep its compression.
+        session.get(uri, headers={"Accept-Encoding": "identity"}) as response,
+    ):
+        if response.status != 200:
+            raise ContainerError(f"Error downloading resource, received HTTP return code {response.status}")
+        with part.open("xb") as file:
+            written = 0
+            async for data in response.content.iter_chunked(CHUNK):
+                written += len(data)
+                _check_size(part, len(data), written, most)
+                await asyncio.to_thread(file.write, data)
+
+
+class _Ftps(ftplib.FTP_TLS):
+    """FTP that begins with TLS, as `ftps://` means to curl; ftplib alone knows FTP that turns to it, unverified."""
+
+    def __init__(self, stall_s: float) -> None:
+        super().__init__(timeout=stall_s, context=trusted())
+
+    def connect(self, host: str = "", port: int = 0, timeout: float = -999, source_address: Any = None) -> str:
+        """Connect, and return the server's welcome. Raises OSError, ssl.SSLError among them."""
+        self.host, self.port = host, port
+        plain = socket.create_connection((host, port), self.timeout)
+        try:
+            self.sock = self.context.wrap_socket(plain, server_hostname=host)
+        except BaseException:
+            plain.close()
+            raise
+        self.af = self.sock.family
+        self.file = self.sock.makefile("r", encoding=self.encoding)
+        self.welcome: str = self.getresp()
+        return self.welcome
+
+
+async def _over_ftp(uri: str, part: Path, stall_s: float, most: int | None) -> None:
+    stop = threading.Event()
+    work = asyncio.ensure_future(asyncio.to_thread(_ftp, uri, part, stall_s, most, stop.is_set))
+    try:
+        await asyncio.shield(work)
+    except BaseException:
+        stop.set()
+        await asyncio.wait([work])
+        raise
+
+
+def _ftp(uri: str, part: Path, stall_s: float, most: int | None, stopped: Callable[[], bool]) -> None:
+    parts = urlsplit(uri)
+    secure = parts.scheme.lower() == "ftps"
+    with part.open("xb") as file, _Ftps(stall_s) if secure else ftplib.FTP(timeout=stall_s) as ftp:
+        written = 0
+
+        def write(data: bytes) -> None:
+            nonlocal written
+            written += len(data)
+            if stopped():
+                raise ContainerError("stopped while downloading")
+            _check_size(part, len(data), written, most)
+            file.write(data)
+
+        ftp.connect(parts.hostname or "", parts.port or (FTPS_PORT if secure else ftplib.FTP_PORT))
+        ftp.login(unquote(parts.username or ""), unquote(parts.password or ""))
+        if isinstance(ftp, ftplib.FTP_TLS):
+            ftp.prot_p()
+        ftp.retrbinary(f"RETR {unquote(parts.path.lstrip('/'))}", write, CHUNK)
+
+
+def _check_size(part: Path, more: int, written: int, most: int | None) -> None:
+    check_room(part.parent, more)
+    if most is not None and written > most:
+        raise ContainerError(f"more came than the {most} bytes that were announced")

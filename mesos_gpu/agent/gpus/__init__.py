@@ -1,0 +1,1 @@
+"""The agent's GPUs: their record, their health, the thread that asks the driver."""

@@ -1,0 +1,250 @@
+"""The GPUs of an agent: how they are, who holds them, what they do. Decisions are gpu/health.py's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mesos_gpu.agent.gpus.driver_thread import DriverThread
+from mesos_gpu.agent.gpus.gpu_record import HealthRecord
+from mesos_gpu.errors import MesosGpuError, NotFound
+from mesos_gpu.gpu.device import Gpu, GpuDriver, GpuUsage, HealthEvent
+from mesos_gpu.gpu.health import WITHDRAWN, Change, Condition, Health, Illness
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 3.0
+"""How long an answer of the driver is waited for, where people wait for ours."""
+FRESH_S = 1.0
+"""A reading is not older than this, however often it is asked for."""
+
+
+class Holders(Protocol):
+    """What is asked of the isolator; `mesos_gpu.isolator.isolator.NvidiaGpuIsolator` is the real one."""
+
+    @property
+    def total(self) -> frozenset[Gpu]:
+        """Return every GPU it manages."""
+
+    @property
+    def held(self) -> Mapping[str, frozenset[Gpu]]:
+        """Return what each container holds."""
+
+    def withdraw(self, uuids: Collection[str], /) -> None:
+        """Give these to no container from now on."""
+
+    def restore(self, uuids: Collection[str], /) -> None:
+        """Give these again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong with the GPUs of a container, as its owner is told; `broken`: one of them cannot be trusted."""
+
+    message: str
+    broken: bool
+
+
+class AgentGpus:
+    """Watches the GPUs that the isolator manages and withdraws those that are ill. Lives in one event loop.
+
+    The driver is asked in a thread of its own, and its events come from another. `on_change` is called in the loop
+    whenever `advertised` or `trouble` may have changed. With `retest_interval_s`, a withdrawn GPU that no container
+    holds is tested that often, and is back when it passes; without, an operator's word brings it back (`clear`).
+    """
+
+    def __init__(
+        self,
+        driver: GpuDriver,
+        isolator: Holders,
+        record: HealthRecord,
+        *,
+        retest_interval_s: float | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._driver, self._isolator, self._record = driver, isolator, record
+        self._retest_interval_s, self._wall = retest_interval_s, wall
+        self.on_change: Callable[[], None] = lambda: None
+        recorded = record.load()
+        here = {gpu.uuid: gpu for gpu in isolator.total}
+        self._health = Health(here, {uuid: ill for uuid, ill in recorded.items() if uuid in here})
+        self._absent = {uuid: ill for uuid, ill in recorded.items() if uuid not in here}
+        isolator.withdraw(self._health.withdrawn)
+        for uuid, illness in self._health.ill.items():
+            log.warning("GPU %s is still withdrawn: %s", uuid, illness.reason)
+        self._thread = DriverThread()
+        self._stop_watching: Callable[[], None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._testing: set[str] = set()
+        self._usage: dict[str, GpuUsage] = {}
+        self._read_s = float("-inf")
+        self._reading: asyncio.Task[None] | None = None
+        self._silent = False
+
+    async def start(self) -> None:
+        """Begin to watch. A driver that cannot be watched is an ordinary case; the log says so."""
+        loop = asyncio.get_running_loop()
+
+        def from_thread(event: HealthEvent) -> None:
+            try:
+                loop.call_soon_threadsafe(self._on_event, event)
+            except RuntimeError:
+                pass  # the loop has ended
+
+        if not self._health.gpus:
+            return
+        try:
+            self._stop_watching = await self._thread.ask(lambda: self._driver.watch_health(from_thread))
+        except MesosGpuError as error:
+            log.warning("the health of the GPUs is not watched: %s", error)
+        if self._retest_interval_s is not None:
+            self._begin(self._test_now_and_then(self._retest_interval_s))
+
+    async def close(self) -> None:
+        """Stop watching."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._stop_watching is not None:
+            await self._within(self._thread.ask(self._stop_watching))
+        self._thread.close()
+
+    # --- what is so ---------------------------------------------------------------------------------------------
+
+    @property
+    def advertised(self) -> int:
+        """Return how many GPUs may be offered: all but those that are withdrawn and held by nobody."""
+        if not self._health.withdrawn:
+            return len(self._health.gpus)
+        held = {gpu.uuid for gpus in self._isolator.held.values() for gpu in gpus}
+        return sum(1 for uuid in self._health.gpus if uuid in held or uuid not in self._health.withdrawn)
+
+    def trouble(self, container_id: str) -> Trouble | None:
+        """Return what is wrong with the GPUs of a container, None when nothing is."""
+        if not self._health.withdrawn:
+            return None
+        held = sorted(self._isolator.held.get(container_id, ()))
+        ill = [(gpu, self._health.ill[gpu.uuid]) for gpu in held if gpu.uuid in self._health.withdrawn]
+        if not ill:
+            return None
+        message = "; ".join(_words(gpu, illness) for gpu, illness in ill)
+        return Trouble(message, any(illness.condition is Condition.UNHEALTHY for _, illness in ill))
+
+    def holder(self, uuid: str) -> str | None:
+        """Return the container that holds a GPU."""
+        held = self._isolator.held.items()
+        return next((name for name, gpus in held if any(gpu.uuid == uuid for gpu in gpus)), None)
+
+    def all(self) -> Sequence[Gpu]:
+        """Return every GPU, in Mesos' order."""
+        return sorted(self._isolator.total)
+
+    def of(self, container_id: str) -> Sequence[Gpu]:
+        """Return what a container holds."""
+        return sorted(self._isolator.held.get(container_id, ()))
+
+    def illness(self, uuid: str) -> Illness | None:
+        """Return what is wrong with a GPU, None when it is healthy."""
+        return self._health.ill.get(uuid)
+
+    async def usage(self) -> Mapping[str, GpuUsage]:
+        """Return what the GPUs do, by uuid, read within the last second; one that does not answer is left out."""
+        if time.monotonic() - self._read_s > FRESH_S:
+            if self._reading is None or self._reading.done():
+                self._reading = self._begin(self._read())
+            if not self._silent:
+                await self._within(asyncio.shield(self._reading))
+        return self._usage
+
+    # --- what changes it ----------------------------------------------------------------------------------------
+
+    def clear(self, uuid: str) -> None:
+        """Take an operator's word that a GPU is healthy. Raises NotFound for a GPU that is not here."""
+        if uuid not in self._health.gpus:
+            raise NotFound(f"There is no GPU {uuid} on this agent")
+        self._take(*self._health.on_cleared(uuid, self._wall()))
+
+    def _on_event(self, event: HealthEvent) -> None:
+        self._take(*self._health.on_event(event, self._wall()))
+        suspect = self._health.to_retest(withdrawn_too=False)
+        if suspect:
+            self._begin(self._test(suspect))
+
+    def _take(self, health: Health, changes: Sequence[Change]) -> None:
+        """Make a decision so: on disk, then in the pool, then known."""
+        if not changes:
+            return
+        self._health = health
+        if any(change.before in WITHDRAWN or change.after in WITHDRAWN for change in changes):
+            self._record.save({**self._absent, **health.ill})
+        self._isolator.withdraw(health.withdrawn)
+        self._isolator.restore(set(health.gpus) - health.withdrawn)
+        for change in changes:
+            level = logging.INFO if change.after is Condition.HEALTHY else logging.WARNING
+            words = f"GPU {change.gpu.index} ({change.gpu.uuid})"
+            log.log(level, "%s is %s, was %s: %s", words, change.after.value, change.before.value, change.reason)
+        self.on_change()
+
+    # --- tests --------------------------------------------------------------------------------------------------
+
+    async def _test_now_and_then(self, interval_s: float) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            ill = self._health.to_retest(withdrawn_too=True)
+            await self._test([gpu for gpu in ill if self.holder(gpu.uuid) is None])
+
+    async def _test(self, gpus: Sequence[Gpu]) -> None:
+        for gpu in gpus:
+            if gpu.uuid in self._testing:
+                continue
+            self._testing.add(gpu.uuid)
+            try:
+                why_not = await self._thread.ask(lambda gpu=gpu: self._driver.retest(gpu))  # type: ignore[misc]
+            except MesosGpuError as error:
+                why_not = str(error)
+            finally:
+                self._testing.discard(gpu.uuid)
+            self._take(*self._health.on_retest(gpu.uuid, why_not, self._wall()))
+
+    async def _read(self) -> None:
+        gpus = self.all()
+
+        def read() -> dict[str, GpuUsage]:
+            found = {}
+            for gpu in gpus:
+                try:
+                    found[gpu.uuid] = self._driver.usage(gpu)
+                except MesosGpuError as error:
+                    log.debug("GPU %s does not say what it does: %s", gpu.uuid, error)
+            return found
+
+        self._usage = await self._thread.ask(read)
+        self._read_s, self._silent = time.monotonic(), False
+
+    async def _within(self, work: Awaitable[None]) -> None:
+        """Wait for the driver, but not for ever."""
+        try:
+            await asyncio.wait_for(work, PATIENCE_S)
+        except (TimeoutError, asyncio.TimeoutError):
+            log.warning("the GPU driver has not answered for %g s", PATIENCE_S)
+            self._usage, self._silent = {}, True
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("looking after the GPUs failed", exc_info=task.exception())
+
+
+def _words(gpu: Gpu, illness: Illness) -> str:
+    xid = "" if illness.xid is None or f"XID {illness.xid}" in illness.reason else f"XID {illness.xid}: "
+    return f"GPU {gpu.index} ({gpu.uuid}) is {illness.condition.value}: {xid}{illness.reason}"

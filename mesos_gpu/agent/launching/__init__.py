@@ -1,0 +1,1 @@
+"""From a TaskInfo or ExecutorInfo to the container that is launched for it. Pure."""

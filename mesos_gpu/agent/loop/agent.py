@@ -1,0 +1,363 @@
+"""The agent: one owner of the state. Messages, containers and clocks become events; actions are done in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import replace
+
+from mesos_gpu.agent.clock import Clock
+from mesos_gpu.agent.cluster.authentication import Authentication, Patience
+from mesos_gpu.agent.cluster.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
+from mesos_gpu.agent.cluster.membership import Membership
+from mesos_gpu.agent.cluster.operation_effects import Holdings
+from mesos_gpu.agent.decisions.collecting import in_use
+from mesos_gpu.agent.decisions.operations import (
+    ApplyOperation,
+    KeepResources,
+    OperationAcknowledged,
+    OperationEvent,
+    Operations,
+    ReconcileOperations,
+)
+from mesos_gpu.agent.decisions.registration import Cause, Registration
+from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.collector import Collector
+from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executors
+from mesos_gpu.agent.fetch.fetcher import Fetcher
+from mesos_gpu.agent.gpus.care import AgentGpus
+from mesos_gpu.agent.loop.executor_api import ExecutorStreams
+from mesos_gpu.agent.loop.performer import Hands
+from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.resources import with_gpus
+from mesos_gpu.agent.model.tasks import Phase, Task
+from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.agent.running.checker import Checker
+from mesos_gpu.agent.running.containers import Containers, Runner
+from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
+from mesos_gpu.mesos.cram_md5 import Credential
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.process.endpoint import Endpoint
+
+log = logging.getLogger(__name__)
+
+
+class Agent:
+    """Ties the state, the master, the containers and the checkpoints together. Lives in one event loop.
+
+    `info` is the AgentInfo (v1) without an id; `registered` is set while the master knows us, `stopped` once the
+    master or the operator sent the agent away and everything is killed. `gpus` are watched for it, None when GPUs are
+    not isolated; `kill_for_gpus`: a task whose GPU cannot be trusted is ended, else its owner is told.
+    """
+
+    def __init__(
+        self,
+        info: Document,
+        state: AgentState,
+        *,
+        endpoint: Endpoint,
+        containers: Containers,
+        checkpoints: Checkpoints,
+        registration: Registration | None = None,
+        clock: Clock | None = None,
+        gpus: AgentGpus | None = None,
+        kill_for_gpus: bool = False,
+        fetcher: Fetcher | None = None,
+        credential: Credential | None = None,
+        patience: Patience | None = None,
+        collector: Collector | None = None,
+    ) -> None:
+        self.fetcher = fetcher
+        self.state = state
+        self.gpus, self._kill_for_gpus = gpus, kill_for_gpus
+        self._whole = Resources.from_json(info.get("resources", []))
+        self.stopped = asyncio.Event()
+        self.stop_reason: str | None = None
+        self.recovery_s = 0.0
+        """How long it took to take up what the last process left."""
+        self.started_wall_s = 0.0
+        self.clock = clock or Clock()
+        self.containers = containers
+        self._checkpoints = checkpoints
+        self.collector = collector or Collector(checkpoints.work_dir, clock=self.clock)
+        self.nested_sandboxes = NestedSandboxes(containers, self.collector)
+        self.collector.on_removed = lambda path: self.post(ev.Collected(path))
+        self._link = MasterLink(endpoint, self._incoming)
+        self.holdings = Holdings(
+            Operations(state.new_uuid), checkpoints, self._link, lambda: self.membership.happened(Cause.CHANGED)
+        )
+        self.membership = Membership(
+            info,
+            state,
+            self._link,
+            self.holdings,
+            checkpoints,
+            self.clock,
+            registration=registration or Registration(),
+            post=self.post,
+            arm=self._arm,
+        )
+        if credential is not None:
+            self.membership.authentication = Authentication(
+                endpoint,
+                credential,
+                lambda: self._link.pid,
+                on_done=lambda: self.membership.happened(Cause.AUTHENTICATED),
+                on_refused=self._stop,
+                patience=patience,
+            )
+        self._runner = Runner(containers, self._from_containers, fetcher)
+        self.streams = ExecutorStreams()
+        self.takes_executors = False
+        self._settled = asyncio.Event()
+        self._checker = Checker[TaskKey](lambda key, news: self.post(ev.Checked(key, news)), self.clock.mono)
+        self._hands = Hands(
+            self.membership,
+            self._link,
+            checkpoints,
+            containers,
+            self._runner,
+            self.streams,
+            self._checker,
+            self.collector,
+            self._stop,
+        )
+        self._inbox: deque[ev.Event] = deque()
+        self._busy = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._left = self._closing = False
+
+    @property
+    def info(self) -> Document:
+        """Return the AgentInfo (v1), without an id."""
+        return self.membership.info
+
+    @property
+    def registered(self) -> asyncio.Event:
+        """Return what is set while the master knows us."""
+        return self.membership.registered
+
+    @property
+    def master(self) -> Pid | None:
+        """Return the master that is followed now."""
+        return self._link.master
+
+    @property
+    def agent_id(self) -> str | None:
+        """Return the id, None before the first registration."""
+        return self.membership.agent_id
+
+    def locate(self, ip: str) -> None:
+        """Take note of where the endpoint, now started, is reached."""
+        pid = self._link.pid
+        self.state.identity = replace(self.state.identity, pid=str(pid), ip=ip, port=pid.port)
+        self.membership.info = {**self.info, "port": pid.port}
+
+    async def recover(self, found: Recovered) -> None:
+        """Take up what the last process left: its id, its tasks, their containers and updates. Call it once, first."""
+        self.started_wall_s, began_s = self.clock.wall(), self.clock.mono()
+        await self._recover(found)
+        agent_id = self.state.identity.agent_id
+        nested = self.nested_sandboxes.recover(self.state.identity.work_dir)
+        await self.collector.recover(agent_id, lambda: nested | in_use(agent_id, self.state.frameworks.values()))
+        self.collector.start()
+        self.recovery_s = self.clock.mono() - began_s
+
+    async def _recover(self, found: Recovered) -> None:
+        self.holdings.recover(found.resources, found.operations)
+        if found.agent is None:
+            await self.containers.recover(())
+            self.takes_executors = True
+            self._look_after_gpus()
+            return
+        self.membership.restore(found.agent)
+        now, identity = self.clock.now(), self.state.identity
+        frameworks, tasks = replayed(found, identity, now)
+        executors = replayed_executors(found, identity, now)
+        live = [] if found.rebooted else [t.container_id for t, _ in tasks if t.phase is not Phase.OVER]
+        live += [] if found.rebooted else [e.container_id for e, _, complete in executors if not complete]
+        await self.containers.recover([container_id for container_id in live if container_id is not None])
+        self._runner.rebooted = found.rebooted
+        for task, pending in tasks:
+            self._hands.perform(self.state.adopt(frameworks[task.key.framework], task, pending))
+        for executor, hosted, complete in executors:
+            framework = frameworks[executor.key.framework]
+            self._hands.perform(self.state.adopt_executor(framework, executor, hosted, now, complete=complete))
+        self.state.adopted()
+        if found.drain is not None:
+            self.post(ev.Drain(found.drain.get("max_grace_s"), bool(found.drain.get("gone"))))
+        self._look_after_gpus()
+        self.takes_executors = True
+        self._arm()
+        # The master hears of no task before the executors had their time to say what became of theirs.
+        self._settle()
+        await self._settled.wait()
+        log.info("recovered agent %s with %d tasks", self.agent_id, len(self.state.tasks()))
+
+    def follow(self, master: Pid | None) -> None:
+        """Take this master for the leading one from now on, or none."""
+        self.membership.follow(master)
+
+    def _settle(self) -> None:
+        if not self.state.expected_back or self.stopped.is_set():
+            self._settled.set()
+
+    def post(self, event: ev.Event) -> None:
+        """Take an event; it is handled before this returns, unless another is being handled just now."""
+        self._inbox.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._inbox:
+                self._hands.perform(self.state.handle(self._inbox.popleft(), self.clock.now()))
+        except OSError as error:
+            # What cannot be written down must not be acted on; a next process finds all that was.
+            self._inbox.clear()
+            self._stop(f"cannot write a checkpoint: {error}; what runs goes on running")
+        finally:
+            self._busy = False
+            self._settle()
+            self._arm()
+
+    def leave(self) -> None:
+        """Unregister and kill everything; `stopped` is set when that is done. For SIGUSR1."""
+        self._left = True
+        if self.agent_id is not None:
+            self._link.unregister(self.agent_id)
+        self.post(ev.ShutdownAgent("Received SIGUSR1"))
+
+    async def close(self) -> None:
+        """Stop; tasks run on, but for those of frameworks that do not checkpoint, which nobody could find again."""
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._link.close()
+        if self.membership.authentication is not None:
+            self.membership.authentication.close()
+        if self.gpus is not None:
+            await self.gpus.close()
+        await self.nested_sandboxes.close()
+        await self.collector.close()
+        await self._checker.stop()
+        await self._runner.stop()
+        for task in self.state.tasks():
+            framework = self.state.frameworks[task.key.framework]
+            if not framework.checkpoint and task.container_id is not None:
+                await self.containers.destroy(task.container_id)
+        for executor in self.state.executors():
+            if not self.state.frameworks[executor.key.framework].checkpoint:
+                await self.containers.destroy(executor.container_id)
+        await self.containers.close()
+
+    # --- GPUs ---------------------------------------------------------------------------------------------------
+
+    async def watch_gpus(self) -> None:
+        """Begin to watch the health of the GPUs; call it after `recover`."""
+        if self.gpus is not None:
+            self.gpus.on_change = self._look_after_gpus
+            await self.gpus.start()
+
+    def _look_after_gpus(self) -> None:
+        """Offer no GPU that is ill and free, and tell whoever holds one."""
+        if self.gpus is None:
+            return
+        self._advertise()
+        for task in self.state.tasks():
+            self._tell_holder(task)
+
+    def _tell_holder(self, task: Task) -> None:
+        if self.gpus is None or task.container_id is None or task.phase is Phase.OVER:
+            return
+        trouble = self.gpus.trouble(task.container_id)
+        if trouble is not None:
+            self.post(ev.GpuIll(task.key, trouble.message, kill=self._kill_for_gpus and trouble.broken))
+
+    def _advertise(self) -> None:
+        """Have the master know how many GPUs may be offered."""
+        if self.gpus is None or self._closing or self._left or self.state.stopping is not None:
+            return
+        self.membership.offer(with_gpus(self._whole, self.gpus.advertised, self.holdings.kept.base()).to_json())
+
+    def _from_containers(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Launched):
+            self.post(event)
+            task = self.state.task(event.key)
+            if task is not None:
+                self._tell_holder(task)
+            return
+        # A GPU that was held and is ill is offered no more, before anyone hears that it is free.
+        self._advertise()
+        self.post(event)
+
+    # --- from the master ----------------------------------------------------------------------------------------
+
+    def _incoming(self, incoming: Incoming) -> None:
+        match incoming:
+            case Welcome():
+                self._welcomed(incoming)
+            case Ping():
+                self._link.pong(incoming.sender)
+                self.membership.happened(Cause.PINGED if incoming.connected else Cause.PINGED_AS_STRANGER)
+            case LinkBroke():
+                self.membership.happened(Cause.LINK_BROKE)
+            case KeepResources() | ApplyOperation() | OperationAcknowledged() | ReconcileOperations():
+                self._operate(incoming)
+            case ev.RunTask():
+                tasks = tuple(t for t in incoming.tasks if self._is_ours(t))
+                unknown = not self.holdings.operations.knows(tasks)
+                self.post(replace(incoming, tasks=tasks, unknown=unknown))
+            case _:
+                self.post(incoming)
+
+    def _operate(self, event: OperationEvent) -> None:
+        flags = Resources.from_json(self.info.get("resources", []))
+        try:
+            self.holdings.handle(event, self.state.identity.agent_id, flags, self.clock.mono())
+        except OSError as error:
+            self._stop(f"cannot keep what the master reserved: {error}; what runs goes on running")
+        self._advertise()
+        self._arm()
+
+    def _is_ours(self, task: Document) -> bool:
+        ours = bool(task["agent_id"]["value"] == self.agent_id)
+        if not ours:
+            log.warning("ignoring task %s, which is for another agent", task["task_id"]["value"])
+        return ours
+
+    def _welcomed(self, welcome: Welcome) -> None:
+        if self._left or self.state.stopping is not None:
+            return
+        why = self.membership.welcomed(welcome)
+        if why is not None:
+            self._stop(why)
+
+    def _stop(self, why: str) -> None:
+        """End this process; the next one is a new agent when this one was sent away."""
+        log.warning("stopping: %s", why)
+        self.stop_reason = why
+        if self.state.stopping is not None:
+            self._checkpoints.forget_agent()
+        self.stopped.set()
+
+    # --- clocks -------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Have one timer run to whatever is due next."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        dues = (self.state.next_due_s, self.membership.next_due_s, self.holdings.operations.next_due_s)
+        times = [t for t in dues if t is not None]
+        if times and not self.stopped.is_set():
+            delay_s = max(0.0, min(times) - self.clock.mono())
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self.membership.ring()
+        self.holdings.perform(self.holdings.operations.retry(self.clock.mono()), self.state.identity.agent_id)
+        self.post(ev.Tick())

@@ -1,0 +1,1 @@
+"""Tasks, executors, status updates, events and actions: the values that the agent decides with."""

@@ -1,0 +1,257 @@
+"""What the agent does about what happened to its tasks, in the order of the list: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mesos_gpu.agent.model.events import Drain, Owner
+from mesos_gpu.agent.model.executors import ExecutorKey
+from mesos_gpu.agent.model.fetch_uris import Item
+from mesos_gpu.agent.model.updates import Forward, TaskKey
+from mesos_gpu.container.config import ImageAsk, Secret, Size, Volume
+from mesos_gpu.container.linux import USUAL, LinuxSettings
+from mesos_gpu.mesos.checks import Course
+from mesos_gpu.mesos.resource import Document
+
+
+@dataclass(frozen=True, slots=True)
+class SaveFramework:
+    """Checkpoint a FrameworkInfo."""
+
+    framework: str
+    info: Document
+
+
+@dataclass(frozen=True, slots=True)
+class SaveTask:
+    """Checkpoint a task before its container is launched; `executor` None: it is its own."""
+
+    key: TaskKey
+    container_id: str
+    info: Document
+    executor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Append to the task's log: an UPDATE, an ACK or a KILL record; `executor` None: it is its own."""
+
+    key: TaskKey
+    container_id: str
+    record: Document
+    executor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """Everything a container needs, decided; limits are those of the container, executor overhead included."""
+
+    container_id: str
+    sandbox: str
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
+    cpus_milli: int = 0
+    mem_bytes: int = 0
+    gpus: int = 0
+    image: ImageAsk | None = None
+    volumes: tuple[Volume, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    fetch: tuple[Item, ...] = ()
+    linux: LinuxSettings = USUAL
+    disk_bytes: int = 0
+    secrets: tuple[Secret, ...] = ()
+    terminal: bool = False
+    window: tuple[int, int] | None = None
+    networks: tuple[Document, ...] = ()
+    hostname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Make the sandbox and launch the container; Launched or LaunchFailed comes back, later Ended."""
+
+    key: Owner
+    spec: LaunchSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """After a restart: wait for a container that runs on; Ended or Vanished comes back.
+
+    `launching`: nobody knew yet whether it had started; Launched comes first when it had.
+    """
+
+    key: Owner
+    container_id: str
+    launching: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Ask a container to end, and make it end after the grace."""
+
+    key: Owner
+    container_id: str
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BeginChecks:
+    """Check a task's container; Checked comes back for all that is new."""
+
+    key: TaskKey
+    container_id: str
+    sandbox: str
+    courses: tuple[Course, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndChecks:
+    """Check a task no longer: it is to end."""
+
+    key: TaskKey
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """How a container ended is written down: the containerizer need not remember it any longer."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A run is over and everyone knows: mark it complete on disk."""
+
+    key: Owner
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Nobody needs these folders any more, given relative to the work_dir: have them collected in time."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorGone:
+    """Tell the master that an executor ended, with this wait status; -1: nobody knows, or it was never launched."""
+
+    framework: str
+    executor: str
+    status: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SaveExecutor:
+    """Checkpoint an executor before its container is launched."""
+
+    key: ExecutorKey
+    container_id: str
+    info: Document
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRun:
+    """Write a small file of Mesos' layout into the checkpoint of a run, such as pids/forked.pid."""
+
+    key: ExecutorKey
+    container_id: str
+    name: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """Send SUBSCRIBED to an executor; the agent's own info is added to it."""
+
+    key: ExecutorKey
+    framework: Document
+    executor: Document
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToExecutor:
+    """Send an event (v1) to an executor, if its stream is open."""
+
+    key: ExecutorKey
+    event: Document
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStream:
+    """End an executor's stream, after what was sent."""
+
+    key: ExecutorKey
+
+
+@dataclass(frozen=True, slots=True)
+class ToFramework:
+    """Pass an executor's bytes (base64) on to its scheduler, through the master; nobody hears when they get lost."""
+
+    key: ExecutorKey
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Make a running container as large as this; Resized comes back."""
+
+    key: ExecutorKey
+    container_id: str
+    size: Size
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendLoose:
+    """Send an update that no stream carries: the answer to a reconciliation."""
+
+    key: TaskKey
+    status: Document
+
+
+@dataclass(frozen=True, slots=True)
+class SaveDrain:
+    """Checkpoint that the agent is draining, or (None) that it no longer is."""
+
+    drain: Drain | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Everything is killed: the agent may exit."""
+
+    why: str
+
+
+Action: TypeAlias = (
+    SaveFramework
+    | SaveTask
+    | Log
+    | Forward
+    | SendLoose
+    | Launch
+    | Watch
+    | Kill
+    | BeginChecks
+    | EndChecks
+    | Forget
+    | Close
+    | Discard
+    | SaveDrain
+    | ExecutorGone
+    | SaveExecutor
+    | NoteRun
+    | Welcome
+    | ToExecutor
+    | CloseStream
+    | ToFramework
+    | Resize
+    | Stop
+)

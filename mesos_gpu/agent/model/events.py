@@ -1,0 +1,310 @@
+"""What may happen to an agent's tasks: values only. What is done about it: `actions`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mesos_gpu.agent.model.executors import ExecutorKey
+from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.mesos.authorization import OPEN, Acls
+from mesos_gpu.mesos.checks import News
+from mesos_gpu.mesos.resource import Document
+
+Owner: TypeAlias = TaskKey | ExecutorKey
+"""What a container is for: a command task, or an executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something happens: `mono_s` for clocks that must not jump, `wall_s` (Unix time) for what others read."""
+
+    mono_s: float
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this agent is: its id (once registered), its libprocess pid, and where others reach it.
+
+    `sandbox_directory` is where tasks in images see their sandbox; `default_executor` is the command of the program
+    that runs task groups. Without `switch_user` all tasks run as the agent does. `executor_environment` is under what
+    each task is given. `domain_socket` is the path of a socket at which executors reach the agent from networks of
+    their own, as from there they may not reach its address, and with `domain_socket_for_all` others, too; "" for none.
+    `acls` say who may do what here. With an `executor_key`, executors are given a token that is signed with it. With
+    `cfs_quota` containers are held to their CPUs. `tls_environment` is how the agent speaks TLS, for the default
+    executor to do the same.
+    """
+
+    agent_id: str
+    pid: str
+    ip: str
+    port: int
+    work_dir: str
+    path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    sandbox_directory: str = "/mnt/mesos/sandbox"
+    default_executor: tuple[str, ...] = ()
+    switch_user: bool = True
+    cfs_quota: bool = False
+    executor_environment: Mapping[str, str] = field(default_factory=dict)
+    tls_environment: Mapping[str, str] = field(default_factory=dict)
+    acls: Acls = OPEN
+    executor_key: bytes | None = field(default=None, repr=False)
+    domain_socket: str = ""
+    domain_socket_for_all: bool = False
+
+
+# --- what happens ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask:
+    """The master wants these tasks run: one, or a whole group (`group`). Documents are v1.
+
+    `resource_version` is the base64 uuid the offer was made under, None when the message names none. `unknown`: they
+    use reservations or volumes that are not here.
+    """
+
+    framework: Document
+    tasks: tuple[Document, ...]
+    resource_version: str | None = None
+    launch_executor: bool = True
+    group: bool = False
+    unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KillTask:
+    """The master wants a task killed; `grace_s` only when the message carries a policy."""
+
+    key: TaskKey
+    grace_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownFramework:
+    """A framework is gone: kill what it runs, tell nobody."""
+
+    framework: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAgent:
+    """The master disowns this agent, or its operator sends it away: kill everything, then stop."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Kill every task, with no more grace than `max_grace_s`; `gone` when the agent will not be back."""
+
+    max_grace_s: float | None
+    gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFramework:
+    """A framework (re-)connected to the master, perhaps with another FrameworkInfo."""
+
+    framework: str
+    info: Document | None
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The scheduler, or the master for it, acknowledged a status update; `uuid` is base64."""
+
+    key: TaskKey
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """The master believes that this task is here, and the agent did not list it when it re-registered."""
+
+    key: TaskKey
+    partition_aware: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A container runs; `pid` is its init, None when a former process launched it and did not get to say.
+
+    `networks` are the NetworkInfos of those that it joined.
+    """
+
+    key: Owner
+    pid: int | None
+    networks: tuple[Document, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pulling:
+    """The image of a task that is being launched is being pulled; `message` says how far."""
+
+    key: Owner
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailed:
+    """A container could not be launched, and nothing of it is left."""
+
+    key: Owner
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a container ended; both `exit_code` and `signal` None: nobody knows."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    oom: bool = False
+    mem_limit_bytes: int | None = None
+    message: str | None = None
+    disk_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A container ended, and what it held (GPUs, cgroup, mounts) is free again."""
+
+    key: Owner
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """After a restart: the container of this task is not there. `rebooted`: the machine was restarted too."""
+
+    key: Owner
+    rebooted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GpuIll:
+    """GPUs that a task holds are ill; `message` says which and why. `kill`: the task has to end for it."""
+
+    key: TaskKey
+    message: str
+    kill: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """An executor opened its stream: it holds these tasks unacknowledged, and sends these updates (v1) again."""
+
+    key: ExecutorKey
+    tasks: tuple[str, ...] = ()
+    updates: tuple[Document, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamClosed:
+    """The stream of an executor broke; it may come back with another."""
+
+    key: ExecutorKey
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorSays:
+    """An executor says how a task of its is (a v1 TaskStatus with a uuid)."""
+
+    key: ExecutorKey
+    status: Document
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorMessage:
+    """An executor sends its scheduler bytes (base64)."""
+
+    key: ExecutorKey
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkMessage:
+    """A scheduler sends its executor bytes (base64)."""
+
+    key: ExecutorKey
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownExecutor:
+    """A scheduler wants one of its executors to end."""
+
+    key: ExecutorKey
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """A container was made as large as `round` asked for, or could not be: `problem`."""
+
+    key: ExecutorKey
+    container_id: str
+    round: int
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A check or health check of a task has news."""
+
+    key: TaskKey
+    news: News
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """A folder of the work_dir, given relative to it, was removed in time, with the sandboxes in it."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The master knows us (again): outstanding updates may go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """There is no master for now: updates wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed: retries and deadlines may be due."""
+
+
+Event: TypeAlias = (
+    RunTask
+    | KillTask
+    | ShutdownFramework
+    | ShutdownAgent
+    | Drain
+    | UpdateFramework
+    | Acknowledged
+    | Reconcile
+    | Launched
+    | Pulling
+    | LaunchFailed
+    | Ended
+    | Vanished
+    | GpuIll
+    | Subscribed
+    | StreamClosed
+    | ExecutorSays
+    | ExecutorMessage
+    | FrameworkMessage
+    | ShutdownExecutor
+    | Resized
+    | Checked
+    | Collected
+    | Registered
+    | Disconnected
+    | Tick
+)

@@ -1,0 +1,1 @@
+"""What runs: containers, checks, images, networks, nested sandboxes."""

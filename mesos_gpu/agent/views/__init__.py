@@ -1,0 +1,1 @@
+"""The agent's state as its endpoints show it."""
