@@ -1,4 +1,4 @@
-"""The allocator without memory: what `mesos_gpu/master/allocator.py` decides, computed from scratch from everything.
+"""The allocator without memory: what `mesos_gpu/master/allocation/allocator.py` decides, from scratch.
 
 It sorts all roles and frameworks anew for each agent and looks at each agent in each cycle. The baseline of
 `benchmarks/master.py`, and what a test holds the real allocator to. It shares with it only what a single agent and a
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mesos_gpu.master.eligibility import (
+from mesos_gpu.master.allocation.allocator_feed import clients_of, holdings_of, supply_of
+from mesos_gpu.master.allocation.eligibility import (
     Allocation,
     Client,
     Key,
@@ -23,9 +24,8 @@ from mesos_gpu.master.eligibility import (
     dominant_share,
     quantities,
 )
-from mesos_gpu.master.market import clients_of, holdings_of, supply_of
-from mesos_gpu.master.quota import Quota, countable, missing, shrink, top_level
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.model.quota import Quota, countable, missing, shrink, top_level
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
 
 Path = tuple[str, ...]

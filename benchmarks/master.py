@@ -25,11 +25,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.full_scan import decided
-from mesos_gpu.master import launching, offering, subscriptions, updates
-from mesos_gpu.master.actions import SendEvent
-from mesos_gpu.master.model import Agent, Framework, Offer
-from mesos_gpu.master.reports import Report, admit
-from mesos_gpu.master.state import MasterState, Settings
+from mesos_gpu.master.events import launching, offering, subscriptions, updates
+from mesos_gpu.master.model.model import Agent, Framework, Offer
+from mesos_gpu.master.state.actions import SendEvent
+from mesos_gpu.master.state.reports import Report, admit
+from mesos_gpu.master.state.state import MasterState, Settings
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import NOW, RULES, UUID, framework_info, new_state, resources_of, status

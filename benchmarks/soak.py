@@ -21,8 +21,8 @@ from random import Random
 
 import aiohttp
 
-from mesos_gpu.master.invariants import broken
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.events.invariants import broken
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import OTHER_UUID, framework_info, resources_of

@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master import registry_gc
-from mesos_gpu.master.access import open_access
-from mesos_gpu.master.agent_link import PROCESS_ID, AgentLink
-from mesos_gpu.master.authentication import Authenticators
-from mesos_gpu.master.engine import Engine, clock
+from mesos_gpu.master.agent_link.authentication import Authenticators
+from mesos_gpu.master.agent_link.link import PROCESS_ID, AgentLink
+from mesos_gpu.master.agent_link.observers import Pace, RemovalLimit
+from mesos_gpu.master.api.access import open_access
+from mesos_gpu.master.api.operator_api import VERSION, OperatorApi
+from mesos_gpu.master.engine.engine import Engine, clock
+from mesos_gpu.master.events import registry_gc
 from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, removal_share, settings
 from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES
-from mesos_gpu.master.observers import Pace, RemovalLimit
-from mesos_gpu.master.operator_api import VERSION, OperatorApi
-from mesos_gpu.master.record import Record
-from mesos_gpu.master.registrar import Registrar
-from mesos_gpu.master.registry import Registry
-from mesos_gpu.master.state import MasterState
-from mesos_gpu.master.views import master_info
+from mesos_gpu.master.model.record import Record
+from mesos_gpu.master.registry.registrar import Registrar
+from mesos_gpu.master.registry.registry import Registry
+from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.foreign import parser_flags, settle, strangers
 from mesos_gpu.mesos.leader import Leader, parse_zk_url, write_node
 from mesos_gpu.mesos.libprocess import Message

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from mesos_gpu.master import launching, offering, subscriptions
-from mesos_gpu.master.actions import Action
-from mesos_gpu.master.model import Offer
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.events import launching, offering, subscriptions
+from mesos_gpu.master.model.model import Offer
+from mesos_gpu.master.state.actions import Action
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from tests.master.build import NOW, add_agent, check_books, events, new_state, offers
 

@@ -6,7 +6,7 @@ import pytest
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.framework import framework_info
-from mesos_gpu.master.calls import framework_problem
+from mesos_gpu.master.validation.calls import framework_problem
 from mesos_gpu.mesos.resource import Document
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
 from mesos_gpu.framework import GpuTask, Offered, framework_info, volume
-from mesos_gpu.master.actions import RunTask, RunTaskGroup
+from mesos_gpu.master.state.actions import RunTask, RunTaskGroup
 from mesos_gpu.mesos.resource import Document
 from tests.framework.cluster import AGENT, RESERVED, Cluster
 from tests.master.build import statuses

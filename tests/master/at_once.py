@@ -8,14 +8,14 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from mesos_gpu.master import agents as _agents
-from mesos_gpu.master import draining as _draining
-from mesos_gpu.master import maintenance as _maintenance
-from mesos_gpu.master import readmission as _readmission
-from mesos_gpu.master import roles as _roles
-from mesos_gpu.master.actions import Action, Store
-from mesos_gpu.master.model import Now
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.events import agents as _agents
+from mesos_gpu.master.events import draining as _draining
+from mesos_gpu.master.events import maintenance as _maintenance
+from mesos_gpu.master.events import readmission as _readmission
+from mesos_gpu.master.events import roles as _roles
+from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.state.actions import Action, Store
+from mesos_gpu.master.state.state import MasterState
 from tests.master.build import NOW
 
 

@@ -7,14 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.master import agents, invariants, launching, offering, subscriptions
-from mesos_gpu.master.actions import Action, SendEvent, Store
-from mesos_gpu.master.eligibility import Rules
+from mesos_gpu.master.allocation.eligibility import Rules
+from mesos_gpu.master.events import agents, invariants, launching, offering, subscriptions
 from mesos_gpu.master.flags import min_allocatable
-from mesos_gpu.master.model import Agent, Framework, Now, Offer
-from mesos_gpu.master.reports import Report
-from mesos_gpu.master.state import MasterState, Settings
-from mesos_gpu.master.views import master_info
+from mesos_gpu.master.model.model import Agent, Framework, Now, Offer
+from mesos_gpu.master.state.actions import Action, SendEvent, Store
+from mesos_gpu.master.state.reports import Report
+from mesos_gpu.master.state.state import MasterState, Settings
+from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources

@@ -15,7 +15,7 @@ from pymesos import Scheduler as PymesosScheduler
 from yarl import URL
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.master.access import FRAMEWORKS, NOBODY_ASKED, open_access, use_of
+from mesos_gpu.master.api.access import FRAMEWORKS, NOBODY_ASKED, open_access, use_of
 from mesos_gpu.master.flags import check_flags, flags_as_text
 from mesos_gpu.mesos.authentication import basic_header
 from mesos_gpu.process.access import READONLY, READWRITE

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master import subscriptions, updates
-from mesos_gpu.master.actions import (
+from mesos_gpu.master.events import subscriptions, updates
+from mesos_gpu.master.model.model import Agent, Framework, KnownAgent
+from mesos_gpu.master.registry.operations import Admit, MarkUnreachable, Remove
+from mesos_gpu.master.state.actions import (
     Action,
     AgentRegistered,
     AgentReregistered,
@@ -19,9 +21,7 @@ from mesos_gpu.master.actions import (
     UpdateFramework,
     Warn,
 )
-from mesos_gpu.master.model import Agent, Framework, KnownAgent
-from mesos_gpu.master.registry_operations import Admit, MarkUnreachable, Remove
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from tests.master.at_once import agents, readmission

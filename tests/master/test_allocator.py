@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.master.allocator import Allocator
-from mesos_gpu.master.eligibility import (
+from mesos_gpu.master.allocation.allocator import Allocator
+from mesos_gpu.master.allocation.eligibility import (
     Allocation,
     Client,
     Rules,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from benchmarks.full_scan import FullScan
-from mesos_gpu.master.allocator import Allocator
-from mesos_gpu.master.constraints import constraints_of
-from mesos_gpu.master.eligibility import Client, Key, Rules, Supply, quantities
-from mesos_gpu.master.quota import Quota
-from mesos_gpu.master.sharing import free_of
+from mesos_gpu.master.allocation.allocator import Allocator
+from mesos_gpu.master.allocation.constraints import constraints_of
+from mesos_gpu.master.allocation.eligibility import Client, Key, Rules, Supply, quantities
+from mesos_gpu.master.model.quota import Quota
+from mesos_gpu.master.model.shared_volumes import free_of
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import RULES

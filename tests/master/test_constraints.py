@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.constraints import constraints_of, problem
+from mesos_gpu.master.allocation.constraints import constraints_of, problem
 
 NAME = {"attribute_name": "model"}
 HOST = {"pseudoattribute_type": "HOSTNAME"}

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master import updates
-from mesos_gpu.master.actions import DrainAgent, ForgetAgent, ShutdownAgent, Store
-from mesos_gpu.master.model import Agent, Framework
-from mesos_gpu.master.registry import Registry
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.events import updates
+from mesos_gpu.master.model.model import Agent, Framework
+from mesos_gpu.master.registry.registry import Registry
+from mesos_gpu.master.state.actions import DrainAgent, ForgetAgent, ShutdownAgent, Store
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from tests.master import build
 from tests.master.at_once import agents, draining, readmission

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mesos_gpu.master.filters import DEFAULT_REFUSE_S, MAX_REFUSE_S, Filters, refuse_seconds
+from mesos_gpu.master.allocation.filters import DEFAULT_REFUSE_S, MAX_REFUSE_S, Filters, refuse_seconds
 from mesos_gpu.mesos.resources import Resources
 
 ALL, PART = Resources.parse("cpus:2;mem:100"), Resources.parse("cpus:1;mem:100")

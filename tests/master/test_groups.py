@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master import launching, updates
-from mesos_gpu.master.actions import Action, RunTask, RunTaskGroup
-from mesos_gpu.master.model import Agent, Framework
+from mesos_gpu.master.events import launching, updates
+from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.service import RunningMaster
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import (

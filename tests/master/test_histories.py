@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from benchmarks.full_scan import decided
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master import (
+from mesos_gpu.master.events import (
     agents,
     draining,
     invariants,
@@ -26,7 +26,11 @@ from mesos_gpu.master import (
     subscriptions,
     updates,
 )
-from mesos_gpu.master.actions import (
+from mesos_gpu.master.model.documents import Task
+from mesos_gpu.master.model.model import Framework, Now
+from mesos_gpu.master.model.record import Record
+from mesos_gpu.master.registry.queue import RegistryQueue
+from mesos_gpu.master.state.actions import (
     Action,
     AgentReregistered,
     ApplyOperation,
@@ -36,12 +40,8 @@ from mesos_gpu.master.actions import (
     ShutdownFramework,
     Store,
 )
-from mesos_gpu.master.documents import Task
-from mesos_gpu.master.model import Framework, Now
-from mesos_gpu.master.record import Record
-from mesos_gpu.master.registry_queue import RegistryQueue
-from mesos_gpu.master.reports import Report
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.state.reports import Report
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.conversions import applied, conversions, unallocated, with_kept
 from mesos_gpu.mesos.resource import Document, Reservation, Resource
 from mesos_gpu.mesos.resources import Resources

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master import agents
-from mesos_gpu.master.invariants import broken
-from mesos_gpu.master.model import Agent, Framework
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.events import agents
+from mesos_gpu.master.events.invariants import broken
+from mesos_gpu.master.model.model import Agent, Framework
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import add_agent, add_framework, launch, new_state, offers, report, task_info
 from tests.master.live import live_master, soon

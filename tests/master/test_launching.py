@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master import launching, offering
-from mesos_gpu.master.actions import RunTask
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.events import launching, offering
+from mesos_gpu.master.state.actions import RunTask
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import (
     NOW,

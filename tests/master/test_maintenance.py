@@ -10,11 +10,11 @@ import aiohttp
 import pytest
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master import offering, subscriptions
-from mesos_gpu.master.actions import ShutdownAgent, Store
-from mesos_gpu.master.model import Agent, Framework
-from mesos_gpu.master.registry import Registry
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.events import offering, subscriptions
+from mesos_gpu.master.model.model import Agent, Framework
+from mesos_gpu.master.registry.registry import Registry
+from mesos_gpu.master.state.actions import ShutdownAgent, Store
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from tests.master.at_once import agents, maintenance, readmission
 from tests.master.build import (

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import BadFlag
+from mesos_gpu.master.agent_link.observers import RemovalLimit
 from mesos_gpu.master.flags import removal_interval_s
-from mesos_gpu.master.observers import RemovalLimit
 from tests.master.live import ScriptedAgent, live_master, soon, until
 
 

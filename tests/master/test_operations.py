@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master import launching, operations, subscriptions, updates
-from mesos_gpu.master.actions import (
+from mesos_gpu.master.events import launching, operations, subscriptions, updates
+from mesos_gpu.master.events.operation_metrics import of_operations
+from mesos_gpu.master.model.model import Agent, Framework, Offer
+from mesos_gpu.master.state.actions import (
     AcknowledgeOperation,
     Action,
     AgentReregistered,
@@ -22,11 +24,9 @@ from mesos_gpu.master.actions import (
     ShutdownAgent,
     Warn,
 )
-from mesos_gpu.master.model import Agent, Framework, Offer
-from mesos_gpu.master.operation_metrics import of_operations
-from mesos_gpu.master.state import MasterState
-from mesos_gpu.master.views import slaves_view
-from mesos_gpu.master.views_v1 import get_agents, get_operations
+from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.views.views import slaves_view
+from mesos_gpu.master.views.views_v1 import get_agents, get_operations
 from mesos_gpu.mesos.resource import Document, Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from tests.master.at_once import agents, draining, readmission

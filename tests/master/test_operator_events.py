@@ -10,12 +10,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesos_gpu.master import agents
-from mesos_gpu.master.actions import Action
-from mesos_gpu.master.documents import Task
-from mesos_gpu.master.model import Now
+from mesos_gpu.master.events import agents
+from mesos_gpu.master.model.documents import Task
+from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.service import RunningMaster
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.state.actions import Action
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.mesos.resource import Document

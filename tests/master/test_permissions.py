@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import Forbidden
-from mesos_gpu.master import operations, operator_events, permissions, subscriptions, views, views_v1
-from mesos_gpu.master.actions import CloseStream, RunTask
-from mesos_gpu.master.state import MasterState, Settings
+from mesos_gpu.master.events import operations, permissions, subscriptions
+from mesos_gpu.master.state.actions import CloseStream, RunTask
+from mesos_gpu.master.state.state import MasterState, Settings
+from mesos_gpu.master.views import operator_events, views, views_v1
 from mesos_gpu.mesos.authorization import Acls, Principal, read_acls
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer

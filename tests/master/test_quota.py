@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.quota import (
+from mesos_gpu.master.model.quota import (
     Quota,
     config_problem,
     missing,

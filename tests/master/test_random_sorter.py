@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.master.allocator import Allocator
-from mesos_gpu.master.eligibility import Client, Key, Supply
-from mesos_gpu.master.quota import Quota
-from mesos_gpu.master.random_sorter import chances, order, shuffled
+from mesos_gpu.master.allocation.allocator import Allocator
+from mesos_gpu.master.allocation.eligibility import Client, Key, Supply
+from mesos_gpu.master.allocation.random_sorter import chances, order, shuffled
+from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import RULES
 from tests.master.test_allocator import never

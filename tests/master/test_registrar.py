@@ -11,20 +11,20 @@ import msgspec
 import pytest
 
 from mesos_gpu.errors import BadInput, Unavailable
-from mesos_gpu.master.actions import Action
-from mesos_gpu.master.engine import Engine
-from mesos_gpu.master.model import Now
-from mesos_gpu.master.record import Record
-from mesos_gpu.master.registrar import Registrar
-from mesos_gpu.master.registry import FileKeeper, Registry
-from mesos_gpu.master.registry_operations import Nothing, SetWeights
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.engine.engine import Engine
+from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.record import Record
+from mesos_gpu.master.registry.operations import Nothing, SetWeights
+from mesos_gpu.master.registry.registrar import Registrar
+from mesos_gpu.master.registry.registry import FileKeeper, Registry
+from mesos_gpu.master.state.actions import Action
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from tests.master.build import framework_info, new_state, report, task_info
 from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 
 # The events themselves: what they return is not followed at once here.
-from mesos_gpu.master import agents, draining, maintenance, roles  # isort: skip
+from mesos_gpu.master.events import agents, draining, maintenance, roles  # isort: skip
 
 
 class SlowKeeper:

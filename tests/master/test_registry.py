@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master.record import Record
-from mesos_gpu.master.registry import Registry
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.model.record import Record
+from mesos_gpu.master.registry.registry import Registry
+from mesos_gpu.master.state.state import MasterState
 from tests.master.at_once import agents
 from tests.master.build import NOW, add_agent, new_state
 

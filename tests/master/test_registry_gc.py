@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.master.model import KnownAgent
-from mesos_gpu.master.record import Record
-from mesos_gpu.master.registry import Registry
-from mesos_gpu.master.registry_gc import collect, due
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.events.registry_gc import collect, due
+from mesos_gpu.master.model.model import KnownAgent
+from mesos_gpu.master.model.record import Record
+from mesos_gpu.master.registry.registry import Registry
+from mesos_gpu.master.state.state import MasterState
 from tests.master.at_once import agents, readmission, stored
 from tests.master.build import (
     NOW,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.master.model import Drain, KnownAgent
-from mesos_gpu.master.quota import Quota
-from mesos_gpu.master.record import MAX_MASTERS, Record
-from mesos_gpu.master.registry_operations import (
+from mesos_gpu.master.model.model import Drain, KnownAgent
+from mesos_gpu.master.model.quota import Quota
+from mesos_gpu.master.model.record import MAX_MASTERS, Record
+from mesos_gpu.master.registry.operations import (
     Admit,
     Deactivate,
     Lead,
@@ -27,7 +27,7 @@ from mesos_gpu.master.registry_operations import (
     StartMaintenance,
     StopMaintenance,
 )
-from mesos_gpu.master.registry_queue import RegistryQueue
+from mesos_gpu.master.registry.queue import RegistryQueue
 
 DRAIN = Drain({"mark_gone": False}, 5.0)
 ids = st.sampled_from(["a", "b", "c"])

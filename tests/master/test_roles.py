@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 
 from mesos_gpu.errors import BadInput, Conflict
-from mesos_gpu.master import launching, operations, subscriptions
-from mesos_gpu.master.quota import Quota
-from mesos_gpu.master.registry import Registry
-from mesos_gpu.master.views import roles_view
+from mesos_gpu.master.events import launching, operations, subscriptions
+from mesos_gpu.master.model.quota import Quota
+from mesos_gpu.master.registry.registry import Registry
+from mesos_gpu.master.views.views import roles_view
 from mesos_gpu.mesos.resources import Resources
 from tests.master.at_once import roles
 from tests.master.build import NOW, add_agent, add_framework, check_books, events, new_state, offers

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.eligibility import Rules
+from mesos_gpu.master.allocation.eligibility import Rules
 from mesos_gpu.master.flags import min_allocatable
-from mesos_gpu.master.model import Agent
-from mesos_gpu.master.quota import Quota
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.model.model import Agent
+from mesos_gpu.master.model.quota import Quota
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import RULES, add_agent, add_framework, launch, new_state, offers, task_info
 

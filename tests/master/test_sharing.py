@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadResources
-from mesos_gpu.master import launching, operations, subscriptions, updates
-from mesos_gpu.master.actions import Action, RunTask, RunTaskGroup
-from mesos_gpu.master.metrics import snapshot
-from mesos_gpu.master.model import Framework, Offer
-from mesos_gpu.master.offering import offer_resources
-from mesos_gpu.master.views import roles_view, state_view
+from mesos_gpu.master.events import launching, operations, subscriptions, updates
+from mesos_gpu.master.events.offering import offer_resources
+from mesos_gpu.master.model.model import Framework, Offer
+from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup
+from mesos_gpu.master.views.metrics import snapshot
+from mesos_gpu.master.views.views import roles_view, state_view
 from mesos_gpu.mesos.conversions import applied, conversions
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources, validate

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mesos_gpu.master.sorter import ShareTree
+from mesos_gpu.master.allocation.sorter import ShareTree
 
 
 def tree(excluded: frozenset[str] = frozenset()) -> ShareTree:

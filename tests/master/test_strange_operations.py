@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.master import launching
-from mesos_gpu.master.actions import Action
+from mesos_gpu.master.events import launching
+from mesos_gpu.master.state.actions import Action
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
 from tests.master.build import NOW, check_books, events, task_info

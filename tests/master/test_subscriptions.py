@@ -5,10 +5,18 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master import offering, subscriptions, views
-from mesos_gpu.master.actions import Action, AwaitFailover, CloseStream, SendEvent, ShutdownFramework, UpdateFramework
-from mesos_gpu.master.model import Framework
-from mesos_gpu.master.state import MAX_COMPLETED_FRAMEWORKS, MasterState, Settings
+from mesos_gpu.master.events import offering, subscriptions
+from mesos_gpu.master.model.model import Framework
+from mesos_gpu.master.state.actions import (
+    Action,
+    AwaitFailover,
+    CloseStream,
+    SendEvent,
+    ShutdownFramework,
+    UpdateFramework,
+)
+from mesos_gpu.master.state.state import MAX_COMPLETED_FRAMEWORKS, MasterState, Settings
+from mesos_gpu.master.views import views
 from mesos_gpu.mesos.resource import Document
 from tests.master.build import (
     MASTER_ID,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.master import agents, draining, maintenance, readmission
-from mesos_gpu.master.actions import (
+from mesos_gpu.master.events import agents, draining, maintenance, readmission
+from mesos_gpu.master.model.model import Agent, KnownAgent
+from mesos_gpu.master.registry.operations import Admit, MarkGone, MarkUnreachable, Remove
+from mesos_gpu.master.state.actions import (
     Action,
     AgentRegistered,
     AgentReregistered,
@@ -14,9 +16,7 @@ from mesos_gpu.master.actions import (
     Store,
     Warn,
 )
-from mesos_gpu.master.model import Agent, KnownAgent
-from mesos_gpu.master.registry_operations import Admit, MarkGone, MarkUnreachable, Remove
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.state.state import MasterState
 from tests.master.at_once import maintenance as maintenance_at_once
 from tests.master.build import (
     NOW,

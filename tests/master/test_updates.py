@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.master import updates
-from mesos_gpu.master.actions import AcknowledgeStatus, KillTask, MessageExecutor, ShutdownExecutor
-from mesos_gpu.master.model import Agent, Framework
-from mesos_gpu.master.state import MasterState
+from mesos_gpu.master.events import updates
+from mesos_gpu.master.model.model import Agent, Framework
+from mesos_gpu.master.state.actions import AcknowledgeStatus, KillTask, MessageExecutor, ShutdownExecutor
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from tests.master.at_once import agents, readmission
 from tests.master.build import (

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.documents import Task
-from mesos_gpu.master.model import Agent, Executor, Framework
-from mesos_gpu.master.state import MasterState
-from mesos_gpu.master.validation import Launch, executor_resources, task_problem
+from mesos_gpu.master.model.documents import Task
+from mesos_gpu.master.model.model import Agent, Executor, Framework
+from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.validation.validation import Launch, executor_resources, task_problem
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import GPU_AGENT, add_agent, add_framework, new_state, resources_of, task_info

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadFlag, ProtocolError
-from mesos_gpu.master.views import master_info
+from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.leader import HostPort, ZkUrl, leading, parse_master, parse_zk_url, read_node, write_node
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.messages import check, encode

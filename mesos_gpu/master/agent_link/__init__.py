@@ -1,0 +1,1 @@
+"""The master's side of its agents: libprocess messages, pings, absences, authentication."""

@@ -1,0 +1,367 @@
+"""The wire to the agents: libprocess messages in Mesos' internal form outside, v1 documents and events inside.
+
+Source: Mesos src/messages/messages.proto, src/master/master.cpp (initialize: which messages are taken).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from typing_extensions import assert_never
+
+from mesos_gpu.errors import ProtocolError
+from mesos_gpu.master.agent_link import operation_link
+from mesos_gpu.master.agent_link.absences import Absences
+from mesos_gpu.master.agent_link.authentication import Authenticators
+from mesos_gpu.master.agent_link.observers import Observer, Pace, RemovalLimit
+from mesos_gpu.master.agent_link.wire_forms import reconciliation, resource_version, resources_for, task_for
+from mesos_gpu.master.engine.engine import Engine, Event
+from mesos_gpu.master.events import agents, readmission, updates
+from mesos_gpu.master.events.permissions import registration_refusal
+from mesos_gpu.master.state.actions import (
+    AcknowledgeOperation,
+    AcknowledgeStatus,
+    AgentRegistered,
+    AgentReregistered,
+    ApplyOperation,
+    DrainAgent,
+    KeepResources,
+    KillTask,
+    MessageExecutor,
+    ReconcileOperations,
+    RunTask,
+    RunTaskGroup,
+    ShutdownAgent,
+    ShutdownExecutor,
+    ShutdownFramework,
+    ToAgent,
+    UpdateFramework,
+)
+from mesos_gpu.master.state.reports import Report
+from mesos_gpu.mesos.authorization import Principal
+from mesos_gpu.mesos.libprocess import Message, Pid
+from mesos_gpu.mesos.messages import decode, devolve, encode, evolve, with_defaults
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.process.endpoint import Endpoint
+
+log = logging.getLogger(__name__)
+
+PROCESS_ID = "master"
+# What a framework that came over HTTP has for a pid.
+NO_PID = "@0.0.0.0:0"
+_PREFIX = "mesos.internal."
+
+
+class AgentLink:
+    """Takes agents' messages into the engine, and carries its actions to them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        endpoint: Endpoint,
+        pace: Pace,
+        authenticators: Authenticators,
+        *,
+        only_authenticated: bool = False,
+        limit: RemovalLimit | None = None,
+        patience_s: float = 600.0,
+        most_missing: float = 1.0,
+    ) -> None:
+        """`only_authenticated`: agents that have not shown who they are are not registered.
+
+        `patience_s`: how long an agent that is away may take to come back; `most_missing`: the share of those known
+        at the start that may be missing then.
+        """
+        self._engine, self._endpoint, self._pace = engine, endpoint, pace
+        self._authenticators, self._only_authenticated = authenticators, only_authenticated
+        self._limit = limit or RemovalLimit()
+        self._absences = Absences(engine, self._limit, patience_s, most_missing=most_missing)
+        self._observers: dict[str, Observer] = {}
+        self._made = 0
+
+    def listen(self) -> None:
+        """Take agents' messages from now on."""
+        self._endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
+
+    def stop(self) -> None:
+        """Ping nobody any more and take no more messages."""
+        for observer in self._observers.values():
+            observer.stop()
+        self._observers.clear()
+        self._authenticators.stop()
+        self._limit.stop()
+        self._endpoint.terminate(PROCESS_ID)
+
+    def call_back(self) -> None:
+        """Have the agents that the registry knows re-register now, instead of when their own patience ends.
+
+        A ping that says `connected=false` does that; it is repeated until they are back or given up.
+        """
+        for agent_id, known in self._engine.state.recovered.items():
+            self._watch(agent_id, known.pid)
+        self._absences.begin()
+
+    def observe(self, agent_id: str) -> None:
+        """Link to an agent and ping it from now on."""
+        self._absences.back(agent_id)
+        pid = self._engine.state.agents[agent_id].pid
+        self._endpoint.link(PROCESS_ID, Pid.parse(pid))
+        self._watch(agent_id, pid)
+
+    def forget(self, agent_id: str) -> None:
+        """Ping it no more."""
+        observer = self._observers.pop(agent_id, None)
+        if observer is not None:
+            observer.stop()
+
+    def part(self, agent_id: str, *, silent: bool = False) -> None:
+        """Have nothing to do with an agent any more; the connection to it may be half open.
+
+        With `silent`, what is on the way to it is taken back: a launch that arrived after all would run unknown to us.
+        """
+        self._absences.back(agent_id)
+        observer = self._observers.get(agent_id)
+        if observer is not None:
+            self._endpoint.unlink(observer.to, silent=silent)
+        self.forget(agent_id)
+
+    def perform(self, action: ToAgent) -> None:
+        """Send an agent the message of an action."""
+        match action:
+            case ShutdownAgent(pid, text):
+                self._send(Pid.parse(pid), "ShutdownMessage", {"message": text})
+            case AgentRegistered(agent_id):
+                self._tell(agent_id, "SlaveRegisteredMessage", {"slave_id": _id(agent_id), **self._connection()})
+            case AgentReregistered(agent_id, reconciliations):
+                document = {"slave_id": _id(agent_id), **self._connection()}
+                if reconciliations:
+                    document["reconciliations"] = [reconciliation(r) for r in reconciliations]
+                self._tell(agent_id, "SlaveReregisteredMessage", document)
+            case RunTask():
+                self._run_task(action)
+            case RunTaskGroup():
+                self._run_group(action)
+            case DrainAgent(agent_id, config):
+                self._tell(agent_id, "DrainSlaveMessage", {"config": config})
+            case KillTask(agent_id, framework_id, task_id, policy):
+                document = {"framework_id": _id(framework_id), "task_id": _id(task_id)}
+                if policy is not None:
+                    document["kill_policy"] = policy
+                self._tell(agent_id, "KillTaskMessage", document)
+            case AcknowledgeStatus(agent_id, framework_id, task_id, uuid):
+                document = {"slave_id": _id(agent_id), "framework_id": _id(framework_id), "task_id": _id(task_id)}
+                self._tell(agent_id, "StatusUpdateAcknowledgementMessage", {**document, "uuid": uuid})
+            case UpdateFramework(agent_id, info):
+                internal = devolve("mesos.FrameworkInfo", info)
+                document = {"framework_id": info["id"], "pid": NO_PID, "framework_info": internal}
+                self._tell(agent_id, "UpdateFrameworkMessage", document)
+            case ShutdownFramework(agent_id, framework_id):
+                self._tell(agent_id, "ShutdownFrameworkMessage", {"framework_id": _id(framework_id)})
+            case ShutdownExecutor(agent_id, framework_id, executor_id):
+                document = {"executor_id": _id(executor_id), "framework_id": _id(framework_id)}
+                self._tell(agent_id, "ShutdownExecutorMessage", document)
+            case MessageExecutor(agent_id, framework_id, executor_id, data):
+                document = {"slave_id": _id(agent_id), "framework_id": _id(framework_id)}
+                document |= {"executor_id": _id(executor_id), "data": data}
+                self._tell(agent_id, "FrameworkToExecutorMessage", document)
+            case ApplyOperation() | KeepResources() | AcknowledgeOperation() | ReconcileOperations():
+                agent = self._engine.state.agents.get(action.agent_id)
+                if agent is not None and agent.connected:
+                    self._tell(agent.id, *operation_link.message_of(action, agent))
+            case _:
+                assert_never(action)
+
+    def _run_task(self, action: RunTask) -> None:
+        agent = self._engine.state.agents[action.agent_id]
+        document: Document = {
+            "framework": devolve("mesos.FrameworkInfo", action.framework_info),
+            "pid": NO_PID,
+            "task": devolve("mesos.TaskInfo", task_for(agent, action.task)),
+            "launch_executor": action.launch_executor,
+        }
+        self._tell(action.agent_id, "RunTaskMessage", document | resource_version(agent))
+
+    def _run_group(self, action: RunTaskGroup) -> None:
+        agent = self._engine.state.agents[action.agent_id]
+        tasks = [devolve("mesos.TaskInfo", task_for(agent, task)) for task in action.tasks]
+        document: Document = {
+            "framework": devolve("mesos.FrameworkInfo", action.framework_info),
+            "executor": devolve("mesos.ExecutorInfo", resources_for(agent, action.executor)),
+            "task_group": {"tasks": tasks},
+            "launch_executor": action.launch_executor,
+        }
+        self._tell(action.agent_id, "RunTaskGroupMessage", document | resource_version(agent))
+
+    def _connection(self) -> Document:
+        return {"connection": {"total_ping_timeout_seconds": self._pace.total_s}}
+
+    def _tell(self, agent_id: str, name: str, document: Mapping[str, Any]) -> None:
+        agent = self._engine.state.agents.get(agent_id)
+        if agent is not None:
+            self._send(Pid.parse(agent.pid), name, document)
+
+    def _send(self, to: Pid, name: str, document: Mapping[str, Any]) -> None:
+        full_name = _PREFIX + name
+        self._endpoint.send(PROCESS_ID, to, full_name, encode(full_name, document))
+
+    def removals(self) -> Mapping[str, int]:
+        """Return how many agents were to be unreachable, are since, or answered in time."""
+        return self._limit.counts
+
+    def _watch(self, agent_id: str, pid: str) -> None:
+        self.forget(agent_id)
+        self._made += 1
+
+        def connected() -> bool:
+            agent = self._engine.state.agents.get(agent_id)
+            return agent is not None and agent.connected
+
+        def lost() -> None:
+            self._engine.do(lambda state, now: agents.unreachable(state, agent_id, now))
+
+        process_id = f"slave-observer({self._made})"
+        self._observers[agent_id] = Observer(
+            self._endpoint, process_id, Pid.parse(pid), self._pace, connected, lost, self._limit
+        )
+
+    def _on_exited(self, pid: Pid) -> None:
+        self._authenticators.forget(str(pid))
+        for agent in self._engine.state.agents.values():
+            if agent.pid == str(pid) and agent.connected:
+                self._absences.away(agent.id)
+        self._engine.do(lambda state, now: agents.exited(state, str(pid), now))
+
+    def _on_message(self, message: Message) -> None:
+        name = message.name.removeprefix(_PREFIX)
+        if name == "AuthenticateMessage":
+            self._engine.state.counters["messages_authenticate"] += 1
+            self._authenticate(message)
+            return
+        reader = _READERS.get(name)
+        if reader is None:
+            log.info("ignoring %s from %s: this master does not know it", message.name, message.sender)
+            return
+        counter = _COUNTERS.get(name)
+        if counter is not None:
+            self._engine.state.counters[counter] += 1
+        if name in _INTRODUCTIONS and not self._may_register(str(message.sender)):
+            log.warning("refusing the registration of the agent at %s: it has not authenticated", message.sender)
+            return
+        try:
+            document = decode(message.name, message.body)
+            event = reader(document, str(message.sender))
+        except ProtocolError as error:
+            log.warning("ignoring a message from %s: %s", message.sender, error)
+            return
+        if name in _INTRODUCTIONS:
+            refusal = self._registration_refusal(name, document, message.sender)
+            if refusal is not None:
+                log.warning("refusing the registration of the agent at %s: %s", message.sender, refusal)
+                self._send(message.sender, "ShutdownMessage", {"message": refusal})
+                return
+        self._engine.do(event)
+
+    def _may_register(self, pid: str) -> bool:
+        return not self._only_authenticated or pid in self._authenticators.principals
+
+    def _registration_refusal(self, name: str, document: Document, sender: Pid) -> str | None:
+        known = self._authenticators.principals.get(str(sender))
+        principal = None if known is None else Principal(known)
+        again = name == "ReregisterSlaveMessage"
+        return registration_refusal(self._engine.state, principal, document["slave"], again=again)
+
+    def _authenticate(self, message: Message) -> None:
+        try:
+            self._authenticators.authenticate(message)
+        except ProtocolError as error:
+            log.warning("ignoring a message from %s: %s", message.sender, error)
+
+
+def _register(document: Document, pid: str) -> Event:
+    report = _report(document, pid)
+    return lambda state, now: agents.register(state, report, now)
+
+
+def _reregister(document: Document, pid: str) -> Event:
+    report = _report(document, pid)
+    return lambda state, now: readmission.reregister(state, report, now)
+
+
+def _unregister(document: Document, pid: str) -> Event:
+    agent_id = document["slave_id"]["value"]
+    return lambda state, now: agents.unregister(state, agent_id, pid, now)
+
+
+def _status_update(document: Document, pid: str) -> Event:
+    update = document["update"]
+    if "slave_id" not in update or not update.get("uuid"):
+        raise ProtocolError("a status update without an agent id or a uuid")
+    agent_id, framework_id = update["slave_id"]["value"], update["framework_id"]["value"]
+    status = with_defaults("mesos.v1.TaskStatus", evolve("mesos.TaskStatus", update["status"]))
+    status |= {"agent_id": _id(agent_id), "timestamp": update["timestamp"], "uuid": update["uuid"]}
+    if "executor_id" in update:
+        status["executor_id"] = update["executor_id"]
+    latest = update.get("latest_state", status["state"])
+    return lambda state, now: updates.status_update(state, agent_id, framework_id, status, latest)
+
+
+def _exited_executor(document: Document, pid: str) -> Event:
+    agent_id, framework_id, executor_id = _executor_of(document)
+    status = document["status"]
+    return lambda state, now: updates.exited_executor(state, agent_id, framework_id, executor_id, status)
+
+
+def _executor_message(document: Document, pid: str) -> Event:
+    agent_id, framework_id, executor_id = _executor_of(document)
+    data = document["data"]
+    return lambda state, now: updates.message_framework(state, agent_id, framework_id, executor_id, data)
+
+
+def _executor_of(document: Document) -> tuple[str, str, str]:
+    return document["slave_id"]["value"], document["framework_id"]["value"], document["executor_id"]["value"]
+
+
+def _report(document: Document, pid: str) -> Report:
+    agent = document["slave"]
+    capabilities = [c["type"] for c in document.get("agent_capabilities", ()) if "type" in c]
+    return Report(
+        pid=pid,
+        info=evolve("mesos.SlaveInfo", agent),
+        version=document.get("version", ""),
+        capabilities=tuple(str(capability) for capability in capabilities),
+        checkpoint=agent.get("checkpoint", False),
+        resource_version_uuid=document.get("resource_version_uuid", {}).get("value"),
+        kept=[evolve("mesos.Resource", resource) for resource in document.get("checkpointed_resources", ())],
+        tasks=[evolve("mesos.Task", task) for task in document.get("tasks", ())],
+        executors=[evolve("mesos.ExecutorInfo", info) for info in document.get("executor_infos", ())],
+        frameworks=[evolve("mesos.FrameworkInfo", info) for info in document.get("frameworks", ())],
+    )
+
+
+def _id(value: str) -> Document:
+    return {"value": value}
+
+
+_READERS: Mapping[str, Callable[[Document, str], Event]] = {
+    "RegisterSlaveMessage": _register,
+    "ReregisterSlaveMessage": _reregister,
+    "UnregisterSlaveMessage": _unregister,
+    "UpdateSlaveMessage": operation_link.agent_update,
+    "UpdateOperationStatusMessage": operation_link.operation_status,
+    "StatusUpdateMessage": _status_update,
+    "ExitedExecutorMessage": _exited_executor,
+    "ExecutorToFrameworkMessage": _executor_message,
+}
+_INTRODUCTIONS = frozenset({"RegisterSlaveMessage", "ReregisterSlaveMessage"})
+_COUNTERS: Mapping[str, str] = {
+    "RegisterSlaveMessage": "messages_register_slave",
+    "ReregisterSlaveMessage": "messages_reregister_slave",
+    "UnregisterSlaveMessage": "messages_unregister_slave",
+    "UpdateSlaveMessage": "messages_update_slave",
+    "UpdateOperationStatusMessage": "messages_operation_status_update",
+    "StatusUpdateMessage": "messages_status_update",
+    "ExitedExecutorMessage": "messages_exited_executor",
+    "ExecutorToFrameworkMessage": "messages_executor_to_framework",
+}

@@ -1,0 +1,74 @@
+"""Operations on the wire between master and agent. Source: Mesos src/messages/messages.proto; libprocess.md 3.6."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import assert_never
+
+from mesos_gpu.errors import ProtocolError
+from mesos_gpu.master.engine.engine import Event
+from mesos_gpu.master.events import agents, operations
+from mesos_gpu.master.model.model import Agent
+from mesos_gpu.master.state.actions import AboutOperations, AcknowledgeOperation, ApplyOperation, KeepResources
+from mesos_gpu.master.state.actions import ReconcileOperations as Reconcile
+from mesos_gpu.master.validation.operation_validation import resource_lists
+from mesos_gpu.mesos.messages import devolve, evolve
+from mesos_gpu.mesos.resource import Document, Resource
+
+
+def message_of(action: AboutOperations, agent: Agent) -> tuple[str, Document]:
+    """Return name and internal document of the message that carries an action out."""
+    match action:
+        case ApplyOperation(_, operation_uuid, info, framework_id):
+            operation = devolve("mesos.Offer.Operation", _for_agent(agent, info))
+            document: Document = {"operation_info": operation, "operation_uuid": {"value": operation_uuid}}
+            # Without a version an agent cannot have sent RESOURCE_PROVIDER, and gets the whole list instead.
+            document["resource_version_uuid"] = {"uuid": {"value": agent.resource_version_uuid or ""}}
+            if framework_id is not None:
+                document["framework_id"] = {"value": framework_id}
+            return "ApplyOperationMessage", document
+        case AcknowledgeOperation(_, status_uuid, operation_uuid):
+            document = {"status_uuid": {"value": status_uuid}, "operation_uuid": {"value": operation_uuid}}
+            return "AcknowledgeOperationStatusMessage", document
+        case Reconcile(_, uuids):
+            asked = [{"operation_uuid": {"value": name}} for name in uuids]
+            return "ReconcileOperationsMessage", {"operations": asked}
+        case KeepResources():
+            refined = "RESERVATION_REFINEMENT" in agent.capabilities
+            kept = agent.total.kept().to_json(refined=refined)
+            return "CheckpointResourcesMessage", {"resources": [devolve("mesos.Resource", r) for r in kept]}
+        case _:
+            assert_never(action)
+
+
+def operation_status(document: Document, pid: str) -> Event:
+    """Read an UpdateOperationStatusMessage. Raises ProtocolError when it does not say of what."""
+    if "slave_id" not in document or "operation_uuid" not in document:
+        raise ProtocolError("an operation status without an agent id or the operation's uuid")
+    agent_id, name = document["slave_id"]["value"], document["operation_uuid"]["value"]
+    status = evolve("mesos.OperationStatus", document["status"])
+    return lambda state, now: operations.status_update(state, agent_id, name, status)
+
+
+def agent_update(document: Document, pid: str) -> Event:
+    """Read an UpdateSlaveMessage: the version that operations must name, and the operations there."""
+    agent_id = document["slave_id"]["value"]
+    version = document.get("resource_version_uuid", {}).get("value")
+    listed: list[Any] | None = None
+    if "operations" in document:
+        listed = [evolve("mesos.Operation", one) for one in document["operations"].get("operations", ())]
+    return lambda state, now: agents.updated(state, agent_id, pid, version, listed)
+
+
+def _for_agent(agent: Agent, operation: Document) -> Document:
+    """Return an operation with resources in the format that the agent knows."""
+    if "RESERVATION_REFINEMENT" in agent.capabilities:
+        return operation
+    kind = str(operation["type"]).lower()
+    body = dict(operation[kind])
+    for field, many in resource_lists(operation):
+        if field in body:
+            older = [Resource.from_json(r).to_json() for r in (body[field] if many else [body[field]])]
+            body[field] = older if many else older[0]
+    return {**operation, kind: body}

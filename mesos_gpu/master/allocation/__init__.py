@@ -1,0 +1,1 @@
+"""Who is offered what: fair shares, quota, filters, constraints. Pure."""

@@ -1,0 +1,287 @@
+"""Who is offered what: guarantees first, then fair shares, or chance, over the tree of roles and their frameworks.
+
+Source: Mesos src/master/allocator/mesos/hierarchical.cpp (__allocate). All of an agent's free resources that a role may
+have go into one offer, to the framework whose turn it is. Pure: told what changed, `Allocator.cycle` says what follows.
+
+A cycle looks at what changed since the last one, not at the whole cluster. What it left lying was wanted by nobody, or
+refused, or held back by quota; so next time only these can be given anything: agents that changed, refusals that ended,
+clients that are new or back, and clients that quota held back. A shared volume lies there again after each cycle, and
+is offered once more with what else of its agent changes. `benchmarks/full_scan.py` computes the same from scratch, and
+a test holds both to the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from mesos_gpu.master.allocation.eligibility import (
+    Allocation,
+    Client,
+    Key,
+    Refused,
+    Rules,
+    Supply,
+    admits,
+    allocatable,
+    available,
+    capable,
+    quantities,
+)
+from mesos_gpu.master.allocation.random_sorter import Draw, Wanting, chances, order
+from mesos_gpu.master.allocation.sorter import Quantities, ShareTree
+from mesos_gpu.master.allocation.totals import EMPTY, Books, Sums, books_of
+from mesos_gpu.master.model.quota import Quota, countable, missing, shrink, top_level
+from mesos_gpu.mesos.resources import Resources
+
+NOTHING = Resources()
+
+
+@dataclass(eq=False, slots=True)
+class _Machine:
+    """What the allocator keeps of an agent; `number` is its place in line."""
+
+    number: int
+    supply: Supply
+    free: Resources
+    books: Books
+
+
+class Allocator:
+    """The cluster as far as allocation goes, and what changed in it since the last cycle."""
+
+    def __init__(self, rules: Rules, draw: Draw | None = None) -> None:
+        """With `draw` chance decides whose turn it is (`--role_sorter=random`), without it shares do (`drf`)."""
+        self._rules, self._draw = rules, draw
+        self._wanting: Wanting = {}
+        self._odds: Mapping[str, float] = {}
+        self.tree = ShareTree(rules.excluded_names)
+        self._sums = Sums(self.tree)
+        self._quotas: dict[str, Quota] = {}
+        self._machines: dict[str, _Machine] = {}
+        self._worth: set[str] = set()
+        self._clients: dict[Key, Client] = {}
+        self._own_minimums: set[Key] = set()
+        self._count = 0
+        # Changes since the last cycle.
+        self._agents: set[str] = set()
+        self._retries: dict[str, set[Key]] = {}
+        self._fresh: set[Key] = set()
+        self._held_back: set[Key] = set()
+
+    # What changes.
+
+    def put_agent(self, supply: Supply, held: Mapping[Key, Resources]) -> None:
+        """Enter an agent, or what it is now. `held` is what each (role, framework id) uses of it or is offered."""
+        old = self._machines.get(supply.agent_id)
+        self._count += old is None
+        machine = _Machine(self._count if old is None else old.number, supply, supply.free, books_of(supply, held))
+        self._machines[supply.agent_id] = machine
+        self._sums.post(EMPTY if old is None else old.books, machine.books)
+        self._weigh(machine)
+        self._agents.add(supply.agent_id)
+
+    def drop_agent(self, agent_id: str) -> None:
+        """Forget an agent, and what is held of it."""
+        self._sums.post(self._machines.pop(agent_id).books, EMPTY)
+        self._worth.discard(agent_id)
+
+    def put_client(self, client: Client) -> None:
+        """A framework wants offers for a role, from now on or on other terms; all that is free is looked at for it."""
+        self._drop(client.key)
+        self._clients[client.key] = client
+        self._fresh.add(client.key)
+        self.tree.want(client.role, client.framework_id, True)
+        if client.min_allocatable is not None:
+            self._own_minimums.add(client.key)
+            self._reweigh(len(self._own_minimums) == 1)
+
+    def mute_client(self, role: str, framework_id: str) -> None:
+        """A framework is still under a role but wants no offers."""
+        self._drop((role, framework_id))
+        self.tree.want(role, framework_id, False)
+
+    def drop_client(self, role: str, framework_id: str) -> None:
+        """A framework is under a role no longer."""
+        self._drop((role, framework_id))
+        self.tree.leave(role, framework_id)
+
+    def retry(self, agent_id: str, client: Key) -> None:
+        """A refusal has ended."""
+        self._retries.setdefault(agent_id, set()).add(client)
+
+    def set_quotas(self, quotas: Mapping[str, Quota]) -> None:
+        """Replace all quotas; everything that is free is looked at again."""
+        self._quotas = dict(quotas)
+        self._fresh.update(self._clients)
+
+    @property
+    def total(self) -> Quantities:
+        """Return what all agents have."""
+        return self._sums.total
+
+    def free(self, agent_id: str) -> Resources:
+        """Return what is free of an agent, as far as is known here. Raises KeyError for one that is not."""
+        return self._machines[agent_id].free
+
+    def place(self, agent_id: str) -> float:
+        """Return when an agent's turn is among the others; one that is not known yet comes last."""
+        return self._machines[agent_id].number if agent_id in self._machines else inf
+
+    # What follows.
+
+    def cycle(self, refused: Refused) -> list[Allocation]:
+        """Return new allocations, which count as held from now on."""
+        fresh = {key for key in self._fresh | self._held_back if key in self._clients}
+        changed, retries = self._agents, self._retries
+        self._agents, self._retries, self._fresh, self._held_back = set(), {}, set(), set()
+        names = changed | set(retries) | (self._worth if fresh else set())
+        machines = sorted((self._machines[name] for name in names & self._worth), key=lambda machine: machine.number)
+        if not machines or not self._clients:
+            return []
+        wanted = [
+            None if machine.supply.agent_id in changed else fresh | retries.get(machine.supply.agent_id, set())
+            for machine in machines
+        ]
+        if self._draw is not None:
+            self._wanting = _by_role(self._clients)
+            self._odds = chances(list(self._wanting), self.tree.weights)
+        given: dict[tuple[str, Key], Resources] = {}
+        if any(quota.guarantees for quota in self._quotas.values()):
+            for machine, keys in zip(machines, wanted, strict=True):
+                self._guarantee(machine, keys, refused, given)
+        for machine, keys in zip(machines, wanted, strict=True):
+            self._share(machine, keys, refused, given)
+        for machine in machines:
+            self._take_back_shared(machine)
+        return [Allocation(self._clients[key], agent_id, resources) for (agent_id, key), resources in given.items()]
+
+    def _guarantee(
+        self, machine: _Machine, keys: Collection[Key] | None, refused: Refused, given: dict[tuple[str, Key], Resources]
+    ) -> None:
+        """First stage: roles whose guarantee is not met take what helps to meet it, and what goes with it."""
+        for client in self._in_order(keys):
+            top = top_level(client.role)
+            quota = self._quotas.get(top)
+            if quota is None or not quota.guarantees or not machine.free:
+                continue
+            consumed = self._sums.consumed.get(top, {})
+            short = missing(quota.guarantees, consumed)
+            candidate = self._candidate(machine, client) if short else None
+            if candidate is None:
+                continue
+            scalars = [resource for resource in candidate if countable(resource)]
+            towards = shrink(scalars, short, absent=0)
+            if not towards:
+                continue
+            # A role's own reservations and what is not counted come along; of the rest what limit and headroom leave.
+            more = Resources(scalars) - Resources(towards)
+            taken = quantities(Resources(towards))
+            room = {name: limit - consumed.get(name, 0) - taken.get(name, 0) for name, limit in quota.limits.items()}
+            rest = shrink(shrink(more, room, absent=None), self._surplus(), absent=None)
+            along = [r for r in candidate if not countable(r) and (not r.reservations or r.role == client.role)]
+            self._give(machine, client, candidate, Resources([*along, *towards, *rest]), refused, given)
+
+    def _share(
+        self, machine: _Machine, keys: Collection[Key] | None, refused: Refused, given: dict[tuple[str, Key], Resources]
+    ) -> None:
+        """Second stage: what is free goes to whoever is furthest below its share."""
+        for client in self._in_order(keys):
+            if not machine.free:
+                return
+            candidate = self._candidate(machine, client)
+            if candidate is not None:
+                offered = self._within_quota(candidate, client) if self._quotas else candidate
+                self._give(machine, client, candidate, offered, refused, given)
+
+    def _in_order(self, keys: Collection[Key] | None) -> Iterator[Client]:
+        if keys is not None and len(keys) <= 1:
+            return (self._clients[key] for key in keys if key in self._clients)
+        turns = self.tree.clients() if self._draw is None else order(self._wanting, self._odds, self._draw)
+        return (self._clients[key] for key in turns if keys is None or key in keys)
+
+    def _candidate(self, machine: _Machine, client: Client) -> Resources | None:
+        """Return all of an agent that a client may be offered; None when that is not worth an offer."""
+        candidate = available(machine.free, client.role, refinement=client.refinement)
+        if not self._allocatable(candidate, client) or not admits(machine.supply, client, self._rules):
+            return None
+        understood = capable(candidate, client)
+        return understood if understood is candidate or self._allocatable(understood, client) else None
+
+    def _within_quota(self, candidate: Resources, client: Client) -> Resources:
+        """Return what limits of the role and the guarantees of others leave of it; remember who was held back."""
+        top = top_level(client.role)
+        quota, consumed = self._quotas.get(top), self._sums.consumed.get(top, {})
+        scalars = [resource for resource in candidate if countable(resource)]
+        room = {} if quota is None else {n: limit - consumed.get(n, 0) for n, limit in quota.limits.items()}
+        kept = shrink(shrink(scalars, room, absent=None), self._surplus(), absent=None)
+        if kept == scalars:
+            return candidate
+        self._held_back.add(client.key)
+        return Resources([*(resource for resource in candidate if not countable(resource)), *kept])
+
+    def _surplus(self) -> dict[str, int]:
+        """Return what may be given of names that are guaranteed to somebody who has not got it yet."""
+        required: dict[str, int] = {}
+        for role, quota in self._quotas.items():
+            for name, amount in missing(quota.guarantees, self._sums.consumed.get(role, {})).items():
+                required[name] = required.get(name, 0) + amount
+        return {name: max(0, self._sums.headroom.get(name, 0) - amount) for name, amount in required.items()}
+
+    def _give(
+        self,
+        machine: _Machine,
+        client: Client,
+        candidate: Resources,
+        offered: Resources,
+        refused: Refused,
+        given: dict[tuple[str, Key], Resources],
+    ) -> None:
+        if offered is not candidate and not self._allocatable(offered, client):
+            return
+        agent_id = machine.supply.agent_id
+        if refused(client, agent_id, offered):
+            return
+        machine.free = machine.free - offered
+        self._sums.hold(agent_id, machine.books, client.key, offered)
+        self._weigh(machine)
+        self.tree.choose(client.role, client.framework_id)
+        given[(agent_id, client.key)] = given.get((agent_id, client.key), NOTHING) + offered
+
+    def _take_back_shared(self, machine: _Machine) -> None:
+        """What is shared goes to one client in a cycle, and may go to others in the next."""
+        shared = machine.supply.free.shared()
+        if shared and machine.free.shared() != shared:
+            machine.free = machine.free.nonshared() + shared
+            self._weigh(machine)
+
+    def _allocatable(self, candidate: Resources, client: Client) -> bool:
+        own = client.min_allocatable
+        return allocatable(candidate, self._rules.min_allocatable if own is None else own)
+
+    def _weigh(self, machine: _Machine) -> None:
+        minimums = () if self._own_minimums else self._rules.min_allocatable
+        if machine.supply.active and allocatable(machine.free, minimums):
+            self._worth.add(machine.supply.agent_id)
+        else:
+            self._worth.discard(machine.supply.agent_id)
+
+    def _drop(self, key: Key) -> None:
+        self._clients.pop(key, None)
+        if key in self._own_minimums:
+            self._own_minimums.remove(key)
+            self._reweigh(not self._own_minimums)
+
+    def _reweigh(self, needed: bool) -> None:
+        """Look anew which agents have anything worth an offer: somebody wants smaller ones, or nobody any more."""
+        if needed:
+            for machine in self._machines.values():
+                self._weigh(machine)
+
+
+def _by_role(keys: Iterable[Key]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for role, framework_id in keys:
+        found.setdefault(role, []).append(framework_id)
+    return found

@@ -1,0 +1,1 @@
+"""The master's HTTP API: the scheduler's calls, operators' endpoints, event streams."""

@@ -1,0 +1,217 @@
+"""The operator's endpoints for weights, quota and maintenance, and the v1 calls that do the same.
+
+Source: Mesos src/master/http.cpp, weights_handler.cpp, quota_handler.cpp; recorded answers of 1.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from mesos_gpu.errors import BadInput, Conflict, Forbidden
+from mesos_gpu.master.engine.engine import Engine
+from mesos_gpu.master.events import draining, maintenance, permissions, roles
+from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.quota import status_of
+from mesos_gpu.master.state.actions import Action
+from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.process.authentication import principal_of, viewer_of
+from mesos_gpu.process.bodies import read_body
+from mesos_gpu.process.http import error_response, json_response
+from mesos_gpu.process.requests import json_problem, method_not_allowed
+
+Change = Callable[[MasterState, Any, Now], list[Action]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+CHANGES: Mapping[str, Change] = {
+    "UPDATE_WEIGHTS": lambda state, body, now: roles.update_weights(state, body.get("weight_infos", ())),
+    "UPDATE_QUOTA": lambda state, body, now: roles.update_quota(state, body),
+    "SET_QUOTA": lambda state, body, now: roles.set_quota(state, body["quota_request"]),
+    "REMOVE_QUOTA": lambda state, body, now: roles.remove_quota(state, body["role"]),
+    "UPDATE_MAINTENANCE_SCHEDULE": lambda state, body, now: maintenance.update_schedule(state, body["schedule"]),
+    "START_MAINTENANCE": lambda state, body, now: maintenance.start(state, body.get("machines", ())),
+    "STOP_MAINTENANCE": lambda state, body, now: maintenance.stop(state, body.get("machines", ())),
+    "DEACTIVATE_AGENT": lambda state, body, now: draining.deactivate(state, body["agent_id"]["value"]),
+    "DRAIN_AGENT": lambda state, body, now: draining.drain(state, body["agent_id"]["value"], body, now),
+    "REACTIVATE_AGENT": lambda state, body, now: draining.reactivate(state, body["agent_id"]["value"]),
+    "MARK_AGENT_GONE": lambda state, body, now: draining.mark_gone(state, body["agent_id"]["value"], now),
+}
+"""What v1 calls do that are answered with nothing, or with why not; with the body of the call."""
+
+
+def read(state: MasterState, kind: str, viewer: Viewer) -> Document | None:
+    """Return the body of GET_WEIGHTS, GET_QUOTA, GET_MAINTENANCE_SCHEDULE or GET_MAINTENANCE_STATUS."""
+    if kind == "GET_WEIGHTS":
+        infos = _weights(state, viewer)
+        return {"weight_infos": infos} if infos else None
+    if kind == "GET_QUOTA":
+        return {"status": _quotas(state, viewer)}
+    if kind == "GET_MAINTENANCE_SCHEDULE":
+        return {"schedule": _schedule(state, viewer)}
+    return {"status": _status(state, viewer)}
+
+
+def _weights(state: MasterState, viewer: Viewer) -> list[Document]:
+    return [info for info in roles.weight_infos(state) if viewer.role(info["role"])]
+
+
+def _quotas(state: MasterState, viewer: Viewer) -> Document:
+    return status_of({role: q for role, q in state.policy.quotas.items() if viewer.may("get_quotas", role)})
+
+
+def _schedule(state: MasterState, viewer: Viewer) -> Document:
+    return state.policy.schedule if viewer.may("get_maintenance_schedules") else {}
+
+
+def _status(state: MasterState, viewer: Viewer) -> Document:
+    return maintenance.status(state) if viewer.may("get_maintenance_statuses") else {}
+
+
+READS = frozenset({"GET_WEIGHTS", "GET_QUOTA", "GET_MAINTENANCE_SCHEDULE", "GET_MAINTENANCE_STATUS"})
+
+
+class ClusterApi:
+    """The unversioned endpoints."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.handlers: Mapping[str, Handler] = {
+            "weights": self._weights,
+            "quota": self._quota,
+            "maintenance/schedule": self._schedule,
+            "maintenance/status": self._status,
+            "machine/down": self._machine_down,
+            "machine/up": self._machine_up,
+        }
+        """By path."""
+
+    async def _weights(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            shown = _weights(self._engine.state, self._viewer(request))
+            infos = [{"role": info["role"], "weight": info["weight"]} for info in shown]
+            return json_response(infos, request=request)
+        if request.method != "PUT":
+            return method_not_allowed(request, "GET", "PUT")
+        text = (await read_body(request)).decode(errors="replace")
+        try:
+            infos = _list(text, "mesos.v1.WeightInfo")
+        except _NotJson as error:
+            return error_response(400, f"Failed to parse update weights request JSON ('{text}'): {error}")
+        except BadInput as error:
+            return error_response(400, f"Failed to convert weights JSON array to protobuf ('{text}'): {error}")
+        return await self._change(request, "UPDATE_WEIGHTS", {"weight_infos": infos})
+
+    async def _quota(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return json_response(_quotas(self._engine.state, self._viewer(request)), request=request)
+        if request.method == "DELETE":
+            return await self._remove_quota(request)
+        if request.method != "POST":
+            return method_not_allowed(request, "GET", "POST", "DELETE")
+        text = (await read_body(request)).decode(errors="replace")
+        try:
+            asked = _object(text, "mesos.v1.quota.QuotaRequest")
+        except _NotJson as error:
+            return error_response(400, f"Failed to parse set quota request JSON '{text}': {error}")
+        except BadInput as error:
+            return error_response(400, f"Failed to validate set quota request JSON '{text}': {error}")
+        return await self._change(request, "SET_QUOTA", {"quota_request": asked})
+
+    async def _remove_quota(self, request: web.Request) -> web.Response:
+        path = request.path
+        role = path.partition("quota")[2].strip("/")
+        if not role:
+            found = len([part for part in path.split("/") if part])
+            words = f"Failed to parse remove quota request for path '{path}': expected 3 tokens, found {found} tokens"
+            return error_response(400, words)
+        asked = f" for path '{path}'"
+        return await self._change(
+            request, "REMOVE_QUOTA", {"role": role}, lambda state, body, now: roles.remove_quota(state, role, asked)
+        )
+
+    async def _schedule(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return json_response(_schedule(self._engine.state, self._viewer(request)), request=request)
+        if request.method != "POST":
+            return method_not_allowed(request, "GET", "POST")
+        try:
+            schedule = _object((await read_body(request)).decode(errors="replace"), "mesos.v1.maintenance.Schedule")
+        except BadInput as error:
+            return error_response(400, str(error))
+        return await self._change(request, "UPDATE_MAINTENANCE_SCHEDULE", {"schedule": schedule})
+
+    async def _status(self, request: web.Request) -> web.StreamResponse:
+        if request.method != "GET":
+            return method_not_allowed(request, "GET")
+        return json_response(_status(self._engine.state, self._viewer(request)), request=request)
+
+    async def _machine_down(self, request: web.Request) -> web.StreamResponse:
+        return await self._machines(request, "START_MAINTENANCE")
+
+    async def _machine_up(self, request: web.Request) -> web.StreamResponse:
+        return await self._machines(request, "STOP_MAINTENANCE")
+
+    async def _machines(self, request: web.Request, kind: str) -> web.StreamResponse:
+        if request.method != "POST":
+            return method_not_allowed(request, "POST")
+        try:
+            machines = _list((await read_body(request)).decode(errors="replace"), "mesos.v1.MachineID")
+        except BadInput as error:
+            return error_response(400, str(error))
+        return await self._change(request, kind, {"machines": machines})
+
+    def _viewer(self, request: web.Request) -> Viewer:
+        return viewer_of(request, self._engine.state.settings.acls)
+
+    async def _change(
+        self, request: web.Request, kind: str, body: Document, change: Change | None = None
+    ) -> web.Response:
+        """Do what the v1 call of this kind and body does, or `change`. Raises Forbidden."""
+        if not permissions.may(self._engine.state, principal_of(request), kind, body):
+            raise Forbidden
+        do = change or CHANGES[kind]
+        try:
+            await self._engine.store(lambda state, now: do(state, body, now))
+        except BadInput as error:
+            return error_response(400, str(error))
+        except Conflict as error:
+            return error_response(409, str(error))
+        return web.Response()
+
+
+class _NotJson(BadInput):
+    """A body that does not parse."""
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        raise _NotJson(json_problem(text.encode())) from None
+
+
+def _object(text: str, type_name: str) -> Document:
+    document = _json(text)
+    if not isinstance(document, dict):
+        raise _NotJson("Expecting a JSON object")
+    return _message(document, type_name)
+
+
+def _list(text: str, type_name: str) -> list[Document]:
+    documents = _json(text)
+    if not isinstance(documents, list):
+        raise _NotJson("Expecting a JSON array")
+    return [_message(document, type_name) for document in documents]
+
+
+def _message(document: Any, type_name: str) -> Document:
+    problem = messages.check(type_name, document)
+    if problem is not None:
+        raise BadInput(problem)
+    return messages.normalize(type_name, document)

@@ -1,0 +1,1 @@
+"""What happens to the master's books: subscriptions, launches, updates, agents, operations. Pure."""

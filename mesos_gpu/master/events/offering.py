@@ -1,0 +1,115 @@
+"""Offers go out: what the allocator decides becomes OFFERS events."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from mesos_gpu.master.allocation.allocator_feed import holdings_of
+from mesos_gpu.master.allocation.eligibility import Allocation
+from mesos_gpu.master.events import maintenance
+from mesos_gpu.master.model.model import NOTHING, Now, Offer
+from mesos_gpu.master.model.shared_volumes import summed
+from mesos_gpu.master.state.actions import Action
+from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+
+
+def tick(state: MasterState, now: Now) -> list[Action]:
+    """One allocation interval has passed: refusals and offers may have run out."""
+    state.filters.expire(now.monotonic_s)
+    actions = _end_offers(state, now)
+    if maintenance.expire(state.drainages, now):
+        state.ask_for_offers()
+    return actions + offer_resources(state, now) if state.allocation_due else actions
+
+
+def offer_resources(state: MasterState, now: Now) -> list[Action]:
+    """Offer what is free to whoever's turn it is; one OFFERS event per framework."""
+    state.counters["allocation_runs"] += 1
+    allocations = allocate(state)
+    made: dict[str, list[Document]] = {}
+    for allocation in allocations:
+        offer = _offer(state, allocation)
+        state.add_offer(offer)
+        state.frameworks[offer.framework_id].counters["offers/sent"] += 1
+        made.setdefault(offer.framework_id, []).append(offer.document)
+        if state.settings.offer_timeout_s is not None:
+            heappush(state.offer_ends, (now.monotonic_s + state.settings.offer_timeout_s, offer.id, offer.framework_id))
+    for agent_id in {allocation.agent_id for allocation in allocations}:
+        state.accounted(state.agents[agent_id])
+    actions = [
+        action
+        for framework_id, documents in made.items()
+        for action in state.tell(state.frameworks[framework_id], "OFFERS", {"offers": documents})
+    ]
+    return actions + maintenance.make_inverse_offers(state) if state.drainages else actions
+
+
+def _end_offers(state: MasterState, now: Now) -> list[Action]:
+    """Take back offers that nobody has answered for `--offer_timeout`."""
+    actions: list[Action] = []
+    while state.offer_ends and state.offer_ends[0][0] <= now.monotonic_s:
+        _, offer_id, framework_id = heappop(state.offer_ends)
+        framework = state.frameworks.get(framework_id)
+        offer = None if framework is None else framework.offers.get(offer_id)
+        if offer is not None:
+            actions += state.rescind(offer)
+    return actions
+
+
+def allocate(state: MasterState) -> list[Allocation]:
+    """Return what is to be offered, after telling the allocator what has changed."""
+    state.sync_market()
+    filters = state.filters
+    return state.market.allocator.cycle(
+        lambda client, agent_id, candidate: filters.blocks(client.framework_id, client.role, agent_id, candidate)
+    )
+
+
+def holdings(state: MasterState) -> dict[tuple[str, str], Resources]:
+    """Return what each (role, framework id) uses or is offered."""
+    held: dict[tuple[str, str], Resources] = {}
+    for agent in state.agents.values():
+        for key, part in holdings_of(agent).items():
+            held[key] = held.get(key, NOTHING) + part
+    return held
+
+
+def held_by_role(state: MasterState) -> dict[str, Resources]:
+    """Return what is used of each role and offered to it; what is shared counts once on each agent."""
+    found: dict[str, list[Resources]] = {}
+    for agent in state.agents.values():
+        here: dict[str, Resources] = {}
+        for (role, _), part in holdings_of(agent).items():
+            here[role] = here.get(role, NOTHING) + part
+        for role, together in here.items():
+            found.setdefault(role, []).append(together)
+    return {role: summed(parts) for role, parts in found.items()}
+
+
+def _offer(state: MasterState, allocation: Allocation) -> Offer:
+    agent = state.agents[allocation.agent_id]
+    framework = state.frameworks[allocation.client.framework_id]
+    role = allocation.client.role
+    resources = allocation.resources.allocated(role)
+    refined = "RESERVATION_REFINEMENT" in framework.capabilities
+    offer_id = state.new_id("offer")
+    document: Document = {
+        "id": {"value": offer_id},
+        "framework_id": {"value": framework.id},
+        "agent_id": {"value": agent.id},
+        "hostname": agent.hostname,
+        "url": agent.url,
+        "resources": resources.to_json(refined=refined),
+        "allocation_info": {"role": role},
+    }
+    if agent.info.get("attributes"):
+        document["attributes"] = agent.info["attributes"]
+    unavailability = state.policy.unavailability(agent)
+    if unavailability is not None:
+        document["unavailability"] = unavailability
+    executors = [eid for fid, eid in agent.executors if fid == framework.id]
+    if executors:
+        document["executor_ids"] = [{"value": executor_id} for executor_id in executors]
+    return Offer(offer_id, framework.id, agent.id, role, resources, document)

@@ -1,0 +1,1 @@
+"""Frameworks, agents, tasks, offers: the values that the master decides with. Pure."""

@@ -1,0 +1,256 @@
+"""The things a master knows: frameworks, agents, tasks, offers. Records; the rules are in the modules beside."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from mesos_gpu.master.model.documents import Operation, Task, capabilities_of, roles_of
+from mesos_gpu.master.model.shared_volumes import free_of
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.tasks import seen_by
+
+MAX_COMPLETED_TASKS = 1000
+"""Per framework, as in Mesos."""
+MAX_UNREACHABLE_TASKS = 1000
+NOTHING = Resources()
+_Key = TypeVar("_Key", str, tuple[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What time it is: `wall_s` since the epoch for documents, `monotonic_s` for how long something lasts."""
+
+    wall_s: float
+    monotonic_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Resources of one agent for one role of one framework; `resources` are allocated to that role."""
+
+    id: str
+    framework_id: str
+    agent_id: str
+    role: str
+    resources: Resources
+    document: Document
+
+
+@dataclass(eq=False, slots=True)
+class Executor:
+    """An executor that a framework brought (command tasks have none)."""
+
+    info: Document
+    resources: Resources
+
+
+@dataclass(eq=False, slots=True)
+class Drainage:
+    """What frameworks were asked, and said, about an agent whose machine is to be maintained; all by framework id."""
+
+    outstanding: dict[str, str] = field(default_factory=dict)
+    """Inverse offers that are not answered."""
+    statuses: dict[str, Document] = field(default_factory=dict)
+    """The last answers, as InverseOfferStatus."""
+    refused: dict[str, float] = field(default_factory=dict)
+    """Until when (monotonic) a framework is not asked again."""
+
+
+@dataclass(eq=False, slots=True)
+class Framework:
+    """A framework, connected or not. `info` is its v1 FrameworkInfo with the id."""
+
+    id: str
+    info: Document
+    registered_s: float
+    stream_id: str | None = None
+    recovered: bool = False
+    """Known only from agents that came back after a restart of the master."""
+    reregistered_s: float | None = None
+    unregistered_s: float = 0.0
+    epoch: int = 0
+    """Counts subscriptions, so that a timer of an older disconnection does nothing."""
+    suppressed: set[str] = field(default_factory=set)
+    offer_constraints: Document = field(default_factory=dict)
+    """Its OfferConstraints: by role, which agents it wants offers of."""
+    tasks: dict[str, Task] = field(default_factory=dict)
+    unreachable: dict[str, Task] = field(default_factory=dict)
+    completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_TASKS))
+    offers: dict[str, Offer] = field(default_factory=dict)
+    inverse_offers: dict[str, str] = field(default_factory=dict)
+    """Ids of agents that it was asked to leave, by inverse offer id."""
+    counters: Counter[str] = field(default_factory=Counter)
+    """What became of it, by the last part of a metric's name: `calls/accept`, `offers/sent` and so on."""
+
+    @property
+    def connected(self) -> bool:
+        """Tell whether its scheduler has a stream open; only then is it offered anything."""
+        return self.stream_id is not None
+
+    @property
+    def name(self) -> str:
+        """Return the name it gave itself."""
+        return str(self.info["name"])
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Return its capabilities by name."""
+        return capabilities_of(self.info)
+
+    @property
+    def partition_aware(self) -> bool:
+        """Tell whether it knows the states that came with PARTITION_AWARE."""
+        return "PARTITION_AWARE" in self.capabilities
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Return the roles it is offered resources for."""
+        return roles_of(self.info)
+
+    @property
+    def checkpoint(self) -> bool:
+        """Tell whether its tasks outlive a restart of their agent."""
+        return bool(self.info.get("checkpoint", False))
+
+    @property
+    def failover_timeout_s(self) -> float:
+        """Return how long it may stay away."""
+        return float(self.info.get("failover_timeout", 0.0))
+
+    def sees(self, state: str) -> str:
+        """Return a task state as this framework is told it."""
+        return seen_by(state, partition_aware=self.partition_aware)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """An operator wants an agent empty; `config` is a v1 DrainConfig."""
+
+    config: Document
+    started_s: float
+    done: bool = False
+
+    def to_json(self) -> Document:
+        """Return it as a v1 DrainInfo."""
+        return {"state": "DRAINED" if self.done else "DRAINING", "config": self.config}
+
+
+@dataclass(eq=False, slots=True)
+class Agent:
+    """An agent, connected or on its way back. `info` is its v1 AgentInfo with the id and refined resources."""
+
+    id: str
+    info: Document
+    pid: str
+    version: str
+    capabilities: tuple[str, ...]
+    total: Resources
+    registered_s: float
+    checkpoint: bool = False
+    resource_version_uuid: str | None = None
+    """Base64 of 16 bytes; the agent refuses tasks that name another."""
+    reregistered_s: float | None = None
+    connected: bool = True
+    deactivated: bool = False
+    """Whether an operator keeps it from being offered."""
+    drain: Drain | None = None
+    tasks: dict[tuple[str, str], Task] = field(default_factory=dict)
+    executors: dict[tuple[str, str], Executor] = field(default_factory=dict)
+    operations: dict[str, Operation] = field(default_factory=dict)
+    """By uuid, oldest first."""
+    used: dict[str, Resources] = field(default_factory=dict)
+    """What tasks and executors hold, by framework id."""
+    used_total: Resources = NOTHING
+    """What tasks and executors hold."""
+    offers: dict[str, Offer] = field(default_factory=dict)
+    offered_to: dict[tuple[str, str], Resources] = field(default_factory=dict)
+    """What is offered now, by role and framework id."""
+    offered: Resources = NOTHING
+    """What is offered now."""
+    killed: dict[tuple[str, str], Document | None] = field(default_factory=dict)
+    """Tasks (framework id, task id) whose end was asked for, with the kill policy; asked again after a reconnection."""
+    changes: dict[str, None] = field(default_factory=dict)
+    """Where it notes its id when what is free of it changes: the master's own list of them, in order."""
+    _free: tuple[tuple[Resources, ...], Resources] | None = None
+
+    @property
+    def active(self) -> bool:
+        """Tell whether it may be offered."""
+        return self.connected and not self.deactivated
+
+    @property
+    def hostname(self) -> str:
+        """Return the name for people and URLs."""
+        return str(self.info["hostname"])
+
+    @property
+    def url(self) -> Document:
+        """Return where its API is, as offers say it."""
+        pid = Pid.parse(self.pid)
+        address = {"hostname": self.hostname, "ip": pid.ip, "port": pid.port}
+        return {"scheme": "http", "address": address, "path": f"/{pid.id}"}
+
+    @property
+    def free(self) -> Resources:
+        """Return what is neither held nor offered, and what is shared."""
+        parts = (self.total, self.used_total, self.offered)
+        if self._free is None or any(now is not then for now, then in zip(parts, self._free[0], strict=True)):
+            self._free = (parts, free_of(self.total, self.used_total.unallocated(), self.offered.unallocated()))
+        return self._free[1]
+
+    def charge(self, framework_id: str, resources: Resources) -> None:
+        """Book `resources` (allocated) for a framework."""
+        self.changes[self.id] = None
+        self.used[framework_id] = self.used.get(framework_id, NOTHING) + resources
+        self.used_total = self.used_total + resources
+
+    def refund(self, framework_id: str, resources: Resources) -> None:
+        """Undo a `charge`."""
+        self.changes[self.id] = None
+        _keep(self.used, framework_id, self.used.get(framework_id, NOTHING) - resources)
+        self.used_total = self.used_total - resources
+
+    def add_offer(self, offer: Offer) -> None:
+        """Book an offer."""
+        self.changes[self.id] = None
+        key = (offer.role, offer.framework_id)
+        self.offers[offer.id] = offer
+        self.offered_to[key] = self.offered_to.get(key, NOTHING) + offer.resources
+        self.offered = self.offered + offer.resources
+
+    def drop_offer(self, offer: Offer) -> None:
+        """Undo an `add_offer`; nothing when it is not there."""
+        if self.offers.pop(offer.id, None) is not None:
+            self.changes[self.id] = None
+            key = (offer.role, offer.framework_id)
+            _keep(self.offered_to, key, self.offered_to[key] - offer.resources)
+            self.offered = self.offered - offer.resources
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAgent:
+    """An agent of the registry that is not here: `since_s` is when it became unreachable, None while it may return."""
+
+    info: Document
+    pid: str
+    since_s: float | None = None
+
+
+def _keep(books: dict[_Key, Resources], key: _Key, left: Resources) -> None:
+    if left:
+        books[key] = left
+    else:
+        books.pop(key, None)
+
+
+def add(parts: Iterable[Resources]) -> Resources:
+    """Return the sum of Resources."""
+    total = NOTHING
+    for part in parts:
+        total = total + part
+    return total

@@ -1,0 +1,63 @@
+"""TaskStatus documents that the master makes itself: never with a uuid, so nobody acknowledges them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mesos_gpu.master.model.documents import Task
+from mesos_gpu.master.model.model import Framework, Now
+from mesos_gpu.mesos.resource import Document
+
+
+def made_here(
+    framework: Framework,
+    state: str,
+    now: Now,
+    *,
+    task_id: str,
+    reason: str,
+    message: str,
+    agent_id: str | None = None,
+    executor_id: str | None = None,
+    **more: Any,
+) -> Document:
+    """Return a v1 TaskStatus of SOURCE_MASTER, its state as `framework` knows states."""
+    status: Document = {
+        "task_id": {"value": task_id},
+        "state": framework.sees(state),
+        "message": message,
+        "source": "SOURCE_MASTER",
+        "reason": reason,
+        "timestamp": now.wall_s,
+        **more,
+    }
+    if agent_id is not None:
+        status["agent_id"] = {"value": agent_id}
+    if executor_id is not None:
+        status["executor_id"] = {"value": executor_id}
+    return status
+
+
+def about(
+    framework: Framework, task: Task, state: str, now: Now, *, reason: str, message: str, **more: Any
+) -> Document:
+    """Return such a status about a task we know."""
+    return made_here(
+        framework,
+        state,
+        now,
+        task_id=task.id,
+        reason=reason,
+        message=message,
+        agent_id=task.agent_id,
+        executor_id=task.executor_id,
+        **more,
+    )
+
+
+def record(task: Task, status: Document) -> None:
+    """Keep a status in the task's history; one of the same state replaces the last, and `data` is not kept."""
+    statuses = task.document.setdefault("statuses", [])
+    if statuses and statuses[-1]["state"] == status["state"]:
+        statuses.pop()
+    statuses.append({key: value for key, value in status.items() if key != "data"})

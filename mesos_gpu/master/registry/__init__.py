@@ -1,0 +1,1 @@
+"""What must last of the master: the registry, on disk or in ZooKeeper."""

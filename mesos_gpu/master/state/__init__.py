@@ -1,0 +1,1 @@
+"""The master's books, the actions it answers with, and what agents report. Pure."""

@@ -1,0 +1,237 @@
+"""What the master's state asks its edges to do. Values; the order in a list is part of the decision.
+
+Documents are v1; agent_link turns them into internal messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.registry.operations import Operation
+from mesos_gpu.mesos.resource import Document
+
+if TYPE_CHECKING:
+    from mesos_gpu.master.state.state import MasterState
+
+
+@dataclass(frozen=True, slots=True)
+class SendEvent:
+    """One event on a scheduler's stream."""
+
+    stream_id: str
+    event: Document
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStream:
+    """End a scheduler's stream after what was sent on it."""
+
+    stream_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Change the registry; when that is durable, and not before, apply `then` as an event.
+
+    Other events come in between: `then` finds the state as they left it. What stands behind a Store in a list of
+    actions does not wait for it; of two Stores the first is durable, and followed, first.
+    """
+
+    operation: Operation
+    then: Callable[[MasterState, Now], list[Action]]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitFailover:
+    """Report `failover_expired(framework_id, epoch)` after `delay_s` seconds."""
+
+    framework_id: str
+    epoch: int
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveAgent:
+    """Link to the agent and ping it; it is new, or came back."""
+
+    agent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetAgent:
+    """Ping the agent no more, and close the link to it; with `silent`, what did not arrive yet never shall."""
+
+    agent_id: str
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRegistered:
+    """Tell an agent its id."""
+
+    agent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReregistered:
+    """Welcome an agent back; `reconciliations` are the tasks that it did not list, by framework."""
+
+    agent_id: str
+    reconciliations: list[Document] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAgent:
+    """Tell whoever is at `pid` that it may not be an agent here."""
+
+    pid: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask:
+    """Start a task; `launch_executor` when the agent has no executor for it yet."""
+
+    agent_id: str
+    framework_info: Document
+    task: Document
+    launch_executor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunTaskGroup:
+    """Start tasks that share one executor; `launch_executor` when the agent has it not yet."""
+
+    agent_id: str
+    framework_info: Document
+    executor: Document
+    tasks: list[Document]
+    launch_executor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrainAgent:
+    """Have an agent end all its tasks; `config` is a DrainConfig."""
+
+    agent_id: str
+    config: Document
+
+
+@dataclass(frozen=True, slots=True)
+class KillTask:
+    """Ask for the end of a task."""
+
+    agent_id: str
+    framework_id: str
+    task_id: str
+    kill_policy: Document | None
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeStatus:
+    """Pass on that the scheduler has a status; `uuid` is base64 of its 16 bytes."""
+
+    agent_id: str
+    framework_id: str
+    task_id: str
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFramework:
+    """Tell an agent what a framework looks like now; it resends what was not acknowledged."""
+
+    agent_id: str
+    framework_info: Document
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownFramework:
+    """Have an agent end all of a framework."""
+
+    agent_id: str
+    framework_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownExecutor:
+    """Have an agent end one executor."""
+
+    agent_id: str
+    framework_id: str
+    executor_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageExecutor:
+    """Pass bytes (base64) from a scheduler to its executor."""
+
+    agent_id: str
+    framework_id: str
+    executor_id: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOperation:
+    """Have an agent do an operation that is done in our books; `framework_id` is None for an operator's."""
+
+    agent_id: str
+    uuid: str
+    operation: Document
+    framework_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepResources:
+    """Tell an agent that knows no operations all that is reserved and created on it."""
+
+    agent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeOperation:
+    """Tell an agent that the status of an operation was heard; both are base64 of 16 bytes."""
+
+    agent_id: str
+    status_uuid: str
+    operation_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileOperations:
+    """Ask an agent about operations that it did not list."""
+
+    agent_id: str
+    uuids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Tell the operator, in the log, why something was refused without an answer."""
+
+    text: str
+
+
+AboutOperations: TypeAlias = ApplyOperation | KeepResources | AcknowledgeOperation | ReconcileOperations
+ToAgent: TypeAlias = (
+    AgentRegistered
+    | AgentReregistered
+    | ShutdownAgent
+    | RunTask
+    | RunTaskGroup
+    | DrainAgent
+    | KillTask
+    | AcknowledgeStatus
+    | UpdateFramework
+    | ShutdownFramework
+    | ShutdownExecutor
+    | MessageExecutor
+    | AboutOperations
+)
+NotStored: TypeAlias = SendEvent | CloseStream | AwaitFailover | ObserveAgent | ForgetAgent | Warn | ToAgent
+"""Actions that are carried out at once."""
+Action: TypeAlias = Store | NotStored

@@ -1,0 +1,38 @@
+"""Which agents' places in the registry are being changed: until that is durable, no other change of them begins.
+
+Source: Mesos src/master/master.hpp (slaves.registering, reregistering, markingUnreachable, markingGone, removing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mesos_gpu.master.state.reports import Report
+
+
+@dataclass(slots=True)
+class Transitions:
+    """What is under way. All by agent id, but for agents that have none yet."""
+
+    registering: set[str] = field(default_factory=set)
+    """Pids of agents that are being admitted."""
+    returning: dict[str, Report] = field(default_factory=dict)
+    """What agents that re-register said last."""
+    marking_unreachable: set[str] = field(default_factory=set)
+    marking_gone: set[str] = field(default_factory=set)
+    removing: set[str] = field(default_factory=set)
+    marking_drained: set[str] = field(default_factory=set)
+
+    def introduced(self, pid: str) -> bool:
+        """Tell whether an agent at this address is about to be here: one at a time is."""
+        return pid in self.registering or any(report.pid == pid for report in self.returning.values())
+
+    def leaving(self, agent_id: str) -> bool:
+        """Tell whether an agent is about to be here no more."""
+        return agent_id in self.marking_unreachable or agent_id in self.marking_gone or agent_id in self.removing
+
+    def under_way(self, agent_id: str) -> bool:
+        """Tell whether an agent is about to leave or to come back."""
+        return agent_id in self.returning or self.leaving(agent_id)

@@ -1,0 +1,1 @@
+"""Whether a call, a task or an operation may be. Pure."""

@@ -1,0 +1,1 @@
+"""The master's state as its endpoints show it. Pure."""
