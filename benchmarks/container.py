@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 
 from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
-from mesos_gpu.container.bundle import DEFAULT_PATH
-from mesos_gpu.container.isolation import NO_LABELS
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.runtime import find_program
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.runtime import find_program
+from mesos_gpu.container.spec.bundle import DEFAULT_PATH
+from mesos_gpu.container.spec.isolation import NO_LABELS
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
 

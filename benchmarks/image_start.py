@@ -16,10 +16,10 @@ import msgspec
 
 from benchmarks.container import CGROUPS_ROOT, SETTLE_S, WARM_UPS, NoIsolator, bare_ms
 from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
-from mesos_gpu.container.config import ImageAsk
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.runtime import RUNTIMES, find_program
-from mesos_gpu.container.runtime_spec import Command
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.runtime import RUNTIMES, find_program
+from mesos_gpu.container.spec.config import ImageAsk
+from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.images.sources import open_source
 from mesos_gpu.images.store import Image, ImageStore
 

@@ -24,8 +24,8 @@ from typing import Any
 import aiohttp
 
 from benchmarks.container import SETTLE_S, WARM_UPS, bare_ms, show
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.runtime import find_program
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.runtime import find_program
 from mesos_gpu.local import UpOptions, down, status, up
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.mesos.recordio import RecordDecoder

@@ -10,7 +10,7 @@ import msgspec
 
 from mesos_gpu.agent.api.access import AGENT_ACCESS_FLAGS, WALLS
 from mesos_gpu.agent.decisions.collecting import WEEK_S
-from mesos_gpu.container.cni import NO_DNS, DefaultDns, read_default_dns
+from mesos_gpu.container.network.cni import NO_DNS, DefaultDns, read_default_dns
 from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.process.access import check_address

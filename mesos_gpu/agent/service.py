@@ -41,8 +41,8 @@ from mesos_gpu.agent.model.resources import agent_resources, changes, gpus_asked
 from mesos_gpu.agent.running.images import open_images
 from mesos_gpu.agent.running.networks import domain_socket, open_networks
 from mesos_gpu.container import enter_private_mounts, open_containerizer
-from mesos_gpu.container.disk import DiskRules
-from mesos_gpu.container.requirements import DriverFacts
+from mesos_gpu.container.host.disk import DiskRules
+from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver

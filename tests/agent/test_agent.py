@@ -12,7 +12,7 @@ import pytest
 from mesos_gpu.agent.decisions.registration import Standing
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.gpu_record import HealthRecord
-from mesos_gpu.container.config import Termination
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.gpu.device import HealthEvent
 from mesos_gpu.mesos.messages import devolve

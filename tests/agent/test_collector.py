@@ -15,7 +15,7 @@ from mesos_gpu.agent.decisions.collecting import GcRules, in_use
 from mesos_gpu.agent.disk.collector import Collector, disk_usage
 from mesos_gpu.agent.disk.removal import ASIDE
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
-from mesos_gpu.container.config import ContainerConfig, Termination
+from mesos_gpu.container.spec.config import ContainerConfig, Termination
 from tests.fakes.containerizer import FakeContainerizer
 
 WALL_S = 1_800_000_000.0

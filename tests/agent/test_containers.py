@@ -12,7 +12,7 @@ from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.running.containers import Runner
-from mesos_gpu.container.config import Size, Termination
+from mesos_gpu.container.spec.config import Size, Termination
 from tests.fakes.containerizer import FakeContainerizer
 
 

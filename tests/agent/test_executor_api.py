@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesos_gpu.container.config import Termination
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.conftest import Running, Start

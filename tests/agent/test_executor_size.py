@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.agent.launching.executor_size import disk_bytes, executor_size
-from mesos_gpu.container.config import Size
-from mesos_gpu.container.linux import UNLIMITED
+from mesos_gpu.container.spec.config import Size
+from mesos_gpu.container.spec.linux import UNLIMITED
 from tests.agent.documents import scalar
 
 MIB = 1 << 20

@@ -12,8 +12,8 @@ from mesos_gpu.agent.launching.executor_launch import executor_spec, late_volume
 from mesos_gpu.agent.launching.nested import container_config, seen_of_parent
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.model.tasks import Task
-from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import ContainerConfig, Volume
+from mesos_gpu.container.spec.config import ContainerConfig, Volume
+from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import BadInput
 from tests.agent.documents import FRAMEWORK_ID, IDENTITY, framework, key, scalar, task
 

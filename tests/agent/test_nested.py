@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.agent.launching.nested import container_config, wait_shown
-from mesos_gpu.container.config import Termination
+from mesos_gpu.container.spec.config import Termination
 from tests.agent.documents import IDENTITY, scalar
 
 MIB = 1 << 20

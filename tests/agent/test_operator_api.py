@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesos_gpu.container.config import Termination
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.conftest import Running, Start
 from tests.agent.documents import ALL_CAPABILITIES, framework, scalar, task

@@ -12,7 +12,7 @@ from mesos_gpu.agent.launching.executor_launch import executor_spec, late_volume
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.model.tasks import Phase, Task
-from mesos_gpu.container.config import Volume
+from mesos_gpu.container.spec.config import Volume
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.documents import FRAMEWORK_ID, IDENTITY, at, framework, key, new_state, run, scalar, task
 from tests.agent.live import FRAMEWORK, live_agent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mesos_gpu.container.config import Termination
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.documents import AGENT_ID, framework, task
 from tests.cluster.live import cluster_agent

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import ContainerConfig, Containerizer, open_containerizer
-from mesos_gpu.container.bundle import DEFAULT_PATH
-from mesos_gpu.container.config import ImageAsk, Volume
-from mesos_gpu.container.isolation import NO_LABELS, Isolator
-from mesos_gpu.container.networks import Networks
-from mesos_gpu.container.provisioner import Images
-from mesos_gpu.container.requirements import DriverFacts
+from mesos_gpu.container.life.provisioner import Images
+from mesos_gpu.container.network.networks import Networks
+from mesos_gpu.container.spec.bundle import DEFAULT_PATH
+from mesos_gpu.container.spec.config import ImageAsk, Volume
+from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
+from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, NotEnoughGpus
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.container.bundle import CAPABILITIES, HostSetting, compose, cpu_limits, device_rules, environment
-from mesos_gpu.container.config import ContainerConfig
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.host.users import HostUser
+from mesos_gpu.container.spec.bundle import CAPABILITIES, HostSetting, compose, cpu_limits, device_rules, environment
+from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.isolator.plan import BindMount, DeviceRule, LaunchPlan

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mesos_gpu.container.checkpoints import Checkpoints, Record
-from mesos_gpu.container.config import Termination
+from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.container.state.checkpoints import Checkpoints, Record
 
 RECORD = Record(container_id="c", step="running", boot_id="b", sandbox="/s", pid=5, pid_start_time=77)
 

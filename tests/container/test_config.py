@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.container.config import ContainerConfig, ImageAsk, Volume, check_config, read_status
-from mesos_gpu.container.runtime_spec import Command
+from mesos_gpu.container.spec.config import ContainerConfig, ImageAsk, Volume, check_config, read_status
+from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 
 GOOD = ContainerConfig("c-1", Path("/tmp/sandbox"), ("true",), {"PATH": "/bin"}, None, 100, 1 << 20, 0)

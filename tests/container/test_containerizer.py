@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import Containerizer
-from mesos_gpu.container.config import ImageAsk
-from mesos_gpu.container.runtime import find_init
-from mesos_gpu.container.runtime_spec import Command
-from mesos_gpu.container.users import find_user
+from mesos_gpu.container.host.runtime import find_init
+from mesos_gpu.container.host.users import find_user
+from mesos_gpu.container.spec.config import ImageAsk
+from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotEnoughGpus, NotFound
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.disk import DiskRules, OverQuota, over_quota, used_bytes, watch_disk
+from mesos_gpu.container.host.disk import DiskRules, OverQuota, over_quota, used_bytes, watch_disk
 
 
 def test_it_is_what_du_says(tmp_path: Path) -> None:

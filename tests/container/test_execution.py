@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import Containerizer
-from mesos_gpu.container.bundle import DEFAULT_PATH
-from mesos_gpu.container.execution import PID_FILES, Execution
+from mesos_gpu.container.life.execution import PID_FILES, Execution
+from mesos_gpu.container.spec.bundle import DEFAULT_PATH
 from mesos_gpu.errors import ContainerError, NotFound
 
 from .conftest import Box

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import ContainerConfig
-from mesos_gpu.container.config import ImageAsk, Volume
-from mesos_gpu.container.requirements import DriverFacts
-from mesos_gpu.container.runtime_spec import Command
+from mesos_gpu.container.spec.config import ImageAsk, Volume
+from mesos_gpu.container.spec.requirements import DriverFacts
+from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, ContainerError, ImageError
 from mesos_gpu.images.progress import Tell
 from mesos_gpu.images.sources import open_source

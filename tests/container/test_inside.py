@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.inside import find_image_user, make_folder, resolve
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.host.inside import find_image_user, make_folder, resolve
+from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.errors import BadInput, ContainerError
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mesos_gpu.container.bundle import BASE_MOUNTS, CAPABILITIES, cpu_limits
-from mesos_gpu.container.linux import (
+from mesos_gpu.container.spec.bundle import BASE_MOUNTS, CAPABILITIES, cpu_limits
+from mesos_gpu.container.spec.linux import (
     UNLIMITED,
     USUAL,
     LinuxSettings,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container import mounts as mounts_module
 from mesos_gpu.container.cgroups import hierarchies_v1
-from mesos_gpu.container.mounts import PINNED, Mount, enter_private_mounts, read_mounts
+from mesos_gpu.container.host import mounts as mounts_module
+from mesos_gpu.container.host.mounts import PINNED, Mount, enter_private_mounts, read_mounts
 
 TEXT = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard

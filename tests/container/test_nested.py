@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import ContainerConfig
-from mesos_gpu.container.config import SessionConfig
-from mesos_gpu.container.execution import Execution
-from mesos_gpu.container.nesting import cgroup_of
-from mesos_gpu.container.runtime_spec import Command
-from mesos_gpu.container.switchboard import Attachment
+from mesos_gpu.container.attached.switchboard import Attachment
+from mesos_gpu.container.life.execution import Execution
+from mesos_gpu.container.spec.config import SessionConfig
+from mesos_gpu.container.spec.nesting import cgroup_of
+from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, Conflict, NotFound
 from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
 from tests.container.conftest import Box

@@ -8,12 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import CONTAINER_ID
-from mesos_gpu.container.nesting import cgroup_of, deepest_first, descendants, entering, leaf, parent_of, without_gpus
-from mesos_gpu.container.recovering import recovered
-from mesos_gpu.container.runtime_spec import Command
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.host.users import HostUser
+from mesos_gpu.container.spec.config import CONTAINER_ID
+from mesos_gpu.container.spec.nesting import (
+    cgroup_of,
+    deepest_first,
+    descendants,
+    entering,
+    leaf,
+    parent_of,
+    without_gpus,
+)
+from mesos_gpu.container.spec.runtime_spec import Command
+from mesos_gpu.container.state.checkpoints import Record
+from mesos_gpu.container.state.recovering import recovered
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from mesos_gpu.container import Containerizer
-from mesos_gpu.container.cni import Answer
-from mesos_gpu.container.config import ContainerConfig, SessionConfig
-from mesos_gpu.container.netns import socket_in
-from mesos_gpu.container.networks import Networks
-from mesos_gpu.container.runtime_spec import Command
+from mesos_gpu.container.network.cni import Answer
+from mesos_gpu.container.network.netns import socket_in
+from mesos_gpu.container.network.networks import Networks
+from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig
+from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, ContainerError
 from tests.container.cni_networks import PLUGINS, CniNetwork, cni_network, run
 from tests.container.conftest import Box

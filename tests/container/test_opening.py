@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import open_containerizer
-from mesos_gpu.container import runtime as runtimes
+from mesos_gpu.container.host import runtime as runtimes
 from mesos_gpu.errors import Unavailable
 
 from .conftest import Box, FakeIsolator

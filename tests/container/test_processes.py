@@ -5,7 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from mesos_gpu.container.processes import Process, is_in_cgroup, pids_naming, read_start_time
+from mesos_gpu.container.host.processes import Process, is_in_cgroup, pids_naming, read_start_time
 
 
 def start(*argv: str) -> subprocess.Popen[bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.checkpoints import Checkpoints, Record
+from mesos_gpu.container.state.checkpoints import Checkpoints, Record
 from mesos_gpu.errors import NotFound
 
 from .conftest import Box, FakeIsolator

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.release import Releaser
+from mesos_gpu.container.life.release import Releaser
 from mesos_gpu.container.supervisor.conmon import Conmon
 
 

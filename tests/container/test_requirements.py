@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.container.requirements import DriverFacts, unmet
+from mesos_gpu.container.spec.requirements import DriverFacts, unmet
 from mesos_gpu.images.manifest import ImageConfig
 
 DRIVER = DriverFacts("550.54.15", "12.4")

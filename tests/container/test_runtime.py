@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container import runtime as runtimes
-from mesos_gpu.container.runtime import Runtime, find_init, find_runtime
+from mesos_gpu.container.host import runtime as runtimes
+from mesos_gpu.container.host.runtime import Runtime, find_init, find_runtime
 from mesos_gpu.container.supervisor.conmon import find_conmon
 from mesos_gpu.errors import ContainerError, Unavailable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.container.runtime_spec import Command, image_environment, merge
+from mesos_gpu.container.spec.runtime_spec import Command, image_environment, merge
 from mesos_gpu.errors import BadInput
 from mesos_gpu.images.manifest import ImageConfig
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.container.config import ContainerConfig, Volume
-from mesos_gpu.container.sandbox import open_output, own_all, prepare_volumes
-from mesos_gpu.container.users import HostUser, find_user
+from mesos_gpu.container.host.users import HostUser, find_user
+from mesos_gpu.container.life.sandbox import open_output, own_all, prepare_volumes
+from mesos_gpu.container.spec.config import ContainerConfig, Volume
 from mesos_gpu.errors import BadInput, ContainerError
 
 ME = HostUser(os.geteuid(), os.getegid())

@@ -12,10 +12,10 @@ import pytest
 
 from mesos_gpu.container.cgroups.v1 import CgroupsV1
 from mesos_gpu.container.cgroups.v2 import CgroupsV2
-from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import ContainerConfig, Size
-from mesos_gpu.container.linux import UNLIMITED, LinuxSettings
-from mesos_gpu.container.sizing import enforce, first_record, limits_shown, resized
+from mesos_gpu.container.spec.config import ContainerConfig, Size
+from mesos_gpu.container.spec.linux import UNLIMITED, LinuxSettings
+from mesos_gpu.container.state.checkpoints import Record
+from mesos_gpu.container.state.sizing import enforce, first_record, limits_shown, resized
 
 MIB = 1 << 20
 

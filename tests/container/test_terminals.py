@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import ContainerConfig, Containerizer
-from mesos_gpu.container.config import SessionConfig
-from mesos_gpu.container.execution import Execution
-from mesos_gpu.container.runtime_spec import Command
-from mesos_gpu.container.switchboard import MAX_BEHIND, Attachment, Switchboard
+from mesos_gpu.container.attached.switchboard import MAX_BEHIND, Attachment, Switchboard
+from mesos_gpu.container.life.execution import Execution
+from mesos_gpu.container.spec.config import SessionConfig
+from mesos_gpu.container.spec.runtime_spec import Command
 from tests.container.conftest import Box
 
 pytestmark = pytest.mark.root

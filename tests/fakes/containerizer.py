@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import ContainerConfig, SessionConfig, Size, Termination, check_config
-from mesos_gpu.container.execution import Execution
-from mesos_gpu.container.switchboard import Attachment, Switchboard
+from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
+from mesos_gpu.container.life.execution import Execution
+from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination, check_config
+from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import Conflict, MesosGpuError, NotEnoughGpus, NotFound
 
 

@@ -24,11 +24,11 @@ from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.agent.running.containers import Containers
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
-from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import ContainerConfig
-from mesos_gpu.container.nesting import parent_of
-from mesos_gpu.container.switchboard import Attachment, Switchboard
-from mesos_gpu.container.users import find_user
+from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
+from mesos_gpu.container.host.users import find_user
+from mesos_gpu.container.spec.config import ContainerConfig
+from mesos_gpu.container.spec.nesting import parent_of
+from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, Forbidden, MesosGpuError, NotFound, ProtocolError
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.process.requests import HttpProblem, refuse

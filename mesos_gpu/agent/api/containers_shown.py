@@ -13,7 +13,7 @@ from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.executors import Executor, Stage
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.agent.views.state_json import executor_line
-from mesos_gpu.container.nesting import is_nested, top_level
+from mesos_gpu.container.spec.nesting import is_nested, top_level
 from mesos_gpu.errors import NotFound
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer

@@ -13,7 +13,7 @@ from mesos_gpu.agent.decisions.roster import Roster
 from mesos_gpu.agent.launching.nested import container_name
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.tasks import Framework, Task
-from mesos_gpu.container.nesting import is_nested, top_level
+from mesos_gpu.container.spec.nesting import is_nested, top_level
 from mesos_gpu.mesos.authorization import Acls, Principal
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import Viewer, user_of, user_of_task

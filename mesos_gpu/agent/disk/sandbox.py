@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from mesos_gpu.agent.disk.checkpoints import point_latest
-from mesos_gpu.container.users import find_user
+from mesos_gpu.container.host.users import find_user
 from mesos_gpu.errors import ContainerError
 
 SANDBOX_MODE = 0o750

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 
 from mesos_gpu.agent.fetch.archives import CHUNK, check_room
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.images.trust import trusted, why
 

@@ -20,8 +20,8 @@ from typing import Any
 from mesos_gpu.agent.fetch import archives, downloads
 from mesos_gpu.agent.fetch.fetch_cache import FetchCache
 from mesos_gpu.agent.model.fetch_uris import Item, local_path
-from mesos_gpu.container.sandbox import open_output, own_all
-from mesos_gpu.container.users import HostUser, find_user
+from mesos_gpu.container.host.users import HostUser, find_user
+from mesos_gpu.container.life.sandbox import open_output, own_all
 from mesos_gpu.errors import ContainerError, MesosGpuError
 
 COPY_CHUNK = 1 << 20

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.model.fetch_uris import Item
-from mesos_gpu.container.config import ContainerConfig
+from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.errors import ContainerError
 
 ASIDE = "fetching"

@@ -18,7 +18,7 @@ from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.model.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.model.tasks import Phase, Task
-from mesos_gpu.container.config import Size, Volume
+from mesos_gpu.container.spec.config import Size, Volume
 from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, make_token
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mesos_gpu.container.config import Size
-from mesos_gpu.container.linux import UNLIMITED
+from mesos_gpu.container.spec.config import Size
+from mesos_gpu.container.spec.linux import UNLIMITED
 from mesos_gpu.mesos.resources import Resources
 
 MIB = 1024 * 1024

@@ -18,8 +18,8 @@ from mesos_gpu.agent.model.actions import LaunchSpec
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.agent.model.paths import sandbox_path, volume_path
-from mesos_gpu.container.config import ImageAsk, Secret, Volume
-from mesos_gpu.container.runtime_spec import Command
+from mesos_gpu.container.spec.config import ImageAsk, Secret, Volume
+from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document, Resource

@@ -15,9 +15,9 @@ from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.launching.task_limits import read_settings
 from mesos_gpu.agent.launching.terminal import read_terminal
 from mesos_gpu.agent.model.events import Identity
-from mesos_gpu.container.config import ContainerConfig, SessionConfig, Termination, Volume
-from mesos_gpu.container.nesting import is_nested, leaf
-from mesos_gpu.container.runtime_spec import Command
+from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Termination, Volume
+from mesos_gpu.container.spec.nesting import is_nested, leaf
+from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, MesosGpuError
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources

@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from mesos_gpu.container.bundle import CAPABILITIES
-from mesos_gpu.container.linux import RLIM_INFINITY, UNLIMITED, LinuxSettings, Rlimit
+from mesos_gpu.container.spec.bundle import CAPABILITIES
+from mesos_gpu.container.spec.linux import RLIM_INFINITY, UNLIMITED, LinuxSettings, Rlimit
 from mesos_gpu.errors import BadInput
 
 MIB = 1 << 20

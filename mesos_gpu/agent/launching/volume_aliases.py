@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from mesos_gpu.container.config import Volume
+from mesos_gpu.container.spec.config import Volume
 
 
 def shown(volumes: Iterable[Volume], persistent: Sequence[Volume]) -> tuple[Volume, ...]:

@@ -10,8 +10,8 @@ from mesos_gpu.agent.model.events import Drain, Owner
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.fetch_uris import Item
 from mesos_gpu.agent.model.updates import Forward, TaskKey
-from mesos_gpu.container.config import ImageAsk, Secret, Size, Volume
-from mesos_gpu.container.linux import USUAL, LinuxSettings
+from mesos_gpu.container.spec.config import ImageAsk, Secret, Size, Volume
+from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.mesos.checks import Course
 from mesos_gpu.mesos.resource import Document
 

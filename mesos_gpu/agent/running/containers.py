@@ -13,10 +13,10 @@ from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.events import Owner
-from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import ContainerConfig, SessionConfig, Size, Termination
-from mesos_gpu.container.execution import Execution
-from mesos_gpu.container.switchboard import Attachment, Switchboard
+from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
+from mesos_gpu.container.life.execution import Execution
+from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination
+from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
 from mesos_gpu.mesos.resource import Document
 

@@ -9,7 +9,7 @@ import asyncio
 
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.running.containers import Containers
-from mesos_gpu.container.nesting import is_nested
+from mesos_gpu.container.spec.nesting import is_nested
 from mesos_gpu.errors import NotFound
 
 

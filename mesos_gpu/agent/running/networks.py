@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.agent.flags import NETWORKS, default_dns
-from mesos_gpu.container.networks import Networks
-from mesos_gpu.container.opening import NETWORKS as FOLDER
+from mesos_gpu.container.life.opening import NETWORKS as FOLDER
+from mesos_gpu.container.network.networks import Networks
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from typing import Protocol
 import aiohttp
 
 from mesos_gpu.agent.launching.variables import read_variables
-from mesos_gpu.container.execution import Execution
-from mesos_gpu.container.netns import socket_in
+from mesos_gpu.container.life.execution import Execution
+from mesos_gpu.container.network.netns import socket_in
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.mesos.checks import Probe, Result
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.cgroups.v1 import CgroupsV1
 from mesos_gpu.container.cgroups.v2 import CgroupsV2
-from mesos_gpu.container.mounts import Mount, current_mounts
+from mesos_gpu.container.host.mounts import Mount, current_mounts
 from mesos_gpu.errors import Unavailable
 
 

@@ -20,8 +20,8 @@ from mesos_gpu.container.cgroups.files import (
     rename,
     signal_pids,
 )
-from mesos_gpu.container.linux import UNLIMITED
-from mesos_gpu.container.nesting import cgroup_of
+from mesos_gpu.container.spec.linux import UNLIMITED
+from mesos_gpu.container.spec.nesting import cgroup_of
 
 CPU: tuple[Column, ...] = (
     ("cpus_nr_periods", "nr_periods", int),

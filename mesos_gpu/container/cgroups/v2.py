@@ -19,8 +19,8 @@ from mesos_gpu.container.cgroups.files import (
     rename,
     signal_pids,
 )
-from mesos_gpu.container.linux import UNLIMITED
-from mesos_gpu.container.nesting import cgroup_of
+from mesos_gpu.container.spec.linux import UNLIMITED
+from mesos_gpu.container.spec.nesting import cgroup_of
 
 CPU: tuple[Column, ...] = (
     ("cpus_user_time_secs", "user_usec", lambda us: us / 1e6),

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.processes import Process, readable
-from mesos_gpu.container.runtime import Runtime, find_program
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.processes import Process, readable
+from mesos_gpu.container.host.runtime import Runtime, find_program
 from mesos_gpu.errors import ContainerError, Unavailable
 
 START_TIMEOUT_S = 60.0

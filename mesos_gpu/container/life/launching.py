@@ -10,19 +10,24 @@ from typing import Any
 
 import msgspec
 
-from mesos_gpu.container import terminals
-from mesos_gpu.container.bundle import HostSetting, ImageRoot, NetworkView, compose
+from mesos_gpu.container.attached import terminals
+from mesos_gpu.container.attached.sessions import first_pid, start_on_terminal, start_piped
+from mesos_gpu.container.attached.switchboard import Attachment
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.checkpoints import Checkpoints
-from mesos_gpu.container.config import (
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.processes import Process
+from mesos_gpu.container.host.users import HostUser, find_user
+from mesos_gpu.container.life.provisioner import Provisioner
+from mesos_gpu.container.life.sandbox import open_output, own_all, place_secrets, prepare_volumes
+from mesos_gpu.container.network.networks import Networks
+from mesos_gpu.container.spec.bundle import HostSetting, ImageRoot, NetworkView, compose
+from mesos_gpu.container.spec.config import (
     ContainerConfig,
     ImageAsk,
     SessionConfig,
 )
-from mesos_gpu.container.isolation import Isolator
-from mesos_gpu.container.live import LiveContainer
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.nesting import (
+from mesos_gpu.container.spec.isolation import Isolator
+from mesos_gpu.container.spec.nesting import (
     cgroup_of,
     entering,
     is_nested,
@@ -30,14 +35,9 @@ from mesos_gpu.container.nesting import (
     top_level,
     without_gpus,
 )
-from mesos_gpu.container.networks import Networks
-from mesos_gpu.container.processes import Process
-from mesos_gpu.container.provisioner import Provisioner
-from mesos_gpu.container.sandbox import open_output, own_all, place_secrets, prepare_volumes
-from mesos_gpu.container.sessions import first_pid, start_on_terminal, start_piped
+from mesos_gpu.container.state.checkpoints import Checkpoints
+from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.supervisor.conmon import Conmon
-from mesos_gpu.container.switchboard import Attachment
-from mesos_gpu.container.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, ContainerError
 from mesos_gpu.images.store import Image
 from mesos_gpu.isolator.injection import ImageManifest

@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mesos_gpu.container.config import ContainerConfig, Volume
-from mesos_gpu.container.linux import (
+from mesos_gpu.container.host.users import HostUser
+from mesos_gpu.container.spec.config import ContainerConfig, Volume
+from mesos_gpu.container.spec.linux import (
     UNLIMITED,
     capabilities_document,
     memory_document,
     rlimits_document,
     with_shm,
 )
-from mesos_gpu.container.nesting import cgroup_of
-from mesos_gpu.container.runtime_spec import image_environment, merge
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.spec.nesting import cgroup_of
+from mesos_gpu.container.spec.runtime_spec import image_environment, merge
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.images.manifest import ImageConfig
 from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.config import Termination, read_status
-from mesos_gpu.container.disk import over_quota
-from mesos_gpu.container.live import LiveContainer
+from mesos_gpu.container.host.disk import over_quota
+from mesos_gpu.container.spec.config import Termination, read_status
+from mesos_gpu.container.state.live import LiveContainer
 
 
 def judge(container: LiveContainer, status: int | None, cgroups: Cgroups) -> Termination:

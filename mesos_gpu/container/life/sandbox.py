@@ -7,8 +7,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from mesos_gpu.container.config import ContainerConfig, Volume
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.host.users import HostUser
+from mesos_gpu.container.spec.config import ContainerConfig, Volume
 from mesos_gpu.errors import BadInput, ContainerError
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from mesos_gpu.container.mounts import MS_BIND, call, first_mounts, unmount
+from mesos_gpu.container.host.mounts import MS_BIND, call, first_mounts, unmount
 from mesos_gpu.errors import ContainerError
 
 T = TypeVar("T")

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from mesos_gpu.container.bundle import ImageRoot
-from mesos_gpu.container.config import ImageAsk
-from mesos_gpu.container.inside import find_image_user, make_folder
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.requirements import DriverFacts, unmet
-from mesos_gpu.container.rootfs import mount_layers
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.host.inside import find_image_user, make_folder
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.rootfs import mount_layers
+from mesos_gpu.container.host.users import HostUser
+from mesos_gpu.container.spec.bundle import ImageRoot
+from mesos_gpu.container.spec.config import ImageAsk
+from mesos_gpu.container.spec.requirements import DriverFacts, unmet
 from mesos_gpu.errors import ContainerError, ImageError
 from mesos_gpu.images.progress import Progress, Tell
 from mesos_gpu.images.store import Image

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.nesting import is_nested, top_level
+from mesos_gpu.container.spec.nesting import is_nested, top_level
+from mesos_gpu.container.state.checkpoints import Record
 
 
 def recovered(records: Mapping[str, Record | None], live: Collection[str]) -> dict[str, Record]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.processes import Process, pids_naming
+from mesos_gpu.container.host.processes import Process, pids_naming
 from mesos_gpu.container.supervisor.conmon import Conmon
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.001, 1.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from mesos_gpu.container.attached.switchboard import Switchboard
 from mesos_gpu.container.cgroups import OomWatch
-from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import Termination
-from mesos_gpu.container.disk import OverQuota
-from mesos_gpu.container.processes import Process
-from mesos_gpu.container.switchboard import Switchboard
+from mesos_gpu.container.host.disk import OverQuota
+from mesos_gpu.container.host.processes import Process
+from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.images.store import Image
 
 

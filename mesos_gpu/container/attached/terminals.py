@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mesos_gpu.container.processes import Process, readable
+from mesos_gpu.container.attached.switchboard import MAX_BEHIND, Attachment, Stream, Switchboard
+from mesos_gpu.container.host.processes import Process, readable
 from mesos_gpu.container.supervisor import holder
-from mesos_gpu.container.switchboard import MAX_BEHIND, Attachment, Stream, Switchboard
 from mesos_gpu.errors import ContainerError
 
 CONSOLE, ATTACH = "console", "attach"

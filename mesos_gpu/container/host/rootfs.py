@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from mesos_gpu.container.mounts import MS_NODEV, call
+from mesos_gpu.container.host.mounts import MS_NODEV, call
 from mesos_gpu.errors import ContainerError
 
 OPTIONS = "index=off,metacopy=off,redirect_dir=nofollow"

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 from mesos_gpu.container.cgroups import Cgroups, OomWatch
-from mesos_gpu.container.disk import DiskRules, watch_disk
-from mesos_gpu.container.killing import Killer
-from mesos_gpu.container.live import LiveContainer
+from mesos_gpu.container.host.disk import DiskRules, watch_disk
+from mesos_gpu.container.life.killing import Killer
+from mesos_gpu.container.state.live import LiveContainer
 
 
 class Bounds:

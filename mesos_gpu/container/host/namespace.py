@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from mesos_gpu.container.mounts import enter_private_mounts, mount_host_root
+from mesos_gpu.container.host.mounts import enter_private_mounts, mount_host_root
 
 T = TypeVar("T")
 

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.nesting import is_nested
-from mesos_gpu.container.processes import readable
-from mesos_gpu.container.runtime import Runtime, within
-from mesos_gpu.container.sandbox import open_output
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.processes import readable
+from mesos_gpu.container.host.runtime import Runtime, within
+from mesos_gpu.container.host.users import HostUser
+from mesos_gpu.container.life.sandbox import open_output
+from mesos_gpu.container.spec.nesting import is_nested
 from mesos_gpu.errors import ContainerError
 
 PID_FILES = "exec-*.pid"

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mesos_gpu.container.runtime_spec import SHELL, Command
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.host.users import HostUser
+from mesos_gpu.container.spec.runtime_spec import SHELL, Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import NO_DEVICES, VISIBLE_DEVICES

@@ -18,10 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.container import cni
-from mesos_gpu.container.cni import ADD, DEL, DefaultDns, Document, Network
-from mesos_gpu.container.netns import Outside, drop_unpinned, make_namespace, open_pinned, pin, unpin
-from mesos_gpu.container.network_state import (
+from mesos_gpu.container.host.runtime import MORE_FOLDERS
+from mesos_gpu.container.network import cni
+from mesos_gpu.container.network.cni import ADD, DEL, DefaultDns, Document, Network
+from mesos_gpu.container.network.netns import Outside, drop_unpinned, make_namespace, open_pinned, pin, unpin
+from mesos_gpu.container.network.network_state import (
     NAMESPACE,
     Attachment,
     Joined,
@@ -31,7 +32,6 @@ from mesos_gpu.container.network_state import (
     save,
     write_files,
 )
-from mesos_gpu.container.runtime import MORE_FOLDERS
 from mesos_gpu.errors import BadInput, ContainerError, MesosGpuError, ProtocolError
 
 PLUGIN_TIMEOUT_S = 60.0

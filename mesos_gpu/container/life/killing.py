@@ -8,8 +8,8 @@ import signal
 from collections.abc import Mapping
 
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.live import LiveContainer
-from mesos_gpu.container.nesting import descendants
+from mesos_gpu.container.spec.nesting import descendants
+from mesos_gpu.container.state.live import LiveContainer
 
 INIT_ALONE_S = 0.01
 """How long to give an init that has not started its command yet, before looking again for what to send SIGTERM."""

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mesos_gpu.container.bundle import DEFAULT_PATH, HOST_FILES, HostSetting
 from mesos_gpu.container.cgroups import Cgroups, find_cgroups
-from mesos_gpu.container.checkpoints import Checkpoints
-from mesos_gpu.container.config import ContainerConfig
-from mesos_gpu.container.containerizer import Containerizer
-from mesos_gpu.container.disk import DiskRules
-from mesos_gpu.container.execution import Executor
-from mesos_gpu.container.isolation import NO_LABELS, Isolator
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.networks import Networks
-from mesos_gpu.container.provisioner import Images, Provisioner
-from mesos_gpu.container.requirements import DriverFacts
-from mesos_gpu.container.runtime import RUNTIMES, Runtime, find_image_init, find_init, find_runtime
+from mesos_gpu.container.host.disk import DiskRules
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.runtime import RUNTIMES, Runtime, find_image_init, find_init, find_runtime
+from mesos_gpu.container.life.containerizer import Containerizer
+from mesos_gpu.container.life.execution import Executor
+from mesos_gpu.container.life.provisioner import Images, Provisioner
+from mesos_gpu.container.network.networks import Networks
+from mesos_gpu.container.spec.bundle import DEFAULT_PATH, HOST_FILES, HostSetting
+from mesos_gpu.container.spec.config import ContainerConfig
+from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
+from mesos_gpu.container.spec.requirements import DriverFacts
+from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.supervisor.conmon import Conmon, find_conmon
 from mesos_gpu.errors import ContainerError, NotEnoughGpus, Unavailable
 from mesos_gpu.gpu.device import Gpu

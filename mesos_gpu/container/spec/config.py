@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mesos_gpu.container.linux import USUAL, LinuxSettings
-from mesos_gpu.container.runtime_spec import Command
+from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
+from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.identity import is_nested
 

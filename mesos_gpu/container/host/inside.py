@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from mesos_gpu.container.users import HostUser
+from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.errors import BadInput, ContainerError
 
 MAX_LINKS = 40

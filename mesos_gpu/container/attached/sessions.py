@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.processes import Process, readable
-from mesos_gpu.container.switchboard import Switchboard, set_window
+from mesos_gpu.container.attached.switchboard import Switchboard, set_window
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.processes import Process, readable
 from mesos_gpu.errors import ContainerError
 
 TERMINAL_TIMEOUT_S = 30.0

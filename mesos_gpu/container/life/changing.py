@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.checkpoints import Checkpoints
-from mesos_gpu.container.config import Size
-from mesos_gpu.container.isolation import Isolator
-from mesos_gpu.container.live import LiveContainer
-from mesos_gpu.container.nesting import descendants
-from mesos_gpu.container.processes import Process
-from mesos_gpu.container.sizing import enforce, resized
+from mesos_gpu.container.host.processes import Process
+from mesos_gpu.container.spec.config import Size
+from mesos_gpu.container.spec.isolation import Isolator
+from mesos_gpu.container.spec.nesting import descendants
+from mesos_gpu.container.state.checkpoints import Checkpoints
+from mesos_gpu.container.state.live import LiveContainer
+from mesos_gpu.container.state.sizing import enforce, resized
 from mesos_gpu.errors import ContainerError, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.plan import Change

@@ -15,14 +15,24 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mesos_gpu.container import terminals
-from mesos_gpu.container.bounds import Bounds
-from mesos_gpu.container.bundle import HostSetting
+from mesos_gpu.container.attached import terminals
+from mesos_gpu.container.attached.sessions import Child
+from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.cgroups.files import Statistics
-from mesos_gpu.container.changing import Changer
-from mesos_gpu.container.checkpoints import Checkpoints, Record, read_boot_id
-from mesos_gpu.container.config import (
+from mesos_gpu.container.host.disk import DiskRules
+from mesos_gpu.container.host.namespace import MountNamespace
+from mesos_gpu.container.host.processes import Process
+from mesos_gpu.container.life.bounds import Bounds
+from mesos_gpu.container.life.changing import Changer
+from mesos_gpu.container.life.execution import Execution, Executor
+from mesos_gpu.container.life.killing import Killer
+from mesos_gpu.container.life.launching import Launcher
+from mesos_gpu.container.life.provisioner import Provisioner
+from mesos_gpu.container.life.release import Releaser
+from mesos_gpu.container.network.networks import Networks
+from mesos_gpu.container.spec.bundle import HostSetting
+from mesos_gpu.container.spec.config import (
     ContainerConfig,
     SessionConfig,
     Size,
@@ -30,30 +40,20 @@ from mesos_gpu.container.config import (
     check_config,
     check_id,
 )
-from mesos_gpu.container.disk import DiskRules
-from mesos_gpu.container.endings import judge
-from mesos_gpu.container.execution import Execution, Executor
-from mesos_gpu.container.isolation import Isolator
-from mesos_gpu.container.killing import Killer
-from mesos_gpu.container.launching import Launcher
-from mesos_gpu.container.live import LiveContainer
-from mesos_gpu.container.namespace import MountNamespace
-from mesos_gpu.container.nesting import (
+from mesos_gpu.container.spec.isolation import Isolator
+from mesos_gpu.container.spec.nesting import (
     deepest_first,
     descendants,
     is_nested,
     parent_of,
     top_level,
 )
-from mesos_gpu.container.networks import Networks
-from mesos_gpu.container.processes import Process
-from mesos_gpu.container.provisioner import Provisioner
-from mesos_gpu.container.recovering import recovered
-from mesos_gpu.container.release import Releaser
-from mesos_gpu.container.sessions import Child
-from mesos_gpu.container.sizing import first_record, limits_shown
+from mesos_gpu.container.state.checkpoints import Checkpoints, Record, read_boot_id
+from mesos_gpu.container.state.endings import judge
+from mesos_gpu.container.state.live import LiveContainer
+from mesos_gpu.container.state.recovering import recovered
+from mesos_gpu.container.state.sizing import first_record, limits_shown
 from mesos_gpu.container.supervisor.conmon import Conmon
-from mesos_gpu.container.switchboard import Attachment, Switchboard
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.plan import Change

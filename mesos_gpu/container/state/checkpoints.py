@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from mesos_gpu.container.config import CONTAINER_ID, Termination, Volume
+from mesos_gpu.container.spec.config import CONTAINER_ID, Termination, Volume
 
 Step = Literal["preparing", "running", "ended"]
 """preparing: anything may exist or not. running: `pid` is its init. ended: see `termination`; may need releasing."""

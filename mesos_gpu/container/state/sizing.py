@@ -9,13 +9,13 @@ import os
 
 import msgspec
 
-from mesos_gpu.container.bundle import MIN_MEM_BYTES, cpu_limits
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.cgroups.files import Statistics
-from mesos_gpu.container.checkpoints import Record
-from mesos_gpu.container.config import ContainerConfig, Size
-from mesos_gpu.container.linux import UNLIMITED, LinuxSettings, memory_document
-from mesos_gpu.container.nesting import is_nested
+from mesos_gpu.container.spec.bundle import MIN_MEM_BYTES, cpu_limits
+from mesos_gpu.container.spec.config import ContainerConfig, Size
+from mesos_gpu.container.spec.linux import UNLIMITED, LinuxSettings, memory_document
+from mesos_gpu.container.spec.nesting import is_nested
+from mesos_gpu.container.state.checkpoints import Record
 
 
 def first_record(config: ContainerConfig, boot_id: str) -> Record:

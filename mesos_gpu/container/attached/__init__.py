@@ -1,0 +1,1 @@
+"""Who is attached to a container: switchboard, terminals, sessions."""

@@ -1,0 +1,1 @@
+"""A container's life: launched, changed, killed, released; how it is sandboxed and bound."""

@@ -1,0 +1,1 @@
+"""Networks of containers: CNI plugins and network namespaces."""

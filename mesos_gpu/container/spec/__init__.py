@@ -1,0 +1,1 @@
+"""What a container is to be: its configuration and its OCI bundle. Pure."""

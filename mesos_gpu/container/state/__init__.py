@@ -1,0 +1,1 @@
+"""What is known of containers: live ones, checkpoints, how they ended, recovery."""
