@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from marathon_cli.console import Console
+from marathon_cli.console.console import Console
 from marathon_cli.lazy import load
 from marathon_cli.registry import ROWS
 
@@ -109,7 +109,7 @@ def _apps(console: Console, incomplete: str) -> Iterable[str]:
 
 
 def _tasks(console: Console, _incomplete: str) -> Iterable[str]:
-    from marathon_cli.task_names import TaskRef
+    from marathon_cli.clients.task_names import TaskRef
 
     return [one.id for one in map(TaskRef.of, console.mesos().tasks()) if not one.ended]
 
@@ -155,19 +155,19 @@ def _ids(documents: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _agents(console: Console, _incomplete: str) -> Iterable[str]:
-    from marathon_cli.agents import names, read_agent
+    from marathon_cli.clients.agents import names, read_agent
 
     return names([read_agent(one) for one in console.mesos().slaves()]).values()
 
 
 def _profiles(_console: Console, _incomplete: str) -> Iterable[str]:
-    from marathon_cli.profiles import ProfileStore
+    from marathon_cli.connection.profiles import ProfileStore
 
     return ProfileStore.of(os.environ).read().profiles
 
 
 def _keys(_console: Console, _incomplete: str) -> Iterable[str]:
-    from marathon_cli.settings import BY_NAME
+    from marathon_cli.connection.settings import BY_NAME
 
     return BY_NAME
 

@@ -49,7 +49,7 @@ class LazyGroup(click.Group):
         if not word.startswith("-") and self.get_command(ctx, word) is None:
             near = difflib.get_close_matches(word, self.list_commands(ctx), n=3)
             said = f"; did you mean {' or '.join(near)}?" if near else ""
-            from marathon_cli.other_words import MEANT
+            from marathon_cli.command_hints import MEANT
 
             if meant := MEANT.get(f"{self.path} {word}".strip()):
                 said = f"; here it is `mesos-gpu {meant}`"

@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 
 import click
 
-from marathon_cli import interrupts, standard_streams
-from marathon_cli.console import Console, target_options
+from marathon_cli.console.console import Console, target_options
 from marathon_cli.lazy import LazyGroup
+from marathon_cli.screen import interrupts, standard_streams
 from mesos_gpu.errors import MesosGpuError, TimeIsUp
 
 PROGRAM = "mesos-gpu"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from marathon_cli.client import Change, Document, Marathon
+from marathon_cli.clients.client import Change, Document, Marathon
 
 
 class Deployments:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from marathon_cli.client import Change, Document, Marathon
+from marathon_cli.clients.client import Change, Document, Marathon
 
 
 class Groups:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from marathon_cli.agents import Agent
+from marathon_cli.clients.agents import Agent
 from marathon_cli.placement.wish import Wish
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from marathon_cli.agents import Agent
+from marathon_cli.clients.agents import Agent
 from marathon_cli.placement.judge import Holder, Verdict
 from marathon_cli.placement.wish import Wish
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from marathon_cli.placement.smoke import ends_at_once
 
 if TYPE_CHECKING:
-    from marathon_cli.agents import Agent
+    from marathon_cli.clients.agents import Agent
     from marathon_cli.placement.wish import Wish
 
 
@@ -27,7 +27,7 @@ def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None) -> list[str
 
 def about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:
     """Return what is likely to surprise about where an app has room, and where an update of it has."""
-    from marathon_cli.agents import names
+    from marathon_cli.clients.agents import names
     from marathon_cli.placement.judge import judge, room
     from marathon_cli.placement.wish import wish_of
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from marathon_cli.agents import SCALARS, UNRESERVED
+from marathon_cli.clients.agents import SCALARS, UNRESERVED
 
 BEHAVIOUR_LABEL = "GPU_SCHEDULING_BEHAVIOR"
 """Marathon's label that lets one app without GPUs onto agents that have some, or keeps it off them."""

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import requests
 
-from marathon_cli.http import HttpClient
-from marathon_cli.records import output_of
-from marathon_cli.streams import Answers
+from marathon_cli.clients.records import output_of
+from marathon_cli.clients.streams import Answers
+from marathon_cli.connection.http import HttpClient
 from tests.box.conftest import LiveBox, leftovers
 from tests.marathon_cli.conftest import ScriptedServer, scripted_server
 from tests.terminal import terminal

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.agents import find_agent, names, read_agent
+from marathon_cli.clients.agents import find_agent, names, read_agent
 from mesos_gpu.errors import BadInput, NotFound
 
 RECORDED = Path(__file__).parent.parent / "recorded"

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.blueprint import Blueprint, cloudformation, dcos_config, flags_of, program_name, read_blueprint
-from marathon_cli.flag_forms import environment, marathon_words, shell, unit, words
+from marathon_cli.blueprints.blueprint import (
+    Blueprint,
+    cloudformation,
+    dcos_config,
+    flags_of,
+    program_name,
+    read_blueprint,
+)
+from marathon_cli.blueprints.flag_forms import environment, marathon_words, shell, unit, words
 from mesos_gpu.agent.flags import FLAGS as AGENT
 from mesos_gpu.doctor.agent_checks import agent_findings
 from mesos_gpu.doctor.facts import RunningAgent

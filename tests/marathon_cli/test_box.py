@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.box import default_work_dir, find_marathon
+from marathon_cli.connection.box import default_work_dir, find_marathon
 from mesos_gpu import local
 from mesos_gpu.errors import Conflict, Unavailable
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.check import Source, check_app, check_group, parse, read_source, report
-from marathon_cli.yaml_text import read_yaml, write_yaml
+from marathon_cli.document.check import Source, check_app, check_group, parse, read_source, report
+from marathon_cli.document.yaml_text import read_yaml, write_yaml
 from mesos_gpu.errors import BadInput, Problem
 from mesos_gpu.marathon.definitions.app import AppRules
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from marathon_cli.access import Access, addresses, proxy_for
-from marathon_cli.http import HttpClient
+from marathon_cli.connection.access import Access, addresses, proxy_for
+from marathon_cli.connection.http import HttpClient
 from mesos_gpu.errors import BadInput, Unavailable
 from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer, scripted_server
 from tests.marathon_cli.proxy import proxy

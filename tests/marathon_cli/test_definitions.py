@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.definitions import consequence, difference, editable, to_send
+from marathon_cli.document.definitions import consequence, difference, editable, to_send
 
 APP = {"id": "/a", "cmd": "x", "instances": 4, "gpus": 1}
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from marathon_cli.agents import read_agent
-from marathon_cli.cluster import tasks_in
-from marathon_cli.description import describe, lines_of
-from marathon_cli.gpu_lines import GpuLine, busiest, by_agent, gpu_lines, gpu_types, group_of, model_constraint
+from marathon_cli.clients.agents import read_agent
+from marathon_cli.clients.cluster import tasks_in
+from marathon_cli.show.description import describe, lines_of
+from marathon_cli.show.gpu_lines import GpuLine, busiest, by_agent, gpu_lines, gpu_types, group_of, model_constraint
 
 RECORDED = Path(__file__).parent.parent / "recorded"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.pulls import LINE_EVERY_S, PullDisplay
+from marathon_cli.show.pulls import LINE_EVERY_S, PullDisplay
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 
 IMAGE = {

@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import signal, socket, sys, threading, time
 from pathlib import Path
-from marathon_cli import interrupts
+from marathon_cli.screen import interrupts
 
 interrupts.heed()
 ours, silent = socket.socketpair()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.jsonpath import parse_template
+from marathon_cli.document.jsonpath import parse_template
 from mesos_gpu.errors import BadInput
 
 APPS = [

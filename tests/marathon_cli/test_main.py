@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 import pytest
 
-from marathon_cli.console import Console
+from marathon_cli.command_hints import MEANT
+from marathon_cli.console.console import Console
 from marathon_cli.lazy import load
-from marathon_cli.other_words import MEANT
 from marathon_cli.registry import ROWS
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 
@@ -21,7 +21,12 @@ HEAVY = ("requests", "rich", "jsonschema", "yaml", "aiohttp", "msgspec", "mesos_
 NOT_FOR_ADDING = (
     *(*HEAVY, "urllib3", "concurrent.futures", "logging", "importlib.resources", "shutil", "traceback", "decimal"),
     *("mesos_gpu.marathon.model.instances", "mesos_gpu.marathon.matching.constraints", "mesos_gpu.mesos.resources"),
-    *("marathon_cli.inquiry", "marathon_cli.rollout", "marathon_cli.wait", "marathon_cli.placement.answer"),
+    *(
+        "marathon_cli.show.why_facts",
+        "marathon_cli.changes.rollout",
+        "marathon_cli.changes.wait",
+        "marathon_cli.placement.answer",
+    ),
 )
 """What costs time to import, and no app that is fine needs when it is added."""
 
@@ -123,7 +128,7 @@ def test_ctrl_c_is_one_line_that_says_what_goes_on(run: Run, monkeypatch: pytest
         click.get_current_context().ensure_object(Console).goes_on = "deployment d-1 goes on"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("marathon_cli.client.Marathon.apps", interrupted)
+    monkeypatch.setattr("marathon_cli.clients.client.Marathon.apps", interrupted)
     result = run("app", "list")
     assert (result.exit_code, result.stderr) == (130, "mesos-gpu: interrupted; deployment d-1 goes on\n")
 
@@ -161,7 +166,7 @@ def test_our_own_bug_is_exit_status_3_without_a_traceback(run: Run, monkeypatch:
     def broken(*_: object, **__: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr("marathon_cli.client.Marathon.apps", broken)
+    monkeypatch.setattr("marathon_cli.clients.client.Marathon.apps", broken)
     result = run("app", "list")
     assert (result.exit_code, result.stderr) == (3, "mesos-gpu: this is a bug of mesos-gpu: KeyError: 'oops'\n")
     assert "Traceback" in run("--debug", "app", "list").stderr

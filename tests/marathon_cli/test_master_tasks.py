@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from marathon_cli.master_tasks import tasks_of
+from marathon_cli.clients.master_tasks import tasks_of
 from tests.marathon_cli.conftest import Run, ScriptedServer
 
 MASTER = json.loads((Path(__file__).parent.parent / "recorded" / "master.json").read_text())["get"]["running"]

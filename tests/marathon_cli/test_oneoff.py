@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli import oneoff
+from marathon_cli.oneoff import oneoff
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.definitions.app import AppRules, read_app, unknown_keys
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from marathon_cli.output import Column, Output, Table, columns, printable, render, table_lines
+from marathon_cli.screen.output import Column, Output, Table, columns, printable, render, table_lines
 from mesos_gpu.errors import BadInput
 
 COLUMNS = columns("ID", "GPUS", "CMD", numbers=("GPUS",))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marathon_cli.positions import Position, scan
+from marathon_cli.document.positions import Position, scan
 
 KEYS = st.text('ab"\\{}[]:,\né ', max_size=4)
 SCALARS = st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-1, 1) | KEYS

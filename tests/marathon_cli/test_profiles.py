@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.profile_text import parse, with_value, without
-from marathon_cli.profiles import ProfileStore
+from marathon_cli.connection.profile_text import parse, with_value, without
+from marathon_cli.connection.profiles import ProfileStore
 from mesos_gpu.errors import BadInput, NotFound, Unavailable
 from tests.marathon_cli.conftest import Run, ScriptedServer
 

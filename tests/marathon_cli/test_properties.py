@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.properties import deep_merge, guess, parse_properties, with_properties
+from marathon_cli.document.properties import deep_merge, guess, parse_properties, with_properties
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.definitions.app_schema import APP as APP_SCHEMA
 

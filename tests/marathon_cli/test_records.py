@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli import records
-from marathon_cli.records import DetachKeys, Output, keys, output_of
+from marathon_cli.clients import records
+from marathon_cli.clients.records import DetachKeys, Output, keys, output_of
 from mesos_gpu.errors import BadInput, ProtocolError
 from mesos_gpu.mesos.recordio import RecordDecoder
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.access import Access
-from marathon_cli.http import HttpClient
-from marathon_cli.session import End, Wish, attach, execute, exit_status
+from marathon_cli.connection.access import Access
+from marathon_cli.connection.http import HttpClient
+from marathon_cli.oneoff.session import End, Wish, attach, execute, exit_status
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound, ProtocolError, Refused, Unavailable
 from mesos_gpu.mesos.recordio import RecordDecoder, encode
 from tests.marathon_cli.proxy import proxy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marathon_cli.settings import BY_NAME, KEYS, Settings, key_named, shown
+from marathon_cli.connection.settings import BY_NAME, KEYS, Settings, key_named, shown
 from mesos_gpu.errors import BadInput
 
 PROFILE = {"marathon-url": "http://profile", "token": "of-profile", "ca": "/profile.pem", "http-timeout": "5"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli import follow as following
+from marathon_cli.show import follow as following
 from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer
 
 TASK = "train.instance-1._app.1"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from marathon_cli.files import inside
+from marathon_cli.show.files import inside
 from mesos_gpu.errors import BadInput
 from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.task_metrics import container, cpus_used, details, summary
+from marathon_cli.show.task_metrics import container, cpus_used, details, summary
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 
 RECORDED = Path(__file__).parent.parent / "recorded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marathon_cli.task_names import TaskRef, matching, one, short_ids
+from marathon_cli.clients.task_names import TaskRef, matching, one, short_ids
 from mesos_gpu.errors import BadInput, NotFound
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from marathon_cli.access import Access
-from marathon_cli.http import HttpClient
-from marathon_cli.transport import NoAnswer, Transport, proxy_login
+from marathon_cli.connection.access import Access
+from marathon_cli.connection.http import HttpClient
+from marathon_cli.connection.transport import NoAnswer, Transport, proxy_login
 from mesos_gpu.errors import Unavailable
 from tests.marathon_cli.conftest import ScriptedServer, scripted_server
 from tests.marathon_cli.proxy import proxy

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.client import Change
-from marathon_cli.rollout import Aim, aims_of, app_standing, failure_text, pod_standing, reasons_of
-from marathon_cli.screen import Lines
-from marathon_cli.wait import LOOKS_AFTERWARDS, PAUSE_S, SILENCE_S, KeepsFailing, Wait
+from marathon_cli.changes.rollout import Aim, aims_of, app_standing, failure_text, pod_standing, reasons_of
+from marathon_cli.changes.wait import LOOKS_AFTERWARDS, PAUSE_S, SILENCE_S, KeepsFailing, Wait
+from marathon_cli.clients.client import Change
+from marathon_cli.screen.screen import Lines
 from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
 
 PLAN = {"id": "d", "currentStep": 1, "totalSteps": 2, "currentActions": [{"action": "ScaleApplication", "app": "/a"}]}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from marathon_cli.watch import Watcher
+from marathon_cli.console.watch import Watcher
 
 
 def test_elsewhere_than_on_a_terminal_only_what_differs_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

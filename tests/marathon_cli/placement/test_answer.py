@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.agents import Agent
+from marathon_cli.clients.agents import Agent
 from marathon_cli.placement.answer import Answer, answer
 from marathon_cli.placement.judge import Holder, judge
 from marathon_cli.placement.situation import Situation

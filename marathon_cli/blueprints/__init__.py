@@ -1,0 +1,1 @@
+"""`flags`: a cluster in a few words, and the flags that follow. Pure."""

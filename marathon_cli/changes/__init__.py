@@ -1,0 +1,1 @@
+"""Changes: sent, waited for, led back, told."""

@@ -1,0 +1,157 @@
+"""What every command that changes something has in common: its options, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from marathon_cli.console.console import Console
+from marathon_cli.screen.numbers import Number
+from marathon_cli.screen.output import say
+from mesos_gpu.errors import TimeIsUp
+
+if TYPE_CHECKING:
+    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.clients.client import Change, Marathon
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Waiting(NamedTuple):
+    """Whether to wait for a change, for how long (0 = without end), and what to do when it does not come about."""
+
+    wanted: bool = False
+    timeout_s: float = 0.0
+    roll_back: bool = False
+
+
+def wait_options(*, roll_back: bool = True) -> Callable[[Command], Command]:
+    """Let a command take --wait, --timeout and --rollback-on-failure; it gets them as `waiting`."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def inner(*args: Any, wait: bool, timeout_s: float, rollback_on_failure: bool = False, **others: Any) -> Any:
+            return command(
+                *args, waiting=Waiting(wait or rollback_on_failure, timeout_s, rollback_on_failure), **others
+            )
+
+        if roll_back:
+            text = "With --wait (implied): lead back to what was when time is up, or when task after task fails."
+            click.option("--rollback-on-failure", is_flag=True, help=text)(inner)
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=Number(min=0),
+            default=300.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long --wait waits; 0 = without end.",
+        )(inner)
+        click.option("--wait", is_flag=True, help="Return when it is done, and show how it goes.")(inner)
+        return inner  # type: ignore[return-value]
+
+    return decorate
+
+
+def force_option(command: Command) -> Command:
+    """Let a command take --force."""
+    return click.option("--force", is_flag=True, help="Replace a deployment that holds what is to be changed.")(command)
+
+
+class Consent(NamedTuple):
+    """Whether a change is only shown, shown also where nobody is asked, and made without asking."""
+
+    dry_run: bool = False
+    diff: bool = False
+    yes: bool = False
+
+
+def update_options(command: Command) -> Command:
+    """Let a command take --dry-run, --diff and --yes; it gets them as `consent`."""
+
+    @wraps(command)
+    def inner(*args: Any, dry_run: bool, diff: bool, yes: bool, **others: Any) -> Any:
+        return command(*args, consent=Consent(dry_run, diff, yes), **others)
+
+    click.option("--yes", "-y", is_flag=True, help="Do not ask.")(inner)
+    click.option("--diff", is_flag=True, help="Show what changes also where nobody is asked.")(inner)
+    click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(inner)
+    return inner  # type: ignore[return-value]
+
+
+def finish(
+    console: Console,
+    marathon: Marathon,
+    change: Change,
+    aims: Sequence[Aim],
+    sentence: str,
+    waiting: Waiting = Waiting(),  # noqa: B008 (a value)
+    *,
+    value: Mapping[str, Any] | None = None,
+) -> None:
+    """Say that a deployment was created; wait for it if that was asked for.
+
+    Raises TimeIsUp (after leading back, if that was asked for), Conflict when it was given up or led back because its
+    tasks keep failing, Unavailable.
+    """
+    told = {"deploymentId": change.deployment_id, "version": change.version, **(value or {})}
+    names = [change.deployment_id] if change.deployment_id else []
+    console.tell(f"Created deployment {change.deployment_id}: {sentence}", told, names=names)
+    if change.deployment_id is None:
+        return
+    taken_back = f"`mesos-gpu deployment rollback {change.deployment_id}` takes it back"
+    console.goes_on = f"the deployment {change.deployment_id} goes on; {taken_back}"
+    if not waiting.wanted:
+        return
+    from marathon_cli.changes.rollback import lead_back
+    from marathon_cli.changes.wait import KeepsFailing
+
+    try:
+        wait_for(marathon, change, aims, waiting.timeout_s, give_up=waiting.roll_back)
+    except (TimeIsUp, KeepsFailing) as error:
+        if not waiting.roll_back:
+            raise
+        lead_back(console, marathon, change, aims, waiting.timeout_s, error)
+    console.goes_on = ""
+
+
+def wait_for(
+    marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float, *, give_up: bool = False
+) -> None:
+    """Wait for a deployment, and show how it goes; without aims, of all that Marathon says it is about.
+
+    Raises TimeIsUp, Conflict when it was given up, Unavailable; with `give_up` KeepsFailing.
+    """
+    from marathon_cli.changes.wait import Wait
+    from marathon_cli.screen.screen import Bars, new_screen
+    from marathon_cli.show.pulls import PullWatch
+
+    screen = new_screen()
+    pulls = PullWatch(marathon, screen.progress if isinstance(screen, Bars) else None)
+    wait = Wait(marathon, change, aims, screen, time.monotonic, time.sleep, pulls.look, give_up)
+    try:
+        wait.until_done(timeout_s)
+    finally:
+        pulls.close()
+        screen.close()
+
+
+def confirm(lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:
+    """Show a difference, and ask whether to go on where somebody can answer. Return whether to go on."""
+    ask = not yes and sys.stdin.isatty() and sys.stderr.isatty()
+    if ask or diff:
+        show_difference(lines)
+        say(f"This means: {consequence}.")
+    return not ask or click.confirm("Go on?", default=False, err=True)
+
+
+def show_difference(lines: Sequence[str]) -> None:
+    """Print the lines of a diff to stderr, in colours on a terminal."""
+    for line in lines:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        click.secho(line, fg=colour, err=True)

@@ -1,0 +1,221 @@
+"""Waits for a deployment, telling what it is doing and why it does not get on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from marathon_cli.api.pods import Pods
+from marathon_cli.changes.change_target import Aim
+from marathon_cli.changes.failing import Failures
+from marathon_cli.changes.rollout import (
+    Standing,
+    aims_of,
+    app_standing,
+    failure_text,
+    id_of,
+    pod_standing,
+    progress,
+    reasons_of,
+    waits_for_offers,
+)
+from marathon_cli.clients.client import Change, Marathon
+from marathon_cli.screen.screen import Screen
+from mesos_gpu.errors import Conflict, NotFound, TimeIsUp, Unavailable
+
+PAUSE_S = 0.25
+LOOKS_AFTERWARDS = 8
+"""How often to look whether tasks stay, where there is a reason to doubt it."""
+
+SILENCE_S = 30.0
+"""How long Marathon may be silent (it is being restarted) before waiting is given up."""
+
+
+class KeepsFailing(Conflict):
+    """The tasks of a deployment fail one after the other, whether it goes on or Marathon takes it for done."""
+
+
+@dataclass(slots=True)
+class Wait:
+    """One wait for one deployment. Clock, sleep and screen come in.
+
+    `aims` are the apps and pods it is about; when there are none, those that Marathon names.
+    """
+
+    marathon: Marathon
+    change: Change
+    aims: Sequence[Aim]
+    screen: Screen
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    show_pulls: Callable[[], None] | None = None
+    """Called when a task may be waiting for its image."""
+    give_up: bool = False
+    """Whether to stop as soon as the deployment fails for all to see (`failing.Failures`)."""
+    _failures: dict[str, Failures] = field(default_factory=dict)
+    _blocked: set[str] = field(default_factory=set)
+
+    def until_done(self, timeout_s: float) -> None:
+        """Return when the deployment is done; 0 waits without end.
+
+        Raises TimeIsUp, Unavailable when Marathon stays silent, Conflict when the deployment was given up, KeepsFailing
+        when it is done and its tasks fail; with `give_up` also before, when they fail one after the other.
+        """
+        begun = heard = self.now()
+        while True:
+            try:
+                if self._look():
+                    break
+                heard = self.now()
+            except Unavailable as error:
+                if self.now() - heard > SILENCE_S:
+                    raise
+                self.screen.status("", f"still waiting: {error}")
+            if self.give_up and any(failures.hopeless for failures in self._failures.values()):
+                raise KeepsFailing(self._hopeless())
+            if timeout_s and self.now() - begun >= timeout_s:
+                raise TimeIsUp(self._verdict(timeout_s))
+            self.sleep(PAUSE_S)
+        for aim in self.aims:
+            self._check(aim)
+        if self.give_up or any(failures.in_a_row for failures in self._failures.values()):
+            self._see_it_stay()
+
+    def _see_it_stay(self) -> None:
+        """Look on for a moment: to Marathon, a task without health checks that ends right away was a success."""
+        before = {name: failures.task_id for name, failures in self._failures.items()}
+        for _ in range(LOOKS_AFTERWARDS):
+            self.sleep(PAUSE_S)
+            for aim in self.aims:
+                standing = None if aim.gone else self._standing(aim)
+                if standing is None:
+                    continue
+                self._tell_failure(standing)
+                if self._failures[standing.id].task_id != before.get(standing.id, ""):
+                    raise self._does_not_stay(aim, standing)
+
+    def _does_not_stay(self, aim: Aim, standing: Standing) -> KeepsFailing:
+        return KeepsFailing(
+            f"Marathon takes the deployment {self.change.deployment_id} for done, and the tasks of {aim.id} do not "
+            f"stay: {standing.running} of {standing.wanted} running\n  the last: {self._failures[standing.id].words}\n"
+            "  with a health check, Marathon waits until they are well"
+        )
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(aim.id for aim in self.aims[:3]) + (", ..." if len(self.aims) > 3 else "") or "it"
+
+    def _look(self) -> bool:
+        """Show what is new; return whether the deployment is done."""
+        listed = self.marathon.deployments(blockers=True)
+        mine = next((item for item in listed if item.get("id") == self.change.deployment_id), None)
+        if mine is None:
+            return True
+        self.aims = self.aims or aims_of(mine)
+        for blocker in mine.get("blockers") or []:
+            self._tell_blocker(blocker)
+        pulling = False
+        for aim in self.aims:
+            standing = self._standing(aim)
+            if standing is not None:
+                self._tell_failure(standing)
+                pulling = pulling or standing.image
+            ready, wanted = (standing.ready, standing.wanted) if standing is not None else (0, 0)
+            self.screen.status(aim.id, progress(aim.id, mine, standing), ready, wanted)
+        if self.show_pulls is not None and pulling:
+            self.show_pulls()
+        return False
+
+    def _standing(self, aim: Aim) -> Standing | None:
+        try:
+            if aim.kind == "pod":
+                return pod_standing(Pods(self.marathon).status(aim.id))
+            return app_standing({"id": aim.id, **self.marathon.app(aim.id)})
+        except NotFound:
+            return None
+
+    def _tell_blocker(self, blocker: Mapping[str, Any]) -> None:
+        app_id = str(blocker.get("app"))
+        if app_id not in self._blocked:
+            self._blocked.add(app_id)
+            self.screen.say(f"{blocker.get('message')} `mesos-gpu why {app_id}` says what would help")
+
+    def _tell_failure(self, standing: Standing) -> None:
+        before = self._failures.get(standing.id, Failures())
+        now = self._failures[standing.id] = before.after(standing, self.change.version)
+        if now.task_id == before.task_id or standing.failure is None:
+            return
+        if now.words == before.words:
+            self.screen.say(f"task {now.task_id}: the same again")
+        else:
+            self.screen.say(failure_text(standing.failure))
+
+    def _hopeless(self) -> str:
+        lines = [f"{self._names} will not get there; the deployment {self.change.deployment_id} goes on"]
+        for name, failures in self._failures.items():
+            if failures.hopeless:
+                lines.append(
+                    f"  {failures.in_a_row} tasks of {name} have failed one after the other, and none is ready"
+                )
+                lines.append(f"  the last: {failures.words}")
+        return "\n".join(lines)
+
+    def _verdict(self, timeout_s: float) -> str:
+        deployment_id = self.change.deployment_id
+        are = "are" if len(self.aims) > 1 else "is"
+        lines = [f"{self._names} {are} not there yet after {timeout_s:g} s; the deployment {deployment_id} goes on"]
+        for aim in self.aims:
+            try:
+                standing = self._standing(aim)
+            except Unavailable:
+                standing = None
+            if standing is not None and standing.failure:
+                lines.append(f"  {failure_text(standing.failure)}")
+            if reasons := self._waiting_for(aim):
+                lines.append(f"  {aim.id} waits: {reasons}")
+        if self.aims and self.aims[0].kind == "app":
+            lines.append(f"  `mesos-gpu why {self.aims[0].id}` tells more")
+        lines.append(f"  `mesos-gpu deployment rollback {deployment_id}` takes it back")
+        return "\n".join(lines)
+
+    def _waiting_for(self, aim: Aim) -> str:
+        """Return why offers do not serve, from the launch queue."""
+        try:
+            queue = self.marathon.queue()
+        except (Unavailable, NotFound):
+            return ""
+        for item in queue:
+            if id_of(item) == aim.id:
+                return "; ".join(reasons_of(item)) or "no offer of resources has come"
+        return ""
+
+    def _check(self, aim: Aim) -> None:
+        """Look at what a finished deployment has left: Marathon does not tell success from giving up."""
+        standing, deployment_id = self._standing(aim), self.change.deployment_id
+        if aim.gone:
+            if standing is not None and not standing.deployments:
+                raise Conflict(f"{aim.id} is still there: its removal {deployment_id} was given up")
+            return
+        if standing is None:
+            raise Conflict(f"{aim.id} is gone: its deployment {deployment_id} was given up")
+        self._tell_failure(standing)
+        if (standing.running < standing.wanted and standing.deployments) or (
+            self.change.version and standing.version > self.change.version
+        ):
+            raise Conflict(f"another deployment has replaced {deployment_id} of {aim.id}")
+        if standing.old or (standing.running < standing.wanted and self._never_launched(aim, standing)):
+            raise Conflict(f"the deployment {deployment_id} of {aim.id} was stopped before its end: {standing.text}")
+        failures = self._failures.get(aim.id, Failures())
+        if failures.in_a_row and standing.running < standing.wanted:
+            raise self._does_not_stay(aim, standing)
+        line = f"{aim.id}: {standing.running} of {standing.wanted} running"
+        self.screen.status(aim.id, line, standing.ready, standing.wanted)
+
+    def _never_launched(self, aim: Aim, standing: Standing) -> bool:
+        if standing.states or self._failures.get(aim.id, Failures()).task_id:
+            return False
+        try:
+            return waits_for_offers(self.marathon.queue(), aim.id)
+        except (Unavailable, NotFound):
+            return False

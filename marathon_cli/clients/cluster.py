@@ -1,0 +1,117 @@
+"""What the master and its agents say of GPUs and tasks, gathered over documented endpoints.
+
+Each agent is asked at the same time as the others. One that does not answer does not stop the rest: what it knows is
+left out, and `silent` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mesos_gpu.errors import MesosGpuError
+
+if TYPE_CHECKING:
+    from marathon_cli.clients.agents import Agent
+    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.sandbox import Mesos
+
+_T = TypeVar("_T")
+_AT_ONCE = 16
+
+
+class Cluster:
+    """The master behind a Marathon, with its agents. `silent` names agents that did not answer, with the reason."""
+
+    def __init__(self, mesos: Mesos) -> None:
+        self._mesos = mesos
+        self.silent: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, marathon: Marathon) -> Cluster:
+        """Return the cluster that a Marathon belongs to. Raises Unavailable when it does not say which."""
+        return cls(marathon.mesos())
+
+    def agents(self) -> list[Agent]:
+        """Return all registered agents, by hostname; those with reservations with what is used of each role."""
+        from marathon_cli.clients.agents import read_agent
+
+        found = []
+        for document in self._mesos.slaves():
+            exact = document.get("reserved_resources") and "used_resources_full" not in document
+            found.append(read_agent(self._alone(document) if exact else document))
+        return sorted(found, key=lambda agent: (agent.hostname, _numbers(agent.address), agent.id))
+
+    def gpus(self, agents: Iterable[Agent]) -> dict[str, list[dict[str, Any]] | None]:
+        """Return the GPUs of agents by agent id; None where an agent does not show them, as Mesos' own does not."""
+
+        def ask(agent: Agent) -> list[dict[str, Any]] | None:
+            found = self._mesos.ask_agent(agent.address, "/gpus", missing=None)
+            return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else None
+
+        return self._each(agents, ask)
+
+    def tasks(self, agents: Iterable[Agent]) -> dict[str, list[dict[str, Any]]]:
+        """Return the tasks that are on agents now, by agent id, each with the name of its framework."""
+
+        def ask(agent: Agent) -> list[dict[str, Any]]:
+            return tasks_in(self._mesos.ask_agent(agent.address, "/state", missing={}))
+
+        return {agent_id: found or [] for agent_id, found in self._each(agents, ask).items()}
+
+    def machine(self, agent: Agent) -> Mapping[str, float]:
+        """Return what an agent measures of its machine, named as in /metrics/snapshot; nothing when it is silent."""
+        found = self._each([agent], lambda one: self._mesos.ask_agent(one.address, "/metrics/snapshot", missing={}))
+        return found.get(agent.id) or {}
+
+    def roles(self) -> list[dict[str, Any]]:
+        """Return the roles with their quota; none where the master does not say."""
+        found = self._mesos.ask_master("/roles", missing={})
+        roles = found.get("roles") if isinstance(found, dict) else None
+        return [role for role in roles if isinstance(role, dict)] if isinstance(roles, list) else []
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._mesos.close()
+
+    def _alone(self, document: dict[str, Any]) -> dict[str, Any]:
+        found = self._mesos.ask_master("/slaves", {"slave_id": str(document.get("id"))}, missing={})
+        slaves = found.get("slaves") if isinstance(found, dict) else None
+        return slaves[0] if isinstance(slaves, list) and len(slaves) == 1 else document
+
+    def _each(self, agents: Iterable[Agent], ask: Callable[[Agent], _T]) -> dict[str, _T | None]:
+        asked = list(agents)
+
+        def safely(agent: Agent) -> _T | None:
+            try:
+                return ask(agent)
+            except MesosGpuError as error:
+                self.silent[agent.id] = str(error)
+                return None
+
+        if len(asked) < 2:
+            return {agent.id: safely(agent) for agent in asked}
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
+            return dict(zip([agent.id for agent in asked], pool.map(safely, asked), strict=True))
+
+
+def tasks_in(state: Any) -> list[dict[str, Any]]:
+    """Return the tasks in an agent's /state that have not ended, each with `framework_name`."""
+    found = []
+    for framework in state.get("frameworks") or [] if isinstance(state, dict) else []:
+        for executor in framework.get("executors") or []:
+            for task in [*(executor.get("tasks") or []), *(executor.get("queued_tasks") or [])]:
+                found.append({**task, "framework_name": framework.get("name", "")})
+    return found
+
+
+def owners(tasks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the app of each of Marathon's tasks, by task id."""
+    return {str(task.get("id")): str(task.get("appId")) for task in tasks}
+
+
+def _numbers(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port) if port.isdigit() else 0

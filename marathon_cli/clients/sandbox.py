@@ -1,0 +1,316 @@
+"""Finds a task's sandbox through Mesos' documented endpoints and reads files in it.
+
+Marathon's /v2/info leads to the master, the master's /slaves to the agents, the agent's /state to the executor's
+directory, and /files/read gives the bytes. Sources: reference of Mesos' endpoints /slaves, /state and /files/read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from marathon_cli.connection.access import Access, addresses, stranger
+from marathon_cli.connection.http import HttpClient
+from mesos_gpu.errors import MesosGpuError, NotFound, ProtocolError, Refused, Unavailable
+from mesos_gpu.mesos.tasks import is_terminal
+
+CHUNK = 64 * 1024
+"""The most that one read gives: Mesos caps it at 16 pages."""
+MOST_TASKS = 1_000_000
+"""More than a master has; it gives 100 when not told."""
+
+
+def _anonymous(_url: str) -> Access:
+    return Access()
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Where a task's files are, and how the task is doing (`state` is None when the agent does not say).
+
+    `run` is the folder that the agent removes them with, `gc_delay` how long after its end, as its flag says.
+    """
+
+    task_id: str
+    agent: HttpClient
+    directory: str
+    ended: bool
+    state: str | None = None
+    run: str = ""
+    gc_delay: str | None = None
+
+
+class Mesos:
+    """The master behind a Marathon, and its agents. Clients of agents are kept for the next question."""
+
+    def __init__(
+        self,
+        marathon_info: Mapping[str, Any],
+        *,
+        url: str | None = None,
+        access_to: Callable[[str], Access] = _anonymous,
+        agent_url: str | None = None,
+    ) -> None:
+        """Find the master at `url`, else where Marathon says.
+
+        `access_to` tells how a URL is reached. Agents are at `agent_url` when that is given, a pattern in which {id}
+        and {host} are the agent's, as behind a gateway; else at their own addresses, with TLS where the master has it.
+        """
+        where = url or _master_url(marathon_info)
+        first = addresses(where, what="Mesos master")[0].url
+        self._access_to, self._agent_url = access_to, agent_url
+        self._scheme = "https" if first.startswith("https:") else "http"
+        self._master = HttpClient(where, what="Mesos master", access=access_to(first))
+        self._agents: dict[str, HttpClient] = {}
+        self._known: dict[str, Mapping[str, Any]] = {}
+
+    def sandbox(self, task_id: str, agent_id: str | None = None) -> Sandbox:
+        """Return the sandbox of a task, also of one that has ended. `agent_id` saves asking every agent.
+
+        Raises NotFound when no agent knows the task, Unavailable when an agent that may know it does not answer.
+        """
+        silent: list[str] = []
+        delay: str | None = None
+        for slave in self._slaves():
+            if agent_id is not None and slave.get("id") != agent_id:
+                continue
+            agent = self._agent(slave)
+            try:
+                state = _get(agent, "/state")
+            except Unavailable as error:
+                silent.append(str(error))
+                continue
+            found = find_executor(state, task_id)
+            delay = delay or (state.get("flags") or {}).get("gc_delay")
+            if found is not None:
+                executor, ended = found
+                directory, run = directory_of(executor, task_id), str(executor["directory"])
+                return Sandbox(task_id, agent, directory, ended, _state(executor, task_id), run, delay)
+        if silent:
+            raise Unavailable(f"cannot look for the files of task {task_id}: {'; '.join(silent)}")
+        where = f"agent {agent_id}" if agent_id else "no agent"
+        kept = f"; what ended is removed after {delay} (--gc_delay)" if delay else ""
+        raise NotFound(f"{where} has{' no' if agent_id else ''} files of task {task_id}{kept}")
+
+    def agents(self) -> list[tuple[str, HttpClient]]:
+        """Return the name and client of each agent."""
+        return [(str(slave.get("hostname")), self._agent(slave)) for slave in self._slaves()]
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """Return the tasks that the master knows, of every framework, also those that have ended lately."""
+        found = _get(self._master, "/tasks", {"limit": str(MOST_TASKS)}).get("tasks")
+        if not isinstance(found, list):
+            raise ProtocolError(f"{self._master.url} does not answer as a Mesos master does: no list of tasks")
+        return [task for task in found if isinstance(task, dict)]
+
+    def agent(self, agent_id: str) -> HttpClient:
+        """Return the client of an agent. Raises NotFound when the master does not have it (any more)."""
+        for slave in self._slaves():
+            if slave.get("id") == agent_id:
+                return self._agent(slave)
+        raise NotFound(f"the agent {agent_id} is not there any more")
+
+    def slaves(self) -> list[dict[str, Any]]:
+        """Return what the master says of each agent."""
+        return self._slaves()
+
+    def ask_master(self, path: str, query: Mapping[str, str] | None = None, *, missing: Any) -> Any:
+        """Return the JSON that the master answers; `missing` where it does not know the path. Raises as `slaves`."""
+        return _get_any(self._master, path, query, missing)
+
+    def operate(self, call: Mapping[str, Any]) -> None:
+        """Send the master one of its operator API's calls. Raises Refused with its words, Unavailable."""
+        answer = self._master.ask("POST", "/api/v1", body=call)
+        if not answer.ok:
+            if answer.status_code == 401:
+                raise _not_ok(self._master, "/api/v1", 401)
+            said = answer.text.strip() or answer.reason
+            raise Refused(f"Mesos master {self._master.url} refuses this: {said}", status=answer.status_code)
+
+    def ask_agent(self, address: str, path: str, *, missing: Any) -> Any:
+        """Return the JSON that the agent at HOST:PORT answers; `missing` where it does not know the path."""
+        known = self._known.get(address) or {"pid": f"slave(1)@{address}"}
+        return _get_any(self._agent(known), path, None, missing)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for client in (self._master, *self._agents.values()):
+            client.close()
+
+    def _slaves(self) -> list[dict[str, Any]]:
+        found = _get(self._master, "/slaves").get("slaves")
+        if not isinstance(found, list):
+            raise ProtocolError(f"{self._master.url} does not answer as a Mesos master does: no list of agents")
+        slaves = [slave for slave in found if isinstance(slave, dict)]
+        self._known |= {str(slave.get("pid")).rpartition("@")[2]: slave for slave in slaves}
+        return slaves
+
+    def _agent(self, slave: Mapping[str, Any]) -> HttpClient:
+        name, host, pid = (str(slave.get(key)) for key in ("id", "hostname", "pid"))
+        if self._agent_url is None:
+            url = f"{self._scheme}://{pid.rpartition('@')[2]}"
+        else:
+            url = self._agent_url.replace("{id}", name).replace("{host}", host)
+        if url not in self._agents:
+            self._agents[url] = HttpClient(url, what="Mesos agent", access=self._access_to(url))
+        return self._agents[url]
+
+
+class RemoteFile:
+    """One file of a sandbox, read onwards from `offset`. A file that is not there yet has no bytes."""
+
+    def __init__(self, agent: HttpClient, path: str) -> None:
+        self._agent, self._path = agent, path
+        self.offset = 0
+
+    def size(self) -> int | None:
+        """Return the file's size in bytes, None when there is no such file."""
+        answer = self._read(-1, 0)
+        return None if answer is None else answer[0]
+
+    def next(self) -> bytes:
+        """Return what follows, at most CHUNK bytes, and go past it. A file that shrank is read from its start."""
+        answer = self._read(self.offset, CHUNK)
+        if answer is None:
+            self.offset = 0
+            return b""
+        data = answer[1]
+        if not data and self.offset > 0 and (self.size() or 0) < self.offset:
+            self.offset = 0
+            return self.next()
+        self.offset += len(data)
+        return data
+
+    def skip_to_last(self, lines: int) -> None:
+        """Go to where the last `lines` lines begin."""
+        end, window = self.size() or 0, CHUNK
+        while True:
+            self.offset = start = max(0, end - window)
+            tail = b""
+            while self.offset < end and (data := self.next()):
+                tail += data
+            if start == 0 or tail.count(b"\n") > lines:
+                break
+            window *= 4
+        self.offset = start + len(tail) - len(_last_lines(tail, lines))
+
+    def _read(self, offset: int, length: int) -> tuple[int, bytes] | None:
+        query = {"path": self._path, "offset": str(offset), "length": str(length)}
+        answer = self._agent.ask("GET", "/files/read", query=query)
+        if answer.status_code == 404:
+            return None
+        if not answer.ok:
+            if answer.status_code == 401:
+                raise _not_ok(self._agent, self._path, 401)
+            said = answer.text.strip() or answer.reason
+            raise Refused(f"{self._agent.url} does not give {self._path}: {said}", status=answer.status_code)
+        try:
+            # Mesos puts a file's bytes into the JSON as they are, UTF-8 or not.
+            document = json.loads(answer.content.decode("utf-8", "surrogateescape"))
+            return int(document["offset"]), _as_bytes(document["data"])
+        except (ValueError, TypeError, LookupError):
+            raise ProtocolError(f"{self._agent.url} does not answer as a Mesos agent does") from None
+
+
+def was_removed(sandbox: Sandbox) -> str | None:
+    """Return in words that the agent removed the files of a task some time after its end; None when it did not."""
+    if not sandbox.ended:
+        return None
+    answer = sandbox.agent.ask("GET", "/files/browse", query={"path": sandbox.run or sandbox.directory})
+    if answer.status_code != 404:
+        return None
+    flag = f"--gc_delay={sandbox.gc_delay}, " if sandbox.gc_delay else ""
+    return (
+        f"the files of task {sandbox.task_id} are gone: it has ended, and its agent has removed its sandbox ({flag}"
+        "sooner when the disk fills up)"
+    )
+
+
+def find_executor(state: Mapping[str, Any], task_id: str) -> tuple[Mapping[str, Any], bool] | None:
+    """Return the executor of a task in an agent's /state, and whether the task has ended.
+
+    The executor of a command has the task's id; another one lists the task. The newest of several is taken.
+    """
+    found: tuple[Mapping[str, Any], bool] | None = None
+    for key in ("completed_frameworks", "frameworks"):
+        for framework in state.get(key, []):
+            for executor in framework.get("completed_executors", []):
+                if _runs(executor, task_id):
+                    found = executor, True
+            for executor in framework.get("executors", []):
+                if _runs(executor, task_id):
+                    state_of = _state(executor, task_id)
+                    found = executor, state_of is not None and is_terminal(state_of)
+    return found
+
+
+def directory_of(executor: Mapping[str, Any], task_id: str) -> str:
+    """Return the sandbox of a task: the executor's, and in that of a task group one of its own."""
+    directory = str(executor["directory"])
+    return f"{directory}/tasks/{task_id}" if executor.get("type") == "DEFAULT" else directory
+
+
+def _runs(executor: Mapping[str, Any], task_id: str) -> bool:
+    return executor.get("id") == task_id or any(task.get("id") == task_id for task in _tasks(executor))
+
+
+def _tasks(executor: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for key in ("tasks", "queued_tasks", "completed_tasks"):
+        yield from executor.get(key, [])
+
+
+def _state(executor: Mapping[str, Any], task_id: str) -> str | None:
+    return next(
+        (str(task["state"]) for task in _tasks(executor) if task.get("id") == task_id and "state" in task), None
+    )
+
+
+def _get(client: HttpClient, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+    answer = client.ask("GET", path, query=query)
+    if not answer.ok:
+        raise _not_ok(client, path, answer.status_code)
+    found = client.read(answer)
+    if not isinstance(found, dict):
+        raise ProtocolError(f"{client.url} does not answer as a {client.what} does: {path} is no object")
+    return found
+
+
+def _get_any(client: HttpClient, path: str, query: Mapping[str, str] | None, missing: Any) -> Any:
+    answer = client.ask("GET", path, query=query)
+    if answer.status_code == 404:
+        return missing
+    if not answer.ok:
+        raise _not_ok(client, path, answer.status_code)
+    return client.read(answer)
+
+
+def _not_ok(client: HttpClient, path: str, status: int) -> MesosGpuError:
+    if status >= 500:
+        return Unavailable(f"{client.what} {client.url} cannot answer now: {status}")
+    if status == 401:
+        return Refused(f"{client.what} {client.url} {stranger(client.access)}", status=status)
+    return Refused(f"{client.what} {client.url} refuses {path}: {status}", status=status)
+
+
+def _master_url(info: Mapping[str, Any]) -> str:
+    config = info.get("marathon_config") or {}
+    for candidate in (config.get("mesos_leader_ui_url"), config.get("master")):
+        if candidate and not str(candidate).startswith("zk://"):
+            return str(candidate)
+    raise Unavailable("this Marathon does not say where its Mesos master is, so its tasks' files cannot be found")
+
+
+def _as_bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
+def _last_lines(data: bytes, lines: int) -> bytes:
+    kept = data.split(b"\n")
+    # A final newline ends the last line and begins no other.
+    count = lines + 1 if kept[-1] == b"" else lines
+    return b"\n".join(kept[-count:]) if lines > 0 else b""

@@ -1,0 +1,1 @@
+"""`app`, `group`, `pod`, `deployment`, `run`, `convert`."""

@@ -1,0 +1,177 @@
+"""`mesos-gpu app list, show, versions`: what Marathon knows of apps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.console.watch import watch_options
+from marathon_cli.screen.names import app_id, hints
+from marathon_cli.screen.numbers import Whole
+from marathon_cli.screen.output import Column, Table, columns
+from mesos_gpu.errors import NotFound, Unavailable
+
+if TYPE_CHECKING:
+    from marathon_cli.clients.client import Marathon
+    from marathon_cli.show.gpu_lines import GpuLine
+
+_COLUMNS = (
+    Column("ID"),
+    Column("GPUS", number=True),
+    Column("DEVICES", rank=1, cut=True),
+    Column("CPUS", number=True, rank=1),
+    Column("MEM", number=True, rank=1),
+    Column("TASKS", number=True),
+    Column("HEALTH"),
+    Column("DEPLOYMENT"),
+    Column("WAITING", rank=2),
+    Column("CONTAINER", rank=4),
+    Column("ROLE", rank=4),
+    Column("CMD", rank=3, cut=True),
+)
+
+
+@click.command(name="list")
+@click.option("--label", "-l", metavar="SELECTOR", help="Only apps with these labels, as in team==vision,gpu.")
+@watch_options
+@output_options()
+@target_options
+@pass_console
+def list_apps(console: Console, label: str | None) -> None:
+    """List the apps."""
+    marathon = console.marathon()
+
+    def look() -> None:
+        apps = marathon.apps(label=label)
+
+        def table() -> Table:
+            beside = _beside(marathon, apps)
+            return Table(_COLUMNS, [_row(item, beside) for item in apps])
+
+        console.show(apps, table=table, names=[str(item.get("id")) for item in apps])
+
+    console.repeat(look)
+
+
+@click.command()
+@click.argument("name", metavar="APP")
+@click.option(
+    "--version",
+    "--app-version",
+    metavar="VERSION",
+    help="As it was: a timestamp, or -1 for the version before this one.",
+)
+@output_options(default="json")
+@target_options
+@pass_console
+def show(console: Console, name: str, version: str | None) -> None:
+    """Print everything that Marathon knows of APP."""
+    from marathon_cli.api.apps import Apps
+    from marathon_cli.commands.apps.app_update import resolve_version
+
+    marathon, wanted = console.marathon(), app_id(name)
+    with hints(wanted, marathon.app_ids):
+        if version is None:
+            app = marathon.app(wanted)
+        else:
+            app = Apps(marathon).version(wanted, resolve_version(marathon, wanted, version))
+
+    def table() -> Table:
+        return Table(_COLUMNS, [_row(app, _beside(marathon, [app]))])
+
+    console.show(app, table=table, names=[str(app.get("id"))])
+
+
+@click.command()
+@click.argument("name", metavar="APP")
+@click.option("--max-count", type=Whole(min=1), metavar="N", help="Only the newest N.")
+@output_options()
+@target_options
+@pass_console
+def versions(console: Console, name: str, max_count: int | None) -> None:
+    """List the versions of APP, newest first."""
+    from marathon_cli.api.apps import Apps
+
+    marathon, wanted = console.marathon(), app_id(name)
+    with hints(wanted, marathon.app_ids):
+        found = Apps(marathon).versions(wanted)[:max_count]
+    rows = [[text, -back if back else "now"] for back, text in enumerate(found)]
+    console.show(found, table=lambda: Table(columns("VERSION", "BACK", numbers=("BACK",)), rows), names=found)
+
+
+class _Beside(NamedTuple):
+    """What is known of apps beside what they say themselves, each by the app's id."""
+
+    actions: Mapping[str, str]
+    waiting: Mapping[str, str]
+    devices: Mapping[str, str]
+
+
+def _beside(marathon: Marathon, apps: Sequence[Mapping[str, Any]]) -> _Beside:
+    return _Beside(_actions(marathon), _waiting(marathon), _devices(marathon, apps))
+
+
+def _actions(marathon: Marathon) -> dict[str, str]:
+    """Return what deployments are doing to each app."""
+    found: dict[str, set[str]] = {}
+    try:
+        deployments = marathon.deployments()
+    except (NotFound, Unavailable):
+        deployments = []
+    for deployment in deployments:
+        for action in deployment.get("currentActions", []):
+            word = str(action.get("action", "")).removesuffix("Application").lower()
+            found.setdefault(str(action.get("app")), set()).add(word)
+    return {name: ",".join(sorted(words)) for name, words in found.items()}
+
+
+def _devices(marathon: Marathon, apps: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return which GPUs the tasks of each app hold, `0,1@host`; nothing of agents of Mesos' own, which do not tell."""
+    wanting = {str(item.get("id")) for item in apps if item.get("gpus") and item.get("tasksRunning")}
+    if not wanting:
+        return {}
+    from marathon_cli.show.gpu_lines import by_agent
+    from marathon_cli.show.gpu_view import held_gpus
+
+    tasks = [task for task in marathon.tasks() if str(task.get("appId")) in wanting]
+    held: dict[str, list[GpuLine]] = {}
+    for lines in held_gpus(marathon, tasks).values():
+        for line in lines:
+            held.setdefault(str(line.app), []).append(line)
+    return {app_id: by_agent(lines) for app_id, lines in held.items()}
+
+
+def _waiting(marathon: Marathon) -> dict[str, str]:
+    """Return how many instances of each app wait for an offer, and how long they are held back."""
+    try:
+        queue: Iterable[Mapping[str, Any]] = marathon.queue()
+    except (NotFound, Unavailable):
+        return {}
+    found = {}
+    for item in queue:
+        left = (item.get("delay") or {}).get("timeLeftSeconds") or 0
+        found[str((item.get("app") or {}).get("id"))] = f"{item.get('count')}{f' in {left:g} s' if left else ''}"
+    return found
+
+
+def _row(item: Mapping[str, Any], beside: _Beside) -> list[object]:
+    name = str(item.get("id"))
+    running, healthy, sick = item.get("tasksRunning", 0), item.get("tasksHealthy", 0), item.get("tasksUnhealthy", 0)
+    cmd = item.get("cmd") or (f"[{', '.join(item['args'])}]" if item.get("args") else "---")
+    return [
+        name,
+        item.get("gpus", 0),
+        beside.devices.get(name, "---"),
+        item.get("cpus"),
+        item.get("mem"),
+        f"{running}/{item.get('instances', 0)}",
+        f"{healthy}/{running}" if healthy or sick else "---",
+        beside.actions.get(name, "waiting" if item.get("deployments") else "---"),
+        beside.waiting.get(name, "---"),
+        (item.get("container") or {}).get("type", "MESOS"),
+        item.get("role", "---"),
+        " ".join(str(cmd).split()),
+    ]

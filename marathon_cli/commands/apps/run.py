@@ -1,0 +1,204 @@
+"""`mesos-gpu run`: a command on a GPU, once."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from marathon_cli.console.console import Console, pass_console, target_options
+from marathon_cli.screen.numbers import Number, Whole
+from marathon_cli.screen.output import say
+from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
+
+if TYPE_CHECKING:
+    from marathon_cli.clients.sandbox import Mesos
+
+_NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0-9])?)*")
+_NO_IMAGE = "\0--"
+"""Stands for the -- in front of a command without an image, which click would take away."""
+
+
+class _ImageOrCommand(click.Command):
+    """A command that tells `IMAGE COMMAND...` from `-- COMMAND...`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options."""
+        if "--" in args:
+            at = args.index("--")
+            args = [*args[:at], _NO_IMAGE, *args[at + 1 :]]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_ImageOrCommand, context_settings={"allow_interspersed_args": False})
+@click.argument("words", metavar="IMAGE [COMMAND]... | -- COMMAND...", nargs=-1, type=click.UNPROCESSED)
+@click.option("--gpus", type=Whole(min=0), default=1, show_default=True, metavar="N", help="Whole GPUs.")
+@click.option("--cpus", type=Number(min=0.001), default=1.0, show_default=True, metavar="N", help="CPUs.")
+@click.option("--mem", type=Number(min=1), default=1024, show_default=True, metavar="MIB", help="Memory in MiB.")
+@click.option("--disk", type=Number(min=0), default=0, metavar="MIB", help="Disk in MiB.")
+@click.option("--env", "-e", "variables", metavar="NAME=VALUE", multiple=True, help="Set a variable; may be repeated.")
+@click.option(
+    "--volume", "-v", "volumes", metavar="FOLDER:PATH[:ro]", multiple=True, help="Mount a folder of the machine."
+)
+@click.option(
+    "--constraint", "constraints", metavar="RULE", multiple=True, help="As gpu_model=Tesla-T4 or rack:LIKE:r[12]."
+)
+@click.option("--user", "-u", metavar="USER", help="Run it as this user.")
+@click.option("--interactive", "-i", is_flag=True, help="Pass standard input on.")
+@click.option("--tty", "-t", is_flag=True, help="Give it a terminal; Ctrl-C then goes to it, not to us.")
+@click.option("--name", metavar="NAME", help="What its app is called; default: after what it runs.")
+@click.option(
+    "--rm/--no-rm", "remove", default=True, show_default=True, help="Remove the app afterwards, or only stop it."
+)
+@click.option("--timeout", type=Number(min=0), default=0, metavar="SECONDS", help="How long it may take to start.")
+@target_options
+@pass_console
+def run(console: Console, /, words: tuple[str, ...], variables: tuple[str, ...], **options: Any) -> int:
+    """Run a command once, on GPUs of its own, and end as it ends.
+
+    In IMAGE, or behind -- with the machine's own files. What it writes is shown, and it is removed when it has ended or
+    Ctrl-C is typed. With -it a terminal is attached: COMMAND (else sh) then runs beside the image's entrypoint.
+
+    \b
+      mesos-gpu run -- nvidia-smi
+      mesos-gpu run --gpus 2 nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia-smi -L
+      mesos-gpu run -it nvidia/cuda:12.4.1-base-ubuntu22.04 bash
+    """
+    from marathon_cli.oneoff import oneoff
+    from marathon_cli.screen import terminal
+
+    image = None if words[:1] == (_NO_IMAGE,) else next(iter(words), None)
+    argv = ["--" if word == _NO_IMAGE else word for word in words[1:]]
+    if image is None and not argv:
+        raise click.UsageError("give an IMAGE, or a command behind --")
+    if image is None and options["volumes"]:
+        raise BadInput("without an image a command sees the machine's own files; -v needs an IMAGE")
+    hold = options["interactive"] or options["tty"]
+    if options["interactive"] and options["tty"] and not terminal.is_terminal(0):
+        raise BadInput("-t needs a terminal to type in, and standard input is none; leave -t out to pipe into it")
+    if options["name"] is not None and not _NAME.fullmatch(options["name"]):
+        raise BadInput(f"--name {options['name']!r}: a name has lower-case letters, digits, - and ., as in train-2")
+    order = oneoff.Order(
+        name=(options["name"] or oneoff.name_of(image, argv, os.urandom(3).hex())).strip("/"),
+        image=image,
+        argv=argv,
+        gpus=options["gpus"],
+        cpus=options["cpus"],
+        mem_mib=options["mem"],
+        disk_mib=options["disk"],
+        env=dict(_variable(text) for text in variables),
+        volumes=[oneoff.volume(text) for text in options["volumes"]],
+        constraints=[oneoff.constraint(text) for text in options["constraints"]],
+        user=options["user"],
+        hold=hold,
+    )
+    return _carry_out(console, order, options)
+
+
+def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
+    """Add the app, be there while it runs, and remove it, whatever happens."""
+    from marathon_cli.oneoff.oneoff import document
+    from marathon_cli.oneoff.oneoff_run import OneOff, removed_or_said
+    from marathon_cli.show.pulls import PullWatch
+
+    marathon = console.marathon()
+    mesos = console.mesos(marathon)
+    _warn(mesos, document(order))
+    pulls = PullWatch(marathon)
+    one = OneOff(marathon, mesos, order.name, time.monotonic, time.sleep, say, pulls.look)
+    ours = True
+    with _ending_is_an_exception():
+        try:
+            try:
+                marathon.add_app(document(order))
+            except Conflict:
+                ours = False  # somebody else's app of that name is not ours to remove
+                raise
+            task = one.task(options["timeout"], running=order.hold)
+            pulls.close()
+            if order.hold:
+                return _hands_on(console, order, task.id, options)
+            one.follow(task, sys.stdout.buffer, sys.stderr.buffer)
+            return one.end(task)
+        finally:
+            pulls.close()
+            if ours:
+                with _nothing_interrupts():
+                    if removed_or_said(one, keep=not options["remove"]):
+                        console.goes_on = f"{order.name} is {'removed' if options['remove'] else 'stopped'}"
+
+
+def _warn(mesos: Mesos, app: Mapping[str, Any]) -> None:
+    """Say that no agent could ever run an app; it waits, for there may be another one soon."""
+    from marathon_cli.clients.agents import read_agent
+    from marathon_cli.placement.warnings import about_place
+
+    try:
+        agents = [read_agent(slave) for slave in mesos.slaves()]
+    except MesosGpuError:
+        return
+    for sentence in about_place(app, agents) if agents else ():
+        say(f"warning: {sentence}")
+
+
+def _hands_on(console: Console, order: Any, task_id: str, options: dict[str, Any]) -> int:
+    """Run the command in the container of the task that holds the GPUs; return its exit status."""
+    from marathon_cli.clients import records
+    from marathon_cli.commands.tasks.task_exec import DETACHED, UNKNOWN, container_of, find_task
+    from marathon_cli.oneoff.session import Wish, execute
+
+    agent, found = find_task(console, task_id)
+    keys = records.keys(os.environ.get("DCOS_TASK_ESCAPE_SEQUENCE") or records.DETACH_KEYS)
+    wish = Wish(options["interactive"], options["tty"], keys)
+    words = order.argv or ["sh"]
+    end = execute(agent, container_of(found), words, wish, user=order.user, environment=order.env)
+    if end.detached:
+        say(f"\ndetached; {words[0]} was ended")
+        return DETACHED
+    if end.status is None:
+        say(f"how {words[0]} ended is not known: the agent does not tell")
+        return UNKNOWN
+    return end.status
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name:
+        raise click.UsageError(f"--env {text!r} is not NAME=VALUE")
+    # As docker does: a name alone takes the value that it has here.
+    return name, value if equals else os.environ.get(name, "")
+
+
+@contextmanager
+def _ending_is_an_exception() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP (the terminal is gone) end us the way Ctrl-C does: with what is ours removed."""
+
+    def leave(number: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _nothing_interrupts() -> Iterator[None]:
+    """Let nothing end us while the app is being removed: who types Ctrl-C twice wants it gone, too."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

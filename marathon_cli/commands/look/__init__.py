@@ -1,0 +1,1 @@
+"""`why`, `gpu`, `queue`, `agent describe`."""

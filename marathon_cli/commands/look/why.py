@@ -1,0 +1,82 @@
+"""`mesos-gpu why`: why an app does not run, agent by agent, and what would make it run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.screen.output import Column, Table, display_width, say, table_lines
+from marathon_cli.screen.paragraphs import say_paragraph, terminal, wrapped
+
+if TYPE_CHECKING:
+    from marathon_cli.placement.answer import Answer
+    from marathon_cli.placement.judge import Verdict
+
+_COLUMNS = (Column("AGENT"), Column("NOW"), Column("EVER"), Column("WHAT IT LACKS"))
+_MOST = 20
+_LEAST = 30
+"""Characters that what is lacked wants beside the agent; where it has not got them, it stands below."""
+
+
+@click.command()
+@click.argument("app_id", metavar="APP")
+@output_options()
+@target_options
+@pass_console
+def why(console: Console, app_id: str) -> None:
+    """Explain why APP is not running, and what would make it run.
+
+    Each agent is held against what one instance asks for: what it lacks now, and what it can never have. APP may be
+    a pod. The exit status is 0 whatever the answer is; programs read `state` with -o json: running, starting,
+    stopped, delayed, blocked, waiting or impossible.
+    """
+    from marathon_cli.placement.answer import answer
+    from marathon_cli.show.why_facts import inquire
+    from mesos_gpu.marathon.definitions.app_ids import canonical_id
+
+    found = answer(inquire(console.marathon(), canonical_id(app_id), say))
+    if console.form not in ("table", "wide"):
+        console.show(found.document(), table=lambda: Table(()), names=[found.state])
+        return
+    say_paragraph(found.headline)
+    shown = found.verdicts if console.form == "wide" else found.verdicts[:_MOST]
+    if shown and found.state not in ("running", "stopped"):
+        click.echo()
+        _agents(found, len(shown))
+    if found.remedies:
+        click.echo("\nWhat would help:")
+        for remedy in found.remedies:
+            say_paragraph(remedy, first="  * ")
+
+
+def _agents(found: Answer, count: int) -> None:
+    narrow = terminal()
+    names = max(len("AGENT"), *(display_width(verdict.agent) for verdict in found.verdicts[:count]))
+    room = None if narrow is None else narrow - names - len("  NOW  EVER  ")
+    told = [(verdict, _lacks(found, verdict)) for verdict in found.verdicts[:count]]
+    lines = [[line for text in lacks for line in wrapped(text, room and max(1, room), "  ")] for _, lacks in told]
+    if room is not None and (room < _LEAST or any(display_width(line) > room for each in lines for line in each)):
+        for verdict, lacks in told:
+            say_paragraph(f"{verdict.agent}: {'now' if verdict.now else 'not now' if verdict.ever else 'never'}")
+            for text in lacks:
+                say_paragraph(text, first="  ")
+    else:
+        rows = []
+        for (verdict, _), each in zip(told, lines, strict=True):
+            yes_no = ["yes" if verdict.now else "no", "yes" if verdict.ever else "no"]
+            rows += [[verdict.agent, *yes_no, each[0]], *(["", "", "", line] for line in each[1:])]
+        for line in table_lines(Table(_COLUMNS, rows), width=narrow):
+            click.echo(line)
+    if count < len(found.verdicts):
+        click.echo(f"... and {len(found.verdicts) - count} agents more: -o wide")
+
+
+def _lacks(found: Answer, verdict: Verdict) -> list[str]:
+    """Return what is to be said of an agent. Beside what it can never have, what it lacks at the moment is no news."""
+    from marathon_cli.placement.answer import REASONS
+
+    lacks = [lack.text for lack in verdict.lacks if lack.for_ever or verdict.ever]
+    said = found.said.get(verdict.agent_id, ())
+    return lacks or [f"nothing; Marathon: {REASONS.get(reason, reason)}" for reason in said] or ["nothing"]

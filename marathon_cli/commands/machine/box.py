@@ -1,0 +1,105 @@
+"""`mesos-gpu up`, `down`, `status`: the box on this machine. It is mesos_gpu.local, imported when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from marathon_cli.console.console import Console, debug_option, output_options, pass_console, work_dir_option
+from marathon_cli.screen.numbers import Whole
+from marathon_cli.screen.output import Table, columns
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _option(name: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option in Mesos' spelling, with underscores, and in the usual one."""
+    spellings = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
+    return click.option(*spellings, name, **settings)
+
+
+def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
+    text = f"Port of {what}; 0 = any free one."
+    return _option(name, type=Whole(0, 65535), default=port, show_default=True, help=text)
+
+
+@click.command()
+@work_dir_option
+@debug_option
+@_option(
+    "gpu_driver",
+    type=click.Choice(["nvml", "simulated", "none"]),
+    help="Where GPUs come from; default: this machine's (nvml), simulated ones where it has none.",
+)
+@_option("simulated_gpus", type=Whole(min=0), default=4, show_default=True, help="Simulated GPUs per agent.")
+@_option("agents", type=Whole(min=1), default=1, show_default=True, help="How many agents.")
+@_port("master_port", 5050, "the master")
+@_port("agent_port", 5051, "the first agent; the others take the next ones")
+@_port("marathon_port", 8080, "Marathon")
+@_option(
+    "docker_registry",
+    metavar="URL",
+    help="Where images come from: a registry's URL, /FOLDER of `docker save` archives, or file:/FOLDER of OCI layouts; "
+    "default: Docker Hub.",
+)
+@_option("docker_config", metavar="PATH", help="Credentials for registries: Docker's config.json, or its path.")
+@click.option("--detach", "-d", is_flag=True, help="Return when the box is ready, and let it run.")
+@pass_console
+def up(console: Console, /, **options: Any) -> int:
+    """Start a box: master, agents and Marathon on this machine.
+
+    Ctrl-C stops it.
+    """
+    from mesos_gpu import local
+
+    given = {name: value for name, value in options.items() if value is not None}
+    return local.up(local.UpOptions(work_dir=console.box_dir(), **given))
+
+
+@click.command()
+@work_dir_option
+@debug_option
+@_option("keep_tasks", is_flag=True, help="Stop the services only; tasks run on and are taken over by the next `up`.")
+@pass_console
+def down(console: Console, keep_tasks: bool) -> int:
+    """Stop the box and its tasks."""
+    from mesos_gpu import local
+
+    return local.down(console.box_dir(), keep_tasks)
+
+
+@click.command()
+@work_dir_option
+@debug_option
+@output_options()
+@pass_console
+def status(console: Console) -> int:
+    """Show the box's services and GPUs.
+
+    The exit status is 1 when a service is down.
+    """
+    from mesos_gpu import local
+
+    found = local.status(console.box_dir())
+    services = [found["master"], *found["agents"], found["marathon"]]
+    names = ["master", *("agent" for _ in found["agents"]), "marathon"]
+
+    def table() -> Table:
+        rows = [
+            [name, "up" if service["pid"] else "down", _gpus(service), service["pid"] or "---", service["url"]]
+            for name, service in zip(names, services, strict=True)
+        ]
+        service, state, free, pid, url = columns("SERVICE", "STATE", "GPUS FREE", "PID", "URL", numbers=("PID",))
+        return Table((service, state, free._replace(rank=1), pid._replace(rank=2), url), rows)
+
+    console.show(found, table=table, names=[str(service["url"]) for service in services])
+    return 0 if all(service["pid"] for service in services) else 1
+
+
+def _gpus(service: dict[str, Any]) -> str:
+    if "gpus" not in service:
+        return "---"
+    free = service["gpus_free"]
+    return f"{'?' if free is None else free} of {service['gpus']}"

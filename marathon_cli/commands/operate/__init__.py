@@ -1,0 +1,1 @@
+"""`agent`, `service`, `quota`, `image`, `config`, `flags`, and Marathon itself."""

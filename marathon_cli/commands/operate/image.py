@@ -1,0 +1,138 @@
+"""`mesos-gpu image`: list, pull, prune; the images that agents keep."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.screen.output import Table, columns
+from mesos_gpu.errors import BadInput, MesosGpuError, Refused, Unavailable
+
+if TYPE_CHECKING:
+    from marathon_cli.connection.http import HttpClient
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+@click.command(name="list")
+@output_options()
+@target_options
+@pass_console
+def list_images(console: Console) -> None:
+    """List the images of all agents."""
+    found = [
+        {"agent": name, **item} for name, agent in _agents(console) for item in _get_images(agent).get("images", [])
+    ]
+    now_s = time.time()
+    rows = [
+        [
+            item["reference"],
+            str(item["digest"]).partition(":")[2][:12],
+            f"{item['bytes'] / (1 << 20):.1f} MiB",
+            item["layers"],
+            f"{_span(now_s - item['used_at_s'])} ago",
+            len(item["used_by"]),
+            item["agent"],
+        ]
+        for item in found
+    ]
+    numbers = ("SIZE", "LAYERS", "CONTAINERS")
+    shape = columns("IMAGE", "DIGEST", "SIZE", "LAYERS", "LAST USED", "CONTAINERS", "AGENT", numbers=numbers)
+    console.show(found, table=lambda: Table(shape, rows), names=[str(item["reference"]) for item in found])
+
+
+@click.command()
+@click.argument("name", metavar="IMAGE")
+@click.option("--again", is_flag=True, help="Ask the registry even when the image is there: its tag may have moved.")
+@target_options
+@pass_console
+def pull(console: Console, name: str, again: bool) -> None:
+    """Have every agent pull IMAGE, so that the first container in it starts at once."""
+    from marathon_cli.show.pulls import PullDisplay
+
+    for agent_name, agent in _agents(console):
+        display, outcome = PullDisplay(), None
+        try:
+            for line in agent.lines("POST", "/images/pull", body={"reference": name, "cached": not again}):
+                if "progress" in line:
+                    display.show([line["progress"]], time.monotonic())
+                else:
+                    outcome = line
+        finally:
+            display.close()
+        if outcome is None:
+            raise Unavailable(f"agent {agent_name} broke off while it pulled {name}")
+        if "error" in outcome:
+            raise Unavailable(f"agent {agent_name}: {outcome['error']}")
+        click.echo(f"{outcome['image']['reference']} {outcome['image']['digest']} is on {agent_name}")
+
+
+@click.command()
+@click.option("--max-size", metavar="SIZE", help="Leave at most so much, such as 20g; the longest unused go first.")
+@click.option("--max-age", metavar="AGE", help="Remove what was unused for longer, such as 12h or 7d.")
+@target_options
+@pass_console
+def prune(console: Console, max_size: str | None, max_age: str | None) -> None:
+    """Remove images that no container uses.
+
+    All of them, or as --max-size and --max-age say.
+    """
+    asked: dict[str, Any] = {"max_bytes": _bytes(max_size), "max_age_s": _seconds(max_age)}
+    if max_size is None and max_age is None:
+        asked["max_bytes"] = 0
+    for name, agent in _agents(console):
+        answer = agent.ask("POST", "/images/prune", body=asked)
+        if not answer.ok:
+            raise _refused(agent, answer.text, answer.status_code)
+        removed = agent.read(answer)
+        for reference in removed["images"]:
+            click.echo(f"removed {reference} from {name}")
+        click.echo(f"{removed['bytes'] / (1 << 20):.1f} MiB are free again on {name}")
+
+
+def _agents(console: Console) -> list[tuple[str, HttpClient]]:
+    return console.mesos().agents()
+
+
+def _get_images(agent: HttpClient) -> dict[str, Any]:
+    answer = agent.ask("GET", "/images")
+    if not answer.ok:
+        raise _refused(agent, answer.text, answer.status_code)
+    found = agent.read(answer)
+    return found if isinstance(found, dict) else {}
+
+
+def _refused(agent: HttpClient, said: str, status: int) -> MesosGpuError:
+    if status == 404:
+        return Refused(f"{agent.url} is a Mesos agent of another make: it does not show its images", status=status)
+    return Refused(f"{agent.url} refuses this: {said.strip()}", status=status)
+
+
+def _bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?", text.strip().lower())
+    if found is None:
+        raise BadInput(f"--max-size: {text!r} is not a size such as 500m or 20g")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip().lower())
+    if found is None:
+        raise BadInput(f"--max-age: {text!r} is not a time such as 12h or 7d")
+    return float(found[1]) * _SPANS_S[found[2]]
+
+
+def _span(seconds: float) -> str:
+    for unit, length in reversed(_SPANS_S.items()):
+        if seconds >= length:
+            return f"{int(seconds // length)}{unit}"
+    return "0s"

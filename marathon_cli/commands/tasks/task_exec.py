@@ -1,0 +1,146 @@
+"""`mesos-gpu task exec` and `attach`: hands inside a task's container."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from marathon_cli.clients.records import DETACH_KEYS
+from marathon_cli.console.console import Console, pass_console, target_options
+from marathon_cli.screen.output import say
+from mesos_gpu.errors import Conflict, NotFound, Refused
+
+if TYPE_CHECKING:
+    from marathon_cli.clients.task_names import TaskRef
+    from marathon_cli.connection.http import HttpClient
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DETACHED, UNKNOWN = 0, 1
+
+
+def detach_option(command: Command) -> Command:
+    """Let a command take --detach-keys."""
+    return click.option(
+        "--detach-keys",
+        metavar="KEYS",
+        default=lambda: os.environ.get("DCOS_TASK_ESCAPE_SEQUENCE") or DETACH_KEYS,
+        help=f"Keys that leave a terminal; default: DCOS_TASK_ESCAPE_SEQUENCE, else {DETACH_KEYS}.",
+    )(command)
+
+
+@click.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--interactive", "-i", is_flag=True, help="Pass standard input on.")
+@click.option("--tty", "-t", is_flag=True, help="Give it a terminal; Ctrl-C then goes to it, not to us.")
+@click.option("--user", "-u", metavar="USER", help="Run it as this user; default: the task's.")
+@click.option("--env", "-e", "variables", metavar="NAME=VALUE", multiple=True, help="Set a variable; may be repeated.")
+@detach_option
+@click.argument("task", metavar="TASK")
+@click.argument("command", metavar="COMMAND [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED)
+@target_options
+@pass_console
+def exec_(
+    console: Console,
+    interactive: bool,
+    tty: bool,
+    user: str | None,
+    variables: tuple[str, ...],
+    detach_keys: str,
+    task: str,
+    command: tuple[str, ...],
+) -> int:
+    """Run COMMAND in the container of TASK, with its GPUs, files and limits.
+
+    TASK is an id, the begin of one, an app or a pattern, as long as it means one running task. Options stand before
+    TASK. Ends with COMMAND's exit status (128 + N for signal N). Without -t Ctrl-C ends COMMAND.
+    """
+    from marathon_cli.clients import records
+    from marathon_cli.oneoff.session import Wish, execute
+
+    environment = _environment(variables)
+    wish = Wish(interactive, tty, records.keys(detach_keys))
+    wish.check()
+    agent, found = find_task(console, task)
+    words = command[1:] if command[0] == "--" else command
+    if not words:
+        raise click.UsageError("there is no COMMAND behind --")
+    try:
+        end = execute(agent, container_of(found), words, wish, user=user, environment=environment)
+    except NotFound as error:
+        raise NotFound(f"task {found.id} runs no more: {error}") from None
+    if end.detached:
+        say(f"\ndetached; {words[0]} was ended, as its agent does when nobody is connected")
+        return DETACHED
+    if end.status is None:
+        say(f"how {words[0]} ended is not known: the agent does not tell (did the task end?)")
+        return UNKNOWN
+    return end.status
+
+
+@click.command()
+@click.option("--no-stdin", is_flag=True, help="Only look: type nothing.")
+@detach_option
+@click.argument("task", metavar="TASK")
+@target_options
+@pass_console
+def attach(console: Console, no_stdin: bool, detach_keys: str, task: str) -> int:
+    """Attach this terminal to TASK's own, until it ends or the detach keys are typed.
+
+    The task goes on when we leave. It must have a terminal ("tty": true in its app).
+    """
+    from marathon_cli.clients import records
+    from marathon_cli.oneoff.session import Wish
+    from marathon_cli.oneoff.session import attach as attach_to
+    from marathon_cli.screen import terminal
+
+    keys = records.keys(detach_keys)
+    agent, found = find_task(console, task)
+    here = terminal.is_terminal(0)
+    if keys and here and not no_stdin:
+        say(f"attached to {found.id}; {detach_keys} leaves it")
+    try:
+        end = attach_to(agent, container_of(found), Wish(not no_stdin, here and not no_stdin, keys))
+    except NotFound as error:
+        raise NotFound(f"task {found.id} runs no more: {error}") from None
+    except Refused as error:
+        if error.status == 409:
+            raise Conflict(f"somebody else types into task {found.id} already; --no-stdin looks on") from None
+        if "switchboard" in str(error):
+            raise Conflict(
+                f'task {found.id} has no terminal to attach to: its app needs "tty": true. '
+                f"`mesos-gpu task log -f` shows what it writes, `task exec -it` starts a shell beside it"
+            ) from None
+        raise
+    if end.detached:
+        say(f"\ndetached from {found.id}; it goes on")
+    return DETACHED
+
+
+def find_task(console: Console, name: str) -> tuple[HttpClient, TaskRef]:
+    """Return the one running task that `name` means and the client of its agent. Raises NotFound, BadInput."""
+    from marathon_cli.clients.task_names import TaskRef, one
+
+    mesos = console.mesos()
+    found = one([TaskRef.of(task) for task in mesos.tasks()], name)
+    return mesos.agent(found.agent_id), found
+
+
+def container_of(task: TaskRef) -> Mapping[str, Any]:
+    """Return the id of a task's container. Raises Conflict when it has none yet."""
+    if task.container_id is None:
+        raise Conflict(f"task {task.id} has no container yet: it is {task.state}")
+    return task.container_id
+
+
+def _environment(variables: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in variables:
+        name, equals, value = text.partition("=")
+        if not name:
+            raise click.UsageError(f"--env {text!r} is not NAME=VALUE")
+        # As docker does: a name alone takes the value that it has here.
+        found[name] = value if equals else os.environ.get(name, "")
+    return found

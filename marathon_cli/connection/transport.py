@@ -1,0 +1,356 @@
+"""HTTP/1.1 on connections that are kept: one request, one answer, and in plain words why there is none.
+
+Over the standard library alone, because every command that asks a server waits until its HTTP client is imported.
+What to do with an answer or a failure (redirects, other servers, errors of ours) is decided in http.py.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import select
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+from marathon_cli.connection import tls
+from marathon_cli.connection.access import Access, origin
+
+PIECE = 64 * 1024
+IN_URLS = "!#$%&'()*+,/:;=?@[]~"
+"""What has a meaning in a URL, or is escaped already; the rest is escaped before it travels."""
+_SAFE = ("GET", "HEAD")
+_BROKEN = (OSError, http.client.HTTPException)
+
+
+class NoAnswer(Exception):
+    """A request that got no answer, or half of one. `may_have_arrived`: the server may have acted on it."""
+
+    def __init__(self, reason: str, *, may_have_arrived: bool) -> None:
+        super().__init__(reason)
+        self.may_have_arrived = may_have_arrived
+
+
+class Answer:
+    """What a server answered to `method` on `target`; the body is here, or comes as it is read from a stream."""
+
+    def __init__(self, method: str, target: str, response: http.client.HTTPResponse, lent: _Lent) -> None:
+        self.method, self.target = method, target
+        self.status_code, self.reason = response.status, response.reason
+        self.headers: Mapping[str, str] = response.headers  # type: ignore[assignment]  # finds names in either case
+        self._response, self._lent = response, lent
+        self._content: bytes | None = None
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the server did not refuse."""
+        return self.status_code < 400
+
+    @property
+    def content(self) -> bytes:
+        """The whole body. Raises NoAnswer when it breaks off."""
+        if self._content is None:
+            self._content = b"".join(self.pieces())
+        return self._content
+
+    @property
+    def text(self) -> str:
+        """The whole body as text: UTF-8, unless the answer says otherwise. Raises NoAnswer when it breaks off."""
+        charset = self._response.headers.get_content_charset("utf-8")
+        try:
+            return self.content.decode(charset, "replace")
+        except LookupError:
+            return self.content.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """Return the whole body as JSON. Raises ValueError when it is none, NoAnswer when it breaks off."""
+        return json.loads(self.content)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the body as it comes. Raises NoAnswer when it breaks off."""
+        coding = self.headers.get("Content-Encoding", "identity").strip().lower()
+        if coding in ("gzip", "x-gzip", "deflate"):
+            yield from self._unpacked(coding)
+        else:
+            yield from self._raw()
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the body as they come, without their ends. Raises NoAnswer when it breaks off."""
+        begun = b""
+        for piece in self.pieces():
+            *whole, begun = (begun + piece).split(b"\n")
+            yield from (line.rstrip(b"\r") for line in whole)
+        if begun:
+            yield begun
+
+    def close(self) -> None:
+        """Be done with it; what has not been read is lost, with the connection."""
+        whole = self._response.isclosed()
+        self._response.close()
+        self._lent.give_back(whole=whole)
+
+    def _raw(self) -> Iterator[bytes]:
+        left = self._response.length
+        try:
+            # Counted here: http.client takes an answer that is cut short for a whole one when it is read in pieces.
+            while left is None or left > 0:
+                piece = self._response.read1(PIECE if left is None else min(left, PIECE))
+                if not piece:
+                    break
+                left = None if left is None else left - len(piece)
+                yield piece
+            if left:
+                raise http.client.IncompleteRead(b"", left)
+        except (*_BROKEN, ValueError) as error:
+            self._response.close()
+            self._lent.give_back(whole=False)
+            raise NoAnswer(self._lent.why(error), may_have_arrived=True) from None
+        self._response.close()
+        self._lent.give_back(whole=True)
+
+    def _unpacked(self, coding: str) -> Iterator[bytes]:
+        import zlib
+
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32) if coding != "deflate" else zlib.decompressobj()
+        try:
+            for piece in self._raw():
+                yield unpacker.decompress(piece)
+            yield unpacker.flush()
+        except zlib.error as error:
+            self.close()
+            raise NoAnswer(f"what came is not {coding}: {error}", may_have_arrived=True) from None
+
+
+class Transport:
+    """The connections that one access allows. Threads may share it; each request has a connection of its own."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._idle: dict[tuple[object, ...], list[http.client.HTTPConnection]] = {}
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        query: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        read_s: float | None,
+        proxy: str | None,
+        stream: bool,
+    ) -> Answer:
+        """Send a request and return the answer; with `stream`, when its head is here, and the body is to be read.
+
+        `read_s` is how long the server may be silent, None without end. Raises NoAnswer, BadInput (files for TLS).
+        """
+        target = _target(url, query)
+        sent = {"Accept": "*/*", "User-Agent": "mesos-gpu", **headers}
+        sent.setdefault("Accept-Encoding", "identity" if stream else "gzip")
+        key = (*origin(url), proxy)
+        line = target
+        if proxy is not None and urlsplit(url).scheme == "http":
+            line = f"{url.partition('://')[0]}://{urlsplit(url).netloc.rpartition('@')[2]}{target}"
+            sent |= proxy_login(proxy)
+        kept = self._kept(key)
+        while True:
+            lent = _Lent(self, key, kept or self._connected(url, proxy), read_s)
+            try:
+                response = lent.exchange(method, line, data, sent)
+            except _BROKEN as error:
+                lent.give_back(whole=False)
+                # A server may close a connection that it has kept for long just when it is used again.
+                if kept is not None and method in _SAFE and not isinstance(error, TimeoutError):
+                    kept = None
+                    continue
+                raise NoAnswer(lent.why(error), may_have_arrived=True) from None
+            answer = Answer(method, target, response, lent)
+            if not stream:
+                answer.content  # noqa: B018 (read now, so that the connection is free)
+            return answer
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        for kept in self._idle.values():
+            while kept:
+                kept.pop().close()
+
+    def keep(self, key: tuple[object, ...], connection: http.client.HTTPConnection) -> None:
+        """Keep a connection for the next request."""
+        self._idle.setdefault(key, []).append(connection)
+
+    def _kept(self, key: tuple[object, ...]) -> http.client.HTTPConnection | None:
+        """Return a connection that is still open."""
+        kept = self._idle.setdefault(key, [])
+        while kept:
+            try:
+                connection = kept.pop()
+            except IndexError:  # another thread was quicker
+                break
+            # Nothing is to be read on an open connection that nobody has asked anything.
+            if connection.sock is not None and not _readable(connection.sock.fileno()):
+                return connection
+            connection.close()
+        return None
+
+    def _connected(self, url: str, proxy: str | None) -> http.client.HTTPConnection:
+        made = connection(url, self._access, proxy, tunnel=urlsplit(url).scheme == "https")
+        try:
+            made.connect()
+        except (*_BROKEN, UnicodeError) as error:  # a host name may be none
+            made.close()
+            raise NoAnswer(_not_connected(error, self._access.connect_s, proxy), may_have_arrived=False) from None
+        return made
+
+
+class _Lent:
+    """A connection that one request has; it is given back once."""
+
+    def __init__(
+        self, owner: Transport, key: tuple[object, ...], taken: http.client.HTTPConnection, read_s: float | None
+    ) -> None:
+        self._owner, self._key, self._read_s = owner, key, read_s
+        self._connection: http.client.HTTPConnection | None = taken
+
+    def exchange(
+        self, method: str, line: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        """Send a request; return the head of the answer. Raises OSError, HTTPException."""
+        used = self._connection
+        if used is None or used.sock is None:
+            raise http.client.NotConnected
+        used.sock.settimeout(self._read_s)
+        try:
+            used.request(method, line, data, dict(headers))
+        except BrokenPipeError:
+            pass  # a server that hangs up before it has heard everything may have said why
+        return used.getresponse()
+
+    def give_back(self, *, whole: bool) -> None:
+        """Let the connection be used again when its answer was read as a whole, else close it."""
+        used, self._connection = self._connection, None
+        if used is None:
+            return
+        if whole and used.sock is not None:
+            self._owner.keep(self._key, used)
+        else:
+            used.close()
+
+    def why(self, error: BaseException) -> str:
+        """Return in words why there is no answer."""
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self._read_s:g} s"
+        return reason(error)
+
+
+def connection(url: str, access: Access, proxy: str | None, *, tunnel: bool) -> http.client.HTTPConnection:
+    """Return a connection for requests to `url`, not yet connected; through a proxy, with a tunnel or without.
+
+    Raises BadInput when a file for TLS cannot be read.
+    """
+    scheme, host, port = origin(url)
+    if proxy is None:
+        return _plain_or_tls(scheme, host, port, access)
+    through = urlsplit(proxy)
+    at = str(through.hostname), through.port or (443 if through.scheme == "https" else 80)
+    if not tunnel:
+        return _plain_or_tls(through.scheme, *at, access)
+    made = _Tunnel(*at, timeout=access.connect_s)
+    made.outer = tls.context(access) if through.scheme == "https" else None
+    made.inner = (tls.context(access), host) if scheme == "https" else None
+    made.default_port = 443 if scheme == "https" else 80
+    made.set_tunnel(host, port, headers=proxy_login(proxy))
+    return made
+
+
+def proxy_login(proxy: str) -> dict[str, str]:
+    """Return the header with the credentials of a proxy's URL; nothing when it has none."""
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return {}
+    who = replace(Access(), user=unquote(parts.username), password=unquote(parts.password or ""))
+    return {"Proxy-Authorization": str(who.authorization)}
+
+
+def reason(error: BaseException) -> str:
+    """Return why a connection broke, without class names and numbers."""
+    text = str(error)
+    meant = tls.reason(text) if isinstance(error, ssl.SSLError) else None
+    if meant is not None:
+        return meant
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate was not accepted: {text.lower()}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS with it failed: {text.lower()}"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the connection broke in the midst of the answer"
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+    elif isinstance(error, http.client.BadStatusLine) and not isinstance(error, ConnectionError):
+        return "it does not speak HTTP"
+    return text.strip().lower() or "the connection broke"
+
+
+class _Tunnel(http.client.HTTPConnection):
+    """A connection through a proxy that passes everything on; TLS to the proxy, and within the tunnel, or not."""
+
+    outer: ssl.SSLContext | None = None
+    inner: tuple[ssl.SSLContext, str] | None = None
+
+    def connect(self) -> None:
+        """Connect to the proxy, ask for the tunnel, then agree on TLS with the server. Raises OSError."""
+        self._create_connection = self._to_proxy
+        super().connect()
+        if self.inner is not None:
+            context, host = self.inner
+            if self.outer is None:
+                self.sock = context.wrap_socket(self.sock, server_hostname=host)
+            else:
+                # The standard library knows no TLS within TLS on sockets.
+                from urllib3.util.ssltransport import SSLTransport
+
+                self.sock = SSLTransport(self.sock, context, host)
+
+    def _to_proxy(self, address: Any, timeout: Any, source: Any) -> Any:
+        import socket
+
+        made = socket.create_connection(address, timeout, source)
+        return made if self.outer is None else self.outer.wrap_socket(made, server_hostname=self.host)
+
+
+def _plain_or_tls(scheme: str, host: str, port: int, access: Access) -> http.client.HTTPConnection:
+    if scheme == "https":
+        return http.client.HTTPSConnection(host, port, timeout=access.connect_s, context=tls.context(access))
+    return http.client.HTTPConnection(host, port, timeout=access.connect_s)
+
+
+def _target(url: str, query: Mapping[str, Any] | None) -> str:
+    """Return path and query as they stand in a request."""
+    parts = urlsplit(url)
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    asked = "&".join(part for part in (parts.query, urlencode(given, doseq=True)) if part)
+    return quote(f"{parts.path or '/'}{'?' if asked else ''}{asked}", safe=IN_URLS)
+
+
+def _not_connected(error: BaseException, connect_s: float, proxy: str | None) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no connection within {connect_s:g} s"
+    if isinstance(error, ssl.SSLError) or proxy is None:
+        return reason(error)
+    return f"the proxy does not let us through: {reason(error)}"
+
+
+def _readable(descriptor: int) -> bool:
+    if not hasattr(select, "poll"):
+        return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,1 @@
+"""What a command is given: the console to answer on, and the servers that it is about."""

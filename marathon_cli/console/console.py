@@ -1,0 +1,212 @@
+"""What every command is given: which Marathon it talks to, how it finds it, and in which form it answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from marathon_cli.connection.box import default_work_dir
+from marathon_cli.console.target import connection_options
+from marathon_cli.screen.output import DEFAULT, FORMS, Output, Table, render
+from mesos_gpu.errors import BadInput, Unavailable
+
+if TYPE_CHECKING:
+    from marathon_cli.clients.client import Marathon
+    from marathon_cli.clients.sandbox import Mesos
+    from marathon_cli.console.connections import Connections
+
+    _ParamType = click.ParamType[Output]
+else:
+    _ParamType = click.ParamType  # generic only in later versions of click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass
+class Console:
+    """The options that all commands share; they may stand before or behind a command's name."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    """What options say about connections."""
+    profile: str | None = None
+    work_dir: Path | None = None
+    output: Output | None = None
+    """What -o or -q asked for; None where neither was given."""
+    default_output: Output = DEFAULT
+    debug: bool = False
+    watch_s: float | None = None
+    """How often --watch looks; None where it was not asked for."""
+    goes_on: str = ""
+    """What a server goes on doing when this program is interrupted; said then."""
+    _caught: list[str] | None = None
+    """What is shown in one look of --watch."""
+    _connections: Connections | None = None
+
+    @property
+    def form(self) -> str:
+        """The name of the form that the answer has: table, wide, json, yaml, name or jsonpath."""
+        return (self.output or self.default_output).form
+
+    def show(self, value: Any, *, table: Callable[[], Table], names: Sequence[str]) -> None:
+        """Print a value in the form that was asked for; `names` are the ids in it."""
+        text = render(value, self.output or self.default_output, table=table, names=names)
+        if self._caught is None:
+            click.echo(text, nl=False)
+        else:
+            self._caught.append(text)
+
+    def repeat(self, look: Callable[[], None]) -> None:
+        """Do what shows something, again and again where --watch says so. A server that is away is waited for."""
+        if self.watch_s is None:
+            look()
+            return
+        import shutil
+
+        from marathon_cli.console.watch import Watcher, repeat
+
+        size = shutil.get_terminal_size() if sys.stdout.isatty() else None
+
+        def text() -> str:
+            self._caught = []
+            try:
+                look()
+            except Unavailable as error:
+                return f"{error}\n"
+            finally:
+                caught, self._caught = self._caught, None
+            return "".join(caught)
+
+        repeat(text, self.watch_s, Watcher(terminal=size))
+
+    def tell(self, sentence: str, value: Any, *, names: Sequence[str]) -> None:
+        """Print what was done: a sentence, where no other form was asked for."""
+        output = self.output or self.default_output
+        if output.form in ("table", "wide"):
+            click.echo(sentence)
+        else:
+            click.echo(render(value, output, table=lambda: Table(()), names=names), nl=False)
+
+    def box_dir(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """Return the work_dir of the box that is meant."""
+        return self.work_dir or default_work_dir(environ)
+
+    def marathon(self) -> Marathon:
+        """Return a client of the Marathon that is meant. Raises Unavailable when none is named and no box runs.
+
+        An option counts more than an environment variable, that more than the profile in use, a URL more than a box.
+        """
+        client = self.connections().marathon()
+        click.get_current_context().call_on_close(client.close)
+        return client
+
+    def mesos(self, marathon: Marathon | None = None) -> Mesos:
+        """Return a client of the master that is meant, else of the one that Marathon names, and of its agents.
+
+        `marathon` saves making a client of Marathon for that question. Raises as `marathon` does.
+        """
+        client = self.connections().mesos(marathon)
+        click.get_current_context().call_on_close(client.close)
+        return client
+
+    def connections(self) -> Connections:
+        """Return what is set about servers."""
+        from marathon_cli.console.connections import Connections
+
+        if self._connections is None:
+            self._connections = Connections(self.settings, self.profile, self.work_dir)
+        return self._connections
+
+
+pass_console = click.make_pass_decorator(Console, ensure=True)
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value is not None and parameter.name is not None:
+        setattr(context.ensure_object(Console), parameter.name, value)
+
+
+def work_dir_option(command: Command, *, hidden: bool = False) -> Command:
+    """Let a command take --work_dir."""
+    return click.option(
+        "--work_dir",
+        "--work-dir",
+        "work_dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        expose_value=False,
+        callback=_keep,
+        hidden=hidden,
+        help="Folder of the box; default: MESOS_GPU_WORK_DIR, else mesos-gpu in the user's state folder.",
+    )(command)
+
+
+def debug_option(command: Command, *, hidden: bool = True) -> Command:
+    """Let a command take --debug."""
+    return click.option(
+        "--debug",
+        is_flag=True,
+        default=None,
+        expose_value=False,
+        callback=_keep,
+        hidden=hidden,
+        help="Show where in the program an error came from.",
+    )(command)
+
+
+def target_options(command: Command, *, hidden: bool = True) -> Command:
+    """Let a command take --work_dir, --debug and the options about servers, which the program's own help explains."""
+    command = debug_option(command, hidden=hidden)
+    return work_dir_option(connection_options(command, hidden=hidden), hidden=hidden)
+
+
+class _OutputType(_ParamType):
+    """A form of output; what is wrong with one is bad usage."""
+
+    name = "form"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Output:
+        try:
+            return value if isinstance(value, Output) else Output.of(value)
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        return [click.shell_completion.CompletionItem(form) for form in FORMS if form.startswith(incomplete)]
+
+
+def output_options(*, default: str = "table") -> Callable[[Command], Command]:
+    """Let a command take -o FORM, --json and -q; without any its answer has the form `default`."""
+
+    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        console = context.ensure_object(Console)
+        console.default_output = Output(default)
+        if parameter.name == "output":
+            console.output = value or console.output
+        elif value:
+            console.output = Output("json" if parameter.name == "json" else "name")
+
+    def decorate(command: Command) -> Command:
+        usual: dict[str, Any] = {"expose_value": False, "callback": keep}
+        for option in (
+            click.option("--quiet", "-q", is_flag=True, help="Print ids only, as -o name.", **usual),
+            click.option("--json", is_flag=True, help="As -o json.", **usual),
+            click.option(
+                "--output",
+                "-o",
+                type=_OutputType(),
+                metavar="FORM",
+                help=f"{', '.join(FORMS)}TEMPLATE; default: {default}.",
+                **usual,
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return decorate

@@ -1,0 +1,1 @@
+"""Files that define something: their text, positions, properties and problems."""

@@ -1,0 +1,1 @@
+"""`run`: a command once, with a terminal where asked, and its end."""

@@ -1,0 +1,1 @@
+"""The screen: output, tables, paragraphs, terminals, interrupts."""

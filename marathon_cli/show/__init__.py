@@ -1,0 +1,1 @@
+"""What is shown: GPUs, agents, files, metrics, and why something does not run."""
