@@ -22,7 +22,7 @@ from pathlib import Path
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.testing import plan
 from mesos_gpu.testing.factory import BoxFactory, Home
-from mesos_gpu.testing.nursery import sweep
+from mesos_gpu.testing.fork_server import sweep
 from mesos_gpu.testing.plan import BoxWishes, Program
 
 

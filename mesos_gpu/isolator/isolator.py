@@ -13,10 +13,10 @@ from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import NEEDED_LABEL, NO_DEVICES, VISIBLE_DEVICES, ImageManifest, should_inject
+from mesos_gpu.isolator.live_access import LiveWalls, Walls
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 from mesos_gpu.isolator.pool import Choice, GpuPool
 from mesos_gpu.isolator.volume import NvidiaVolume
-from mesos_gpu.isolator.walls import LiveWalls, Walls
 
 _log = logging.getLogger(__name__)
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})

@@ -16,7 +16,7 @@ from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.device_access import find_device_access
-from mesos_gpu.isolator.walls import Walls
+from mesos_gpu.isolator.live_access import Walls
 
 from .conftest import Box
 from .test_opening import IN_PURE_V2

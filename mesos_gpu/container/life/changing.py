@@ -16,8 +16,8 @@ from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.state.sizing import enforce, resized
 from mesos_gpu.errors import ContainerError, NotFound
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.live_access import Walls
 from mesos_gpu.isolator.plan import Change
-from mesos_gpu.isolator.walls import Walls
 
 
 class Changer:
