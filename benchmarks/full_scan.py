@@ -1,4 +1,4 @@
-"""The allocator without memory: what `mesos_gpu/master/allocation/allocator.py` decides, from scratch.
+"""The allocator without memory: what `master/allocation/allocator.py` decides, computed from scratch.
 
 It sorts all roles and frameworks anew for each agent and looks at each agent in each cycle. The baseline of
 `benchmarks/master.py`, and what a test holds the real allocator to. It shares with it only what a single agent and a
@@ -187,11 +187,14 @@ def decided(state: MasterState) -> list[Allocation]:
         return state.filters.blocks(client.framework_id, client.role, agent_id, candidate)
 
     return FullScan(
-        [supply_of(agent) for agent in sorted(state.agents.values(), key=lambda a: state.market.allocator.place(a.id))],
+        [
+            supply_of(agent)
+            for agent in sorted(state.agents.values(), key=lambda a: state.allocator_feed.allocator.place(a.id))
+        ],
         [client for framework in state.frameworks.values() for client in clients_of(framework)],
         {agent.id: holdings_of(agent) for agent in state.agents.values()},
         state.settings.rules,
         quotas=state.policy.quotas,
         weights=state.policy.weights,
-        turns=state.market.allocator.tree.turns(),
+        turns=state.allocator_feed.allocator.tree.turns(),
     ).cycle(refused)

@@ -16,12 +16,13 @@ from typing import Any, NoReturn
 
 import click
 
-from marathon_cli.console.console import Console, target_options
+from marathon_cli.console.console import Console
+from marathon_cli.console.options import target_options
 from marathon_cli.lazy import LazyGroup
+from marathon_cli.registry import PROGRAM
 from marathon_cli.screen import interrupts, standard_streams
 from mesos_gpu.errors import MesosGpuError, TimeIsUp
 
-PROGRAM = "mesos-gpu"
 COMPLETING = "_MESOS_GPU_COMPLETE"
 """The variable with which a shell asks what a word may become."""
 DONE, REFUSED, BUG, TIME_IS_UP, INTERRUPTED = 0, 1, 3, 4, 130

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+PROGRAM = "mesos-gpu"
+
 RUN, LOOK, OPERATE, BOX = "Run", "Look", "Operate", "This machine"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Aim(NamedTuple):
+class ChangeTarget(NamedTuple):
     """An app or a pod that a deployment is about. `gone` says that it is to be removed."""
 
     kind: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -16,7 +15,7 @@ from marathon_cli.screen.output import say
 from mesos_gpu.errors import TimeIsUp
 
 if TYPE_CHECKING:
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
     from marathon_cli.clients.client import Change, Marathon
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -88,7 +87,7 @@ def finish(
     console: Console,
     marathon: Marathon,
     change: Change,
-    aims: Sequence[Aim],
+    targets: Sequence[ChangeTarget],
     sentence: str,
     waiting: Waiting = Waiting(),  # noqa: B008 (a value)
     *,
@@ -109,36 +108,15 @@ def finish(
     if not waiting.wanted:
         return
     from marathon_cli.changes.rollback import lead_back
-    from marathon_cli.changes.wait import KeepsFailing
+    from marathon_cli.changes.wait import KeepsFailing, wait_for
 
     try:
-        wait_for(marathon, change, aims, waiting.timeout_s, give_up=waiting.roll_back)
+        wait_for(marathon, change, targets, waiting.timeout_s, give_up=waiting.roll_back)
     except (TimeIsUp, KeepsFailing) as error:
         if not waiting.roll_back:
             raise
-        lead_back(console, marathon, change, aims, waiting.timeout_s, error)
+        lead_back(console, marathon, change, targets, waiting.timeout_s, error)
     console.goes_on = ""
-
-
-def wait_for(
-    marathon: Marathon, change: Change, aims: Sequence[Aim], timeout_s: float, *, give_up: bool = False
-) -> None:
-    """Wait for a deployment, and show how it goes; without aims, of all that Marathon says it is about.
-
-    Raises TimeIsUp, Conflict when it was given up, Unavailable; with `give_up` KeepsFailing.
-    """
-    from marathon_cli.changes.wait import Wait
-    from marathon_cli.screen.screen import Bars, new_screen
-    from marathon_cli.show.pulls import PullWatch
-
-    screen = new_screen()
-    pulls = PullWatch(marathon, screen.progress if isinstance(screen, Bars) else None)
-    wait = Wait(marathon, change, aims, screen, time.monotonic, time.sleep, pulls.look, give_up)
-    try:
-        wait.until_done(timeout_s)
-    finally:
-        pulls.close()
-        screen.close()
 
 
 def confirm(lines: Sequence[str], consequence: str, *, diff: bool, yes: bool) -> bool:

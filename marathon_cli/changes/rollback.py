@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from marathon_cli.api.apps import Apps
 from marathon_cli.api.cluster import Deployments
-from marathon_cli.changes.change_target import Aim
-from marathon_cli.changes.changes import wait_for
-from marathon_cli.changes.wait import KeepsFailing
+from marathon_cli.changes.change_target import ChangeTarget
+from marathon_cli.changes.wait import KeepsFailing, wait_for
 from marathon_cli.clients.client import Change, Marathon
 from marathon_cli.console.console import Console
 from marathon_cli.screen.output import say
@@ -19,7 +18,7 @@ def lead_back(
     console: Console,
     marathon: Marathon,
     change: Change,
-    aims: Sequence[Aim],
+    targets: Sequence[ChangeTarget],
     timeout_s: float,
     error: TimeIsUp | KeepsFailing,
 ) -> None:
@@ -31,10 +30,10 @@ def lead_back(
     say(str(error).partition("\n")[0])
     back = _deployment_back(marathon, str(change.deployment_id))
     if back is None and isinstance(error, KeepsFailing):
-        back = _app_back(marathon, change, aims)
+        back = _app_back(marathon, change, targets)
     if back is None:
         say("it has come to its end just now; nothing is led back")
-        wait_for(marathon, change, aims, timeout_s)
+        wait_for(marathon, change, targets, timeout_s)
         return
     say(f"Created deployment {back.deployment_id}: leads back to what was before {change.deployment_id}")
     console.goes_on = f"the deployment {back.deployment_id}, which leads back, goes on"
@@ -57,15 +56,15 @@ def _deployment_back(marathon: Marathon, deployment_id: str) -> Change | None:
         return None
 
 
-def _app_back(marathon: Marathon, change: Change, aims: Sequence[Aim]) -> Change | None:
+def _app_back(marathon: Marathon, change: Change, targets: Sequence[ChangeTarget]) -> Change | None:
     """Give one app the version it had before a deployment that is over; one that was new is removed.
 
     To Marathon a deployment is done as soon as tasks run, so one whose tasks end right away is never led back by it.
     None where it cannot be told what was before, as when somebody has changed the app since.
     """
-    if len(aims) != 1 or aims[0].kind != "app" or aims[0].gone or change.version is None:
+    if len(targets) != 1 or targets[0].kind != "app" or targets[0].gone or change.version is None:
         return None
-    apps, name = Apps(marathon), aims[0].id
+    apps, name = Apps(marathon), targets[0].id
     try:
         newest, *older = apps.versions(name)
         if newest != change.version:

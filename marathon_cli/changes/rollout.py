@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from marathon_cli.changes.change_target import Aim
+from marathon_cli.changes.change_target import ChangeTarget
 
 _REASONS = {
     "UnfulfilledRole": "offered resources belong to other roles",
@@ -120,7 +120,7 @@ def _is_ready(task: Mapping[str, Any], app: Mapping[str, Any]) -> bool:
     return not app.get("healthChecks") or (bool(results) and all(result.get("alive") for result in results))
 
 
-def aims_of(deployment: Mapping[str, Any]) -> list[Aim]:
+def targets_of(deployment: Mapping[str, Any]) -> list[ChangeTarget]:
     """Return the apps and pods that a deployment is about."""
     removed = {
         str(action.get("app", action.get("pod")))
@@ -130,7 +130,7 @@ def aims_of(deployment: Mapping[str, Any]) -> list[Aim]:
     }
     named = [("app", name) for name in deployment.get("affectedApps") or []]
     named += [("pod", name) for name in deployment.get("affectedPods") or []]
-    return [Aim(kind, str(name), str(name) in removed) for kind, name in named]
+    return [ChangeTarget(kind, str(name), str(name) in removed) for kind, name in named]
 
 
 def progress(aim_id: str, deployment: Mapping[str, Any], standing: Standing | None) -> str:

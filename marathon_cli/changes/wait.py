@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from marathon_cli.api.pods import Pods
-from marathon_cli.changes.change_target import Aim
+from marathon_cli.changes.change_target import ChangeTarget
 from marathon_cli.changes.failing import Failures
 from marathon_cli.changes.rollout import (
     Standing,
-    aims_of,
     app_standing,
     failure_text,
     id_of,
     pod_standing,
     progress,
     reasons_of,
+    targets_of,
     waits_for_offers,
 )
 from marathon_cli.clients.client import Change, Marathon
@@ -40,12 +41,12 @@ class KeepsFailing(Conflict):
 class Wait:
     """One wait for one deployment. Clock, sleep and screen come in.
 
-    `aims` are the apps and pods it is about; when there are none, those that Marathon names.
+    `targets` are the apps and pods it is about; when there are none, those that Marathon names.
     """
 
     marathon: Marathon
     change: Change
-    aims: Sequence[Aim]
+    targets: Sequence[ChangeTarget]
     screen: Screen
     now: Callable[[], float]
     sleep: Callable[[float], None]
@@ -77,8 +78,8 @@ class Wait:
             if timeout_s and self.now() - begun >= timeout_s:
                 raise TimeIsUp(self._verdict(timeout_s))
             self.sleep(PAUSE_S)
-        for aim in self.aims:
-            self._check(aim)
+        for target in self.targets:
+            self._check(target)
         if self.give_up or any(failures.in_a_row for failures in self._failures.values()):
             self._see_it_stay()
 
@@ -87,24 +88,24 @@ class Wait:
         before = {name: failures.task_id for name, failures in self._failures.items()}
         for _ in range(LOOKS_AFTERWARDS):
             self.sleep(PAUSE_S)
-            for aim in self.aims:
-                standing = None if aim.gone else self._standing(aim)
+            for target in self.targets:
+                standing = None if target.gone else self._standing(target)
                 if standing is None:
                     continue
                 self._tell_failure(standing)
                 if self._failures[standing.id].task_id != before.get(standing.id, ""):
-                    raise self._does_not_stay(aim, standing)
+                    raise self._does_not_stay(target, standing)
 
-    def _does_not_stay(self, aim: Aim, standing: Standing) -> KeepsFailing:
+    def _does_not_stay(self, target: ChangeTarget, standing: Standing) -> KeepsFailing:
         return KeepsFailing(
-            f"Marathon takes the deployment {self.change.deployment_id} for done, and the tasks of {aim.id} do not "
+            f"Marathon takes the deployment {self.change.deployment_id} for done, and the tasks of {target.id} do not "
             f"stay: {standing.running} of {standing.wanted} running\n  the last: {self._failures[standing.id].words}\n"
             "  with a health check, Marathon waits until they are well"
         )
 
     @property
     def _names(self) -> str:
-        return ", ".join(aim.id for aim in self.aims[:3]) + (", ..." if len(self.aims) > 3 else "") or "it"
+        return ", ".join(target.id for target in self.targets[:3]) + (", ..." if len(self.targets) > 3 else "") or "it"
 
     def _look(self) -> bool:
         """Show what is new; return whether the deployment is done."""
@@ -112,26 +113,26 @@ class Wait:
         mine = next((item for item in listed if item.get("id") == self.change.deployment_id), None)
         if mine is None:
             return True
-        self.aims = self.aims or aims_of(mine)
+        self.targets = self.targets or targets_of(mine)
         for blocker in mine.get("blockers") or []:
             self._tell_blocker(blocker)
         pulling = False
-        for aim in self.aims:
-            standing = self._standing(aim)
+        for target in self.targets:
+            standing = self._standing(target)
             if standing is not None:
                 self._tell_failure(standing)
                 pulling = pulling or standing.image
             ready, wanted = (standing.ready, standing.wanted) if standing is not None else (0, 0)
-            self.screen.status(aim.id, progress(aim.id, mine, standing), ready, wanted)
+            self.screen.status(target.id, progress(target.id, mine, standing), ready, wanted)
         if self.show_pulls is not None and pulling:
             self.show_pulls()
         return False
 
-    def _standing(self, aim: Aim) -> Standing | None:
+    def _standing(self, target: ChangeTarget) -> Standing | None:
         try:
-            if aim.kind == "pod":
-                return pod_standing(Pods(self.marathon).status(aim.id))
-            return app_standing({"id": aim.id, **self.marathon.app(aim.id)})
+            if target.kind == "pod":
+                return pod_standing(Pods(self.marathon).status(target.id))
+            return app_standing({"id": target.id, **self.marathon.app(target.id)})
         except NotFound:
             return None
 
@@ -163,59 +164,79 @@ class Wait:
 
     def _verdict(self, timeout_s: float) -> str:
         deployment_id = self.change.deployment_id
-        are = "are" if len(self.aims) > 1 else "is"
+        are = "are" if len(self.targets) > 1 else "is"
         lines = [f"{self._names} {are} not there yet after {timeout_s:g} s; the deployment {deployment_id} goes on"]
-        for aim in self.aims:
+        for target in self.targets:
             try:
-                standing = self._standing(aim)
+                standing = self._standing(target)
             except Unavailable:
                 standing = None
             if standing is not None and standing.failure:
                 lines.append(f"  {failure_text(standing.failure)}")
-            if reasons := self._waiting_for(aim):
-                lines.append(f"  {aim.id} waits: {reasons}")
-        if self.aims and self.aims[0].kind == "app":
-            lines.append(f"  `mesos-gpu why {self.aims[0].id}` tells more")
+            if reasons := self._waiting_for(target):
+                lines.append(f"  {target.id} waits: {reasons}")
+        if self.targets and self.targets[0].kind == "app":
+            lines.append(f"  `mesos-gpu why {self.targets[0].id}` tells more")
         lines.append(f"  `mesos-gpu deployment rollback {deployment_id}` takes it back")
         return "\n".join(lines)
 
-    def _waiting_for(self, aim: Aim) -> str:
+    def _waiting_for(self, target: ChangeTarget) -> str:
         """Return why offers do not serve, from the launch queue."""
         try:
             queue = self.marathon.queue()
         except (Unavailable, NotFound):
             return ""
         for item in queue:
-            if id_of(item) == aim.id:
+            if id_of(item) == target.id:
                 return "; ".join(reasons_of(item)) or "no offer of resources has come"
         return ""
 
-    def _check(self, aim: Aim) -> None:
+    def _check(self, target: ChangeTarget) -> None:
         """Look at what a finished deployment has left: Marathon does not tell success from giving up."""
-        standing, deployment_id = self._standing(aim), self.change.deployment_id
-        if aim.gone:
+        standing, deployment_id = self._standing(target), self.change.deployment_id
+        if target.gone:
             if standing is not None and not standing.deployments:
-                raise Conflict(f"{aim.id} is still there: its removal {deployment_id} was given up")
+                raise Conflict(f"{target.id} is still there: its removal {deployment_id} was given up")
             return
         if standing is None:
-            raise Conflict(f"{aim.id} is gone: its deployment {deployment_id} was given up")
+            raise Conflict(f"{target.id} is gone: its deployment {deployment_id} was given up")
         self._tell_failure(standing)
         if (standing.running < standing.wanted and standing.deployments) or (
             self.change.version and standing.version > self.change.version
         ):
-            raise Conflict(f"another deployment has replaced {deployment_id} of {aim.id}")
-        if standing.old or (standing.running < standing.wanted and self._never_launched(aim, standing)):
-            raise Conflict(f"the deployment {deployment_id} of {aim.id} was stopped before its end: {standing.text}")
-        failures = self._failures.get(aim.id, Failures())
+            raise Conflict(f"another deployment has replaced {deployment_id} of {target.id}")
+        if standing.old or (standing.running < standing.wanted and self._never_launched(target, standing)):
+            raise Conflict(f"the deployment {deployment_id} of {target.id} was stopped before its end: {standing.text}")
+        failures = self._failures.get(target.id, Failures())
         if failures.in_a_row and standing.running < standing.wanted:
-            raise self._does_not_stay(aim, standing)
-        line = f"{aim.id}: {standing.running} of {standing.wanted} running"
-        self.screen.status(aim.id, line, standing.ready, standing.wanted)
+            raise self._does_not_stay(target, standing)
+        line = f"{target.id}: {standing.running} of {standing.wanted} running"
+        self.screen.status(target.id, line, standing.ready, standing.wanted)
 
-    def _never_launched(self, aim: Aim, standing: Standing) -> bool:
-        if standing.states or self._failures.get(aim.id, Failures()).task_id:
+    def _never_launched(self, target: ChangeTarget, standing: Standing) -> bool:
+        if standing.states or self._failures.get(target.id, Failures()).task_id:
             return False
         try:
-            return waits_for_offers(self.marathon.queue(), aim.id)
+            return waits_for_offers(self.marathon.queue(), target.id)
         except (Unavailable, NotFound):
             return False
+
+
+def wait_for(
+    marathon: Marathon, change: Change, targets: Sequence[ChangeTarget], timeout_s: float, *, give_up: bool = False
+) -> None:
+    """Wait for a deployment, and show how it goes; without targets, of all that Marathon says it is about.
+
+    Raises TimeIsUp, Conflict when it was given up, Unavailable; with `give_up` KeepsFailing.
+    """
+    from marathon_cli.screen.screen import Bars, new_screen
+    from marathon_cli.show.pulls import PullWatch
+
+    screen = new_screen()
+    pulls = PullWatch(marathon, screen.progress if isinstance(screen, Bars) else None)
+    wait = Wait(marathon, change, targets, screen, time.monotonic, time.sleep, pulls.look, give_up)
+    try:
+        wait.until_done(timeout_s)
+    finally:
+        pulls.close()
+        screen.close()

@@ -12,18 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from marathon_cli.connection.box import default_work_dir
-from marathon_cli.console.target import connection_options
-from marathon_cli.screen.output import DEFAULT, FORMS, Output, Table, render
-from mesos_gpu.errors import BadInput, Unavailable
+from marathon_cli.screen.output import DEFAULT, Output, Table, render
+from mesos_gpu.errors import Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.clients.client import Marathon
     from marathon_cli.clients.sandbox import Mesos
     from marathon_cli.console.connections import Connections
-
-    _ParamType = click.ParamType[Output]
-else:
-    _ParamType = click.ParamType  # generic only in later versions of click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -124,89 +119,3 @@ class Console:
 
 
 pass_console = click.make_pass_decorator(Console, ensure=True)
-
-
-def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    if value is not None and parameter.name is not None:
-        setattr(context.ensure_object(Console), parameter.name, value)
-
-
-def work_dir_option(command: Command, *, hidden: bool = False) -> Command:
-    """Let a command take --work_dir."""
-    return click.option(
-        "--work_dir",
-        "--work-dir",
-        "work_dir",
-        type=click.Path(file_okay=False, path_type=Path),
-        expose_value=False,
-        callback=_keep,
-        hidden=hidden,
-        help="Folder of the box; default: MESOS_GPU_WORK_DIR, else mesos-gpu in the user's state folder.",
-    )(command)
-
-
-def debug_option(command: Command, *, hidden: bool = True) -> Command:
-    """Let a command take --debug."""
-    return click.option(
-        "--debug",
-        is_flag=True,
-        default=None,
-        expose_value=False,
-        callback=_keep,
-        hidden=hidden,
-        help="Show where in the program an error came from.",
-    )(command)
-
-
-def target_options(command: Command, *, hidden: bool = True) -> Command:
-    """Let a command take --work_dir, --debug and the options about servers, which the program's own help explains."""
-    command = debug_option(command, hidden=hidden)
-    return work_dir_option(connection_options(command, hidden=hidden), hidden=hidden)
-
-
-class _OutputType(_ParamType):
-    """A form of output; what is wrong with one is bad usage."""
-
-    name = "form"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Output:
-        try:
-            return value if isinstance(value, Output) else Output.of(value)
-        except BadInput as error:
-            self.fail(str(error), param, ctx)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[click.shell_completion.CompletionItem]:
-        return [click.shell_completion.CompletionItem(form) for form in FORMS if form.startswith(incomplete)]
-
-
-def output_options(*, default: str = "table") -> Callable[[Command], Command]:
-    """Let a command take -o FORM, --json and -q; without any its answer has the form `default`."""
-
-    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        console = context.ensure_object(Console)
-        console.default_output = Output(default)
-        if parameter.name == "output":
-            console.output = value or console.output
-        elif value:
-            console.output = Output("json" if parameter.name == "json" else "name")
-
-    def decorate(command: Command) -> Command:
-        usual: dict[str, Any] = {"expose_value": False, "callback": keep}
-        for option in (
-            click.option("--quiet", "-q", is_flag=True, help="Print ids only, as -o name.", **usual),
-            click.option("--json", is_flag=True, help="As -o json.", **usual),
-            click.option(
-                "--output",
-                "-o",
-                type=_OutputType(),
-                metavar="FORM",
-                help=f"{', '.join(FORMS)}TEMPLATE; default: {default}.",
-                **usual,
-            ),
-        ):
-            command = option(command)
-        return command
-
-    return decorate

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from marathon_cli.console.console import Console
 from mesos_gpu.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -60,8 +61,6 @@ def connection_options(command: Command, *, hidden: bool) -> Command:
 
 
 def _settings(context: click.Context) -> dict[str, str]:
-    from marathon_cli.console.console import Console
-
     return context.ensure_object(Console).settings
 
 
@@ -91,8 +90,6 @@ def _keep_login(context: click.Context, _parameter: click.Parameter, value: str 
 
 
 def _keep_profile(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    from marathon_cli.console.console import Console
-
     if value is not None:
         context.ensure_object(Console).profile = value
 

@@ -9,43 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from marathon_cli.screen.numbers import Number
-
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-DEFAULT_S = 2.0
-
-
-def watch_options(command: Command) -> Command:
-    """Let a command take --watch and --interval; its look is then given to `Console.repeat`."""
-    from marathon_cli.console.console import Console
-
-    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        if value is not None:
-            console = context.ensure_object(Console)
-            console.watch_s = (console.watch_s or DEFAULT_S) if value is True else float(value or 0)
-
-    for option in (
-        click.option(
-            "--interval",
-            type=Number(min=0.1),
-            metavar="SECONDS",
-            expose_value=False,
-            callback=keep,
-            help=f"With --watch (implied): how often; default: {DEFAULT_S:g}.",
-        ),
-        click.option(
-            "--watch",
-            "-w",
-            is_flag=True,
-            default=None,
-            expose_value=False,
-            callback=keep,
-            help="Look again and again until Ctrl-C.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 class Watcher:

@@ -6,6 +6,8 @@ import math
 import re
 from fractions import Fraction
 
+from mesos_gpu.mesos.units import MIB
+
 _KUBERNETES = {
     "": Fraction(1),
     "n": Fraction(1, 10**9),
@@ -18,7 +20,6 @@ _DOCKER = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,2})|([A-Za-z]*))")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|h|m|s)")
 _SECONDS = {"us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600)}
-_MIB = 1024 * 1024
 
 
 def kubernetes(text: str) -> Fraction:
@@ -36,7 +37,7 @@ def cpus(text: str) -> float:
 
 def mib(text: str) -> int:
     """Return MiB of a Kubernetes quantity of bytes, rounded up."""
-    return math.ceil(kubernetes(text) / _MIB)
+    return math.ceil(kubernetes(text) / MIB)
 
 
 def docker_mib(text: str) -> int:
@@ -45,7 +46,7 @@ def docker_mib(text: str) -> int:
     unit = (found[3] or "").lower().removesuffix("ib").removesuffix("b") if found is not None else "?"
     if found is None or found[2] or unit not in _DOCKER:
         raise ValueError(f"{text!r} is no size such as 512m or 1.5g")
-    return math.ceil(Fraction(found[1]) * Fraction(1024 ** _DOCKER[unit], _MIB))
+    return math.ceil(Fraction(found[1]) * Fraction(1024 ** _DOCKER[unit], MIB))
 
 
 def whole(text: str) -> int:

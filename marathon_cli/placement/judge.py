@@ -1,7 +1,6 @@
 """What one agent lacks for one instance: for ever, or only now. Pure.
 
-The rules are the scheduler's (mesos_gpu/marathon/matching/matching.py); constraints are judged by the very same
-function.
+The rules are the scheduler's (marathon/matching/matching.py); constraints are judged by the very same function.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from typing import Any
 from marathon_cli.clients.agents import SCALARS, Agent
 from marathon_cli.screen.output import Table, columns, printable, table_lines
 from marathon_cli.show.gpu_lines import GpuLine, group_of, indices
+from mesos_gpu.mesos.units import MIB
 
-_MIB = 1 << 20
 _UNITS = {"cpus": "", "gpus": "", "mem": " MiB", "disk": " MiB"}
 _WITHDRAWN = ("draining", "unhealthy")
 _LABEL = 14
@@ -37,7 +37,7 @@ def describe(
     if "system/cpus_total" in machine:
         capacity["cpus"] = machine["system/cpus_total"]
     if "system/mem_total_bytes" in machine:
-        capacity["mem"] = float(machine["system/mem_total_bytes"] // _MIB)
+        capacity["mem"] = float(machine["system/mem_total_bytes"] // MIB)
     if any(line.uuid for line in gpus):
         capacity["gpus"] = float(len(gpus))
     held: dict[str, list[GpuLine]] = {}

@@ -11,6 +11,7 @@ from marathon_cli.clients.sandbox import Mesos
 from marathon_cli.screen.output import say
 from marathon_cli.screen.screen import new_progress
 from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.mesos.units import MIB
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from marathon_cli.connection.http import HttpClient
 
 LINE_EVERY_S = 5.0
-_MIB = 1 << 20
 
 
 class PullDisplay:
@@ -71,7 +71,7 @@ class PullDisplay:
                 total=total or None,
                 completed=int(pull.get("bytes_done") or 0),
                 description=f"{pull.get('phase')} {name}",
-                info=f"{int(pull.get('bytes_done') or 0) / _MIB:.1f} of {total / _MIB:.1f} MiB",
+                info=f"{int(pull.get('bytes_done') or 0) / MIB:.1f} of {total / MIB:.1f} MiB",
             )
         for name in [name for name in self._tasks if name not in here]:
             self._progress.remove_task(self._tasks.pop(name))

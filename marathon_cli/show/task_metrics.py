@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MIB = 1 << 20
+from mesos_gpu.mesos.units import MIB
+
 Document = Mapping[str, Any]
 
 

@@ -10,8 +10,8 @@ import msgspec
 
 from mesos_gpu.agent.api.access import AGENT_ACCESS_FLAGS, WALLS
 from mesos_gpu.agent.decisions.collecting import WEEK_S
-from mesos_gpu.container.network.cni import NO_DNS, DefaultDns, read_default_dns
-from mesos_gpu.errors import BadFlag, BadInput
+from mesos_gpu.agent.running.networks import NETWORKS, default_dns
+from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.process.access import check_address
 
@@ -26,7 +26,6 @@ DEFAULT_ISOLATION = (
     "network/cni",
 )
 IMAGE_PROVIDERS = ("docker",)
-NETWORKS = "network/cni"
 POLICIES = ("equal", "additive")
 GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
@@ -235,16 +234,6 @@ def _check_networks(flags: Mapping[str, Any]) -> None:
             raise BadFlag(name, f"the isolator {NETWORKS} needs it, too")
     if config and not Path(config).is_dir():
         raise BadFlag("network_cni_config_dir", f"'{config}' is not a folder of CNI configurations")
-
-
-def default_dns(flags: Mapping[str, Any]) -> DefaultDns:
-    """Return what --default_container_dns says. Raises BadFlag."""
-    if not flags["default_container_dns"]:
-        return NO_DNS
-    try:
-        return read_default_dns(flags["default_container_dns"])
-    except BadInput as error:
-        raise BadFlag("default_container_dns", str(error)) from None
 
 
 def _check_images(flags: Mapping[str, Any]) -> None:

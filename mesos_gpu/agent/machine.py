@@ -7,11 +7,10 @@ import shutil
 from pathlib import Path
 
 from mesos_gpu.agent.model.resources import Machine
-
-_MIB = 1024 * 1024
+from mesos_gpu.mesos.units import MIB
 
 
 def measure(work_dir: Path) -> Machine:
     """Return CPUs, memory and the size of the file system under `work_dir`, which must exist."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Machine(cpus=os.cpu_count() or 1, mem_mib=memory // _MIB, disk_mib=shutil.disk_usage(work_dir).total // _MIB)
+    return Machine(cpus=os.cpu_count() or 1, mem_mib=memory // MIB, disk_mib=shutil.disk_usage(work_dir).total // MIB)

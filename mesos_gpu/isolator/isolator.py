@@ -13,7 +13,7 @@ from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.checkpoints import Checkpoints, HeldGpu
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import NEEDED_LABEL, NO_DEVICES, VISIBLE_DEVICES, ImageManifest, should_inject
-from mesos_gpu.isolator.live_access import LiveWalls, Walls
+from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 from mesos_gpu.isolator.pool import Choice, GpuPool
 from mesos_gpu.isolator.volume import NvidiaVolume
@@ -40,13 +40,13 @@ class NvidiaGpuIsolator:
         checkpoints: Checkpoints,
         *,
         choice: Choice | None = None,
-        walls: Callable[[int], LiveWalls] = Walls,
+        walls: Callable[[int], LiveAccess] = RunningAccess,
     ) -> None:
         self._pool = GpuPool(gpus, choice=choice)
         self._control_nodes = tuple(driver.control_nodes())
         self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
         self._find_walls = walls
-        self._walls: dict[str, LiveWalls] = {}
+        self._walls: dict[str, LiveAccess] = {}
         self._unsure: set[str] = set()  # containers whose walls or records may not be as they are held
 
     @property
@@ -223,7 +223,7 @@ class NvidiaGpuIsolator:
                 raise
         return change
 
-    def _move(self, container_id: str, walls: LiveWalls, change: Change) -> None:
+    def _move(self, container_id: str, walls: LiveAccess, change: Change) -> None:
         """Change the walls; all of them anew when an earlier change, or process, may not have ended well."""
         opened, closed = change.opened, change.closed
         if container_id in self._unsure:
@@ -233,7 +233,7 @@ class NvidiaGpuIsolator:
         walls.change(change.plan.nodes, opened=opened, closed=closed)
         self._unsure.discard(container_id)
 
-    def _take_back(self, container_id: str, walls: LiveWalls, change: Change) -> None:
+    def _take_back(self, container_id: str, walls: LiveAccess, change: Change) -> None:
         """Undo a growth whose walls were opened in part or not at all; if that fails too, the GPUs stay held."""
         held = self._holds(container_id)
         holds = held - frozenset(change.added)

@@ -19,7 +19,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """A link is never followed: the container may have put one there that leads out of it."""
 
 
-class LiveWalls(Protocol):
+class LiveAccess(Protocol):
     """What an isolator asks of the walls of one running container."""
 
     def change(
@@ -31,7 +31,7 @@ class LiveWalls(Protocol):
         """Return those of `nodes` that a process of the container has open."""
 
 
-class Walls:
+class RunningAccess:
     """The container whose process `pid` is. Files and the cgroup are looked up anew for each change."""
 
     def __init__(self, pid: int, *, base_rules: Sequence[DeviceRule] = BASE_RULES) -> None:

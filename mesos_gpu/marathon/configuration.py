@@ -10,6 +10,7 @@ from typing import Any
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon.api.gate import HttpSettings
+from mesos_gpu.marathon.api.openapi_routes import API_VERSION
 from mesos_gpu.marathon.definitions.app import FEATURES, AppRules
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.state.settings import Settings
@@ -30,8 +31,6 @@ LOGGING_LEVELS: Mapping[str, int] = {
 """--logging_level in Python's terms."""
 HTTPS_PORT = 8443
 """Where https is served unless --https_port says otherwise."""
-API_VERSION = "1.11.0"
-"""The Marathon whose API this is."""
 
 
 def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:

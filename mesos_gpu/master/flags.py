@@ -8,8 +8,8 @@ from typing import Any
 
 from mesos_gpu.errors import BadFlag, BadResources
 from mesos_gpu.master.allocation.eligibility import Rules, quantities
-from mesos_gpu.master.allocation.sorter import Quantities
 from mesos_gpu.master.api.access import MASTER_ACCESS_FLAGS, WALLS
+from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.state.state import Settings
 from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration

@@ -90,7 +90,7 @@ class Child:
 
 
 @dataclass(slots=True)
-class Brood:
+class ForkedServices:
     """The services of one box."""
 
     work_dir: Path
@@ -179,12 +179,12 @@ class Brood:
         return any((runtime_dir(self.work_dir) / agent / "bundles").glob("*"))
 
 
-class Nursery:
+class ForkServer:
     """Answers its owner until that one closes the channel or dies; then ends what is left."""
 
     def __init__(self, channel: socket.socket, owner: int) -> None:
         self._channel, self._owner = channel, owner
-        self._broods: dict[str, Brood] = {}
+        self._broods: dict[str, ForkedServices] = {}
 
     def serve(self) -> int:
         """Answer requests, a line of JSON each; return the exit status once all is ended."""
@@ -222,7 +222,7 @@ class Nursery:
 
     def _perform(self, request: dict[str, Any]) -> Any:
         work_dir = request["box"]
-        brood = self._broods.setdefault(work_dir, Brood(Path(work_dir)))
+        brood = self._broods.setdefault(work_dir, ForkedServices(Path(work_dir)))
         match request["do"]:
             case "start":
                 given = request["program"]
@@ -326,7 +326,7 @@ def main() -> int:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
-    return Nursery(channel, owner).serve()
+    return ForkServer(channel, owner).serve()
 
 
 if __name__ == "__main__":

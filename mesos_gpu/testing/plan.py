@@ -193,8 +193,6 @@ def _each(value: Any, count: int) -> list[Any]:
 def nursery_command(channel: int, owner: int) -> list[str]:
     """Return argv of the process that runs boxes: this very code, wherever the caller found it."""
     root = str(Path(__file__).parents[2])
-    code = (
-        "import sys; sys.path.insert(0, sys.argv.pop(1)); "
-        "from mesos_gpu.testing.fork_server import main; sys.exit(main())"
-    )
+    program = "from mesos_gpu.testing.fork_server import main; sys.exit(main())"
+    code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); {program}"
     return [sys.executable, "-c", code, root, str(channel), str(owner)]

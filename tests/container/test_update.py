@@ -16,7 +16,7 @@ from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.device_access import find_device_access
-from mesos_gpu.isolator.live_access import Walls
+from mesos_gpu.isolator.live_access import RunningAccess
 
 from .conftest import Box
 from .test_opening import IN_PURE_V2
@@ -216,7 +216,7 @@ async def test_what_a_process_has_open_is_seen(box: Box) -> None:
     pid = await containerizer.launch(box.config("c", shell="exec 7</dev/full; echo up; sleep 600"))
     box.until_said("c", "up")
     full, zero = DeviceNode("/dev/full", 1, 7), DeviceNode("/dev/zero", 1, 5)
-    assert Walls(pid).using([full, zero]) == {full}
+    assert RunningAccess(pid).using([full, zero]) == {full}
     await containerizer.destroy("c")
 
 
@@ -230,7 +230,7 @@ async def test_a_container_with_the_hosts_dev_is_left_alone(box: Box) -> None:
         try:
             (devices / "cgroup.procs").write_text(str(stranger.pid))
             with pytest.raises(ContainerError, match="has no /dev of its own"):
-                Walls(stranger.pid).change([node], opened=[node], closed=[])
+                RunningAccess(stranger.pid).change([node], opened=[node], closed=[])
             assert not Path("/dev/nvidia77").exists()
         finally:
             stranger.kill()
@@ -242,10 +242,10 @@ async def test_a_node_in_a_folder_comes_and_goes(box: Box) -> None:
     pid = await containerizer.launch(box.config("c", shell="echo up; sleep 600"))
     cap = DeviceNode("/dev/nvidia-caps/nvidia-cap12", 240, 12, mode=0o444)
     inside = Path(f"/proc/{pid}/root/dev/nvidia-caps/nvidia-cap12")
-    Walls(pid).change([cap], opened=[cap], closed=[])
+    RunningAccess(pid).change([cap], opened=[cap], closed=[])
     status = inside.stat()
     assert (status.st_rdev, status.st_mode & 0o777) == (os.makedev(240, 12), 0o444)
     for _ in range(2):
-        Walls(pid).change([], opened=[], closed=[cap])
+        RunningAccess(pid).change([], opened=[], closed=[cap])
         assert not inside.exists()
     await containerizer.destroy("c")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.changes.rollout import Aim, aims_of, app_standing, failure_text, pod_standing, reasons_of
+from marathon_cli.changes.rollout import ChangeTarget, app_standing, failure_text, pod_standing, reasons_of, targets_of
 from marathon_cli.changes.wait import LOOKS_AFTERWARDS, PAUSE_S, SILENCE_S, KeepsFailing, Wait
 from marathon_cli.clients.client import Change
 from marathon_cli.screen.screen import Lines
@@ -60,8 +60,8 @@ class World:
             self.moments.pop(0)
 
     def wait(self, timeout_s: float = 0, *, removing: bool = False, give_up: bool = False) -> None:
-        aims, change = [Aim("app", "/a", removing)], Change("d", self.version)
-        wait = Wait(self, change, aims, Screen(self.said), lambda: self.time_s, self.sleep, None, give_up)  # type: ignore[arg-type]
+        targets, change = [ChangeTarget("app", "/a", removing)], Change("d", self.version)
+        wait = Wait(self, change, targets, Screen(self.said), lambda: self.time_s, self.sleep, None, give_up)  # type: ignore[arg-type]
         wait.until_done(timeout_s)
 
 
@@ -277,8 +277,8 @@ def test_the_apps_of_a_deployment_are_those_it_names_and_removed_ones_are_to_be_
         {"actions": [{"action": "StopApplication", "app": "/b"}]},
         {"actions": [{"action": "StartPod", "pod": "/p"}]},
     ]
-    found = aims_of({"affectedApps": ["/a", "/b"], "affectedPods": ["/p"], "steps": steps})
-    assert found == [Aim("app", "/a"), Aim("app", "/b", gone=True), Aim("pod", "/p")]
+    found = targets_of({"affectedApps": ["/a", "/b"], "affectedPods": ["/p"], "steps": steps})
+    assert found == [ChangeTarget("app", "/a"), ChangeTarget("app", "/b", gone=True), ChangeTarget("pod", "/p")]
 
 
 def test_a_pod_is_ready_when_its_instances_are_stable() -> None:

@@ -12,6 +12,9 @@ import pytest
 
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.master.engine.engine import Engine
+
+# The events themselves: what they return is not followed at once here.
+from mesos_gpu.master.events import agents, draining, maintenance, roles
 from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.operations import Nothing, SetWeights
@@ -22,9 +25,6 @@ from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from tests.master.build import framework_info, new_state, report, task_info
 from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
-
-# The events themselves: what they return is not followed at once here.
-from mesos_gpu.master.events import agents, draining, maintenance, roles  # isort: skip
 
 
 class SlowKeeper:

@@ -38,7 +38,7 @@ def cluster(rules: Rules, quotas: dict[str, Quota] | None = None) -> tuple[Maste
     tenant.suppressed = {"tenants"}
     agents["none"] = add_agent(state, NONE, port=5051)
     agents["all"] = add_agent(state, ALL, port=5053)
-    state.market.allocator.set_quotas(quotas or {})
+    state.allocator_feed.allocator.set_quotas(quotas or {})
     return state, agents
 
 

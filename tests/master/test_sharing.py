@@ -120,7 +120,7 @@ def test_it_counts_once_wherever_numbers_are_shown(world: Shared) -> None:
     assert [framework["used_resources"]["disk"] for framework in shown["frameworks"]] == [64.0, 64.0]
     (role,) = [role for role in roles_view(state)["roles"] if role["name"] == ROLE]
     assert (role["allocated"]["disk"], role["resources"]["disk"], role["reserved"]["disk"]) == (64.0, 1000.0, 128.0)
-    tree = state.market.allocator.tree
+    tree = state.allocator_feed.allocator.tree
     assert tree.held(ROLE)["disk"] == 1_000_000
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, columns, say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
 
@@ -33,7 +34,7 @@ def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool,
     """
     from marathon_cli.changes import rules
     from marathon_cli.changes.advance_warnings import caution
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
     from marathon_cli.clients.client import Change, Locked
     from marathon_cli.document import check
 
@@ -62,7 +63,7 @@ def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool,
         raise _explained(error, document) from None
     app_id = str(created.get("id"))
     change = Change(deployment_id, created.get("version"))
-    finish(console, marathon, change, [Aim("app", app_id)], f"adds {app_id}", waiting, value={"id": app_id})
+    finish(console, marathon, change, [ChangeTarget("app", app_id)], f"adds {app_id}", waiting, value={"id": app_id})
 
 
 @click.command()

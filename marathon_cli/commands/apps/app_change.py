@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.names import app_id, hints
 from marathon_cli.screen.numbers import Whole
 from mesos_gpu.errors import BadInput, Conflict
@@ -55,7 +56,7 @@ def _scale(
     console: Console, name: str, instances: int, waiting: Waiting, *, force: bool, only_from_zero: bool = False
 ) -> None:
     from marathon_cli.api.apps import Apps
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
 
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
@@ -68,7 +69,7 @@ def _scale(
     change = Apps(marathon).put(wanted, {"instances": instances}, force=force)
     value = {"id": wanted, "instances": instances}
     sentence = f"{wanted} goes from {now} to {instances} instances"
-    finish(console, marathon, change, [Aim("app", wanted)], sentence, waiting, value=value)
+    finish(console, marathon, change, [ChangeTarget("app", wanted)], sentence, waiting, value=value)
 
 
 @click.command()
@@ -81,14 +82,16 @@ def _scale(
 def restart(console: Console, name: str, waiting: Waiting, force: bool) -> None:
     """Replace all tasks of APP, as its upgradeStrategy says."""
     from marathon_cli.api.apps import Apps
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
 
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
         if not marathon.app(wanted).get("instances"):
             raise Conflict(f"{wanted} is stopped; `mesos-gpu app start {wanted}` starts it")
     change = Apps(marathon).restart(wanted, force=force)
-    finish(console, marathon, change, [Aim("app", wanted)], f"restarts {wanted}", waiting, value={"id": wanted})
+    finish(
+        console, marathon, change, [ChangeTarget("app", wanted)], f"restarts {wanted}", waiting, value={"id": wanted}
+    )
 
 
 @click.command()
@@ -105,7 +108,7 @@ def restart(console: Console, name: str, waiting: Waiting, force: bool) -> None:
 def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: bool, force: bool) -> None:
     """End the tasks of APP; others take their place."""
     from marathon_cli.api.apps import Apps
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
 
     if and_scale and wipe:
         raise BadInput("--scale and --wipe exclude each other")
@@ -118,7 +121,7 @@ def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: b
     if and_scale:
         change = Apps(marathon).kill_and_scale(wanted, host=host, force=force)
         sentence = f"ends {len(there)} tasks of {wanted}{where} and lowers its instances by as many"
-        finish(console, marathon, change, [Aim("app", wanted)], sentence, value={"id": wanted})
+        finish(console, marathon, change, [ChangeTarget("app", wanted)], sentence, value={"id": wanted})
         return
     killed = Apps(marathon).kill(wanted, host=host, wipe=wipe)
     console.tell(f"Killed tasks: {', '.join(killed)}", {"tasks": killed}, names=killed)
@@ -139,10 +142,10 @@ def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: b
 def remove(console: Console, name: str, waiting: Waiting, force: bool) -> None:
     """Remove APP and end its tasks."""
     from marathon_cli.api.apps import Apps
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
 
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
         change = Apps(marathon).remove(wanted, force=force)
-    aims = [Aim("app", wanted, gone=True)]
-    finish(console, marathon, change, aims, f"removes {wanted}", waiting, value={"id": wanted})
+    targets = [ChangeTarget("app", wanted, gone=True)]
+    finish(console, marathon, change, targets, f"removes {wanted}", waiting, value={"id": wanted})

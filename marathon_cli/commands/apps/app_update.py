@@ -9,7 +9,8 @@ import click
 
 from marathon_cli.changes.changes import Consent, Waiting, finish, force_option, update_options, wait_options
 from marathon_cli.changes.updating import agreed, document_options, read_wish, refuse_new_problems
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.names import app_id, hints
 from marathon_cli.screen.output import say
 from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Problem
@@ -53,7 +54,7 @@ def update(
     from marathon_cli.api.apps import Apps
     from marathon_cli.changes import rules
     from marathon_cli.changes.advance_warnings import caution
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
     from marathon_cli.document import definitions
     from mesos_gpu.marathon.definitions.app_schema import APP
 
@@ -82,7 +83,7 @@ def update(
     with rules.explained(wish.source, dict(wish.asked), rules.OFFLINE, marathon.url):
         change = Apps(marathon).put(wanted, body, force=force, partial=partial)
     sentence = f"changes {wanted}: {means}"
-    finish(console, marathon, change, [Aim("app", wanted)], sentence, waiting, value={"id": wanted})
+    finish(console, marathon, change, [ChangeTarget("app", wanted)], sentence, waiting, value={"id": wanted})
 
 
 def resolve_version(marathon: Marathon, name: str, text: str) -> str:

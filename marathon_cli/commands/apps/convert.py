@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.console.console import Console, debug_option, output_options, pass_console
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import debug_option, output_options
 from marathon_cli.screen.output import Table, columns, say
 from mesos_gpu.errors import BadInput
 

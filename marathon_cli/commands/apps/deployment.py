@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from marathon_cli.changes.changes import Waiting, finish, wait_options
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
-from marathon_cli.console.watch import watch_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import app_id, nearest
 from marathon_cli.screen.numbers import Number
 from marathon_cli.screen.output import Column, Table
@@ -64,15 +64,15 @@ def watch(console: Console, deployment_id: str | None, timeout_s: float) -> None
     The id may be left out when there is only one. The exit status is 1 when it was stopped, replaced or led back, 4
     when --timeout is over.
     """
-    from marathon_cli.changes.changes import wait_for
-    from marathon_cli.changes.rollout import aims_of
+    from marathon_cli.changes.rollout import targets_of
+    from marathon_cli.changes.wait import wait_for
     from marathon_cli.clients.client import Change
 
     marathon = console.marathon()
     found = _find(marathon, deployment_id)
     change = Change(str(found.get("id")), found.get("version"))
     console.goes_on = f"the deployment {change.deployment_id} goes on"
-    wait_for(marathon, change, aims_of(found), timeout_s)
+    wait_for(marathon, change, targets_of(found), timeout_s)
 
 
 @click.command()

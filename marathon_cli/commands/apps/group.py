@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
-from marathon_cli.console.watch import watch_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import group_id, hints
 from marathon_cli.screen.numbers import Number
 from marathon_cli.screen.output import Column, Table, say

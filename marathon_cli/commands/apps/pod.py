@@ -10,8 +10,8 @@ import click
 
 from marathon_cli.changes.changes import Consent, Waiting, finish, force_option, update_options, wait_options
 from marathon_cli.changes.updating import agreed, document_options, read_wish, refuse_new_problems
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
-from marathon_cli.console.watch import watch_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import app_id, hints
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import Conflict, InvalidApp, Problem
@@ -47,7 +47,7 @@ def add(console: Console, file: str | None, no_validate: bool, dry_run: bool, wa
     """Add the pod that FILE (JSON or YAML) defines."""
     from marathon_cli.api.pods import Pods
     from marathon_cli.changes import rules
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
     from marathon_cli.commands.apps.group import pod_gpus
     from marathon_cli.document import check
 
@@ -72,7 +72,7 @@ def add(console: Console, file: str | None, no_validate: bool, dry_run: bool, wa
             raise Conflict(f"{error}\n  `mesos-gpu pod update {document['id']} --file FILE` changes it") from None
         raise
     wanted = str(pod.get("id"))
-    finish(console, marathon, change, [Aim("pod", wanted)], f"adds {wanted}", waiting, value={"id": wanted})
+    finish(console, marathon, change, [ChangeTarget("pod", wanted)], f"adds {wanted}", waiting, value={"id": wanted})
 
 
 @click.command(name="list")
@@ -145,7 +145,7 @@ def update(
     """
     from marathon_cli.api.pods import Pods
     from marathon_cli.changes import rules
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
     from marathon_cli.document.definitions import without
     from mesos_gpu.marathon.definitions.app_schema import POD
 
@@ -166,7 +166,15 @@ def update(
         raise Conflict(f"{wanted} was changed by somebody else meanwhile; nothing was done")
     with rules.explained(wish.source, dict(wish.asked), rules.OFFLINE, marathon.url):
         _, change = Pods(marathon).put(wanted, after, force=force)
-    finish(console, marathon, change, [Aim("pod", wanted)], f"changes {wanted}: {means}", waiting, value={"id": wanted})
+    finish(
+        console,
+        marathon,
+        change,
+        [ChangeTarget("pod", wanted)],
+        f"changes {wanted}: {means}",
+        waiting,
+        value={"id": wanted},
+    )
 
 
 @click.command()
@@ -201,13 +209,13 @@ def kill(console: Console, name: str, instances: tuple[str, ...], wipe: bool) ->
 def remove(console: Console, name: str, waiting: Waiting, force: bool) -> None:
     """Remove POD and end its instances."""
     from marathon_cli.api.pods import Pods
-    from marathon_cli.changes.change_target import Aim
+    from marathon_cli.changes.change_target import ChangeTarget
 
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, lambda: _ids(marathon)):
         change = Pods(marathon).remove(wanted, force=force)
-    aims = [Aim("pod", wanted, gone=True)]
-    finish(console, marathon, change, aims, f"removes {wanted}", waiting, value={"id": wanted})
+    targets = [ChangeTarget("pod", wanted, gone=True)]
+    finish(console, marathon, change, targets, f"removes {wanted}", waiting, value={"id": wanted})
 
 
 def _ids(marathon: Marathon) -> list[str]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from marathon_cli.console.console import Console, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import target_options
 from marathon_cli.screen.numbers import Number, Whole
 from marathon_cli.screen.output import say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError

@@ -11,8 +11,8 @@ import click
 from marathon_cli.changes.changes import Consent, update_options
 from marathon_cli.changes.metronome import explained, jobs_of, known
 from marathon_cli.changes.updating import agreed, document_options, read_wish, refuse_new_problems
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
-from marathon_cli.console.watch import watch_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import Conflict, MesosGpuError, Problem
 

@@ -9,7 +9,8 @@ import click
 
 from marathon_cli.changes.changes import Waiting, wait_options
 from marathon_cli.changes.metronome import explained, jobs_of, known, runs_of
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, Conflict, TimeIsUp
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from marathon_cli.changes.metronome import explained, jobs_of, known
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.names import nearest
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import BadInput, NotFound

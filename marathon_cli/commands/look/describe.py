@@ -7,7 +7,8 @@ import time
 
 import click
 
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, say, terminal_width
 
 

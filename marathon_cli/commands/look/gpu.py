@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
-from marathon_cli.console.watch import watch_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.numbers import Number
 from marathon_cli.screen.output import Column, Table, printable, say, table_lines, terminal_width
 from mesos_gpu.errors import Unavailable

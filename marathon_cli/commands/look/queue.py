@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
-from marathon_cli.console.watch import watch_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import app_id
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import NotFound

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, display_width, say, table_lines
 from marathon_cli.screen.paragraphs import say_paragraph, terminal, wrapped
 

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from marathon_cli.console.console import Console, debug_option, output_options, pass_console, work_dir_option
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Table, columns
 

@@ -20,6 +20,6 @@ def completion(context: click.Context, shell: str) -> None:
     profile in use name. One that does not answer within a second or two is done without.
     """
     from marathon_cli.completion import script
-    from marathon_cli.main import PROGRAM
+    from marathon_cli.registry import PROGRAM
 
     click.echo(script(context.find_root().command, shell, PROGRAM))

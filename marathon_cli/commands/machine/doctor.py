@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from marathon_cli.console.console import Console, debug_option, output_options, pass_console, work_dir_option
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.output import Table, columns, printable, terminal_width
 from marathon_cli.screen.paragraphs import terminal, wrapped
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from marathon_cli.clients.task_names import short_ids
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
-from marathon_cli.console.watch import watch_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound

@@ -9,7 +9,8 @@ import click
 
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.clients.task_names import SHORTEST
-from marathon_cli.console.console import Console, output_options, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.names import nearest
 from marathon_cli.screen.output import Table, columns
 from mesos_gpu.errors import BadInput, NotFound

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from marathon_cli.clients.records import DETACH_KEYS
-from marathon_cli.console.console import Console, pass_console, target_options
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import target_options
 from marathon_cli.screen.output import say
 from mesos_gpu.errors import Conflict, NotFound, Refused
 

@@ -12,7 +12,7 @@ from typing_extensions import assert_never
 from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.cluster.authentication import Authentication
 from mesos_gpu.agent.cluster.master_link import MasterLink, Welcome
-from mesos_gpu.agent.cluster.operation_effects import Holdings
+from mesos_gpu.agent.cluster.operation_effects import OperationEffects
 from mesos_gpu.agent.decisions.registration import Cause, Registration, Standing, Todo, answered_with, step
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
@@ -41,7 +41,7 @@ class Membership:
         info: Document,
         state: AgentState,
         link: MasterLink,
-        holdings: Holdings,
+        holdings: OperationEffects,
         checkpoints: Checkpoints,
         clock: Clock,
         *,

@@ -33,7 +33,7 @@ class StatusSender(Protocol):
         """Send one status."""
 
 
-class Holdings:
+class OperationEffects:
     """An agent's reservations and volumes, on disk before anyone hears of them. One event loop.
 
     `disagree` is called when the master counts on resources that are not here.

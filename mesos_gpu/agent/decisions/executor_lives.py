@@ -5,7 +5,7 @@ Source: Mesos src/slave/slave.cpp (executorLaunched, executorTerminated, registe
 
 from __future__ import annotations
 
-from mesos_gpu.agent.decisions import outcomes as verdicts
+from mesos_gpu.agent.decisions import outcomes
 from mesos_gpu.agent.decisions.steps import Steps
 from mesos_gpu.agent.launching import executor_launch
 from mesos_gpu.agent.model import actions as act
@@ -41,12 +41,12 @@ class ExecutorLives(Steps):
                 return self._executor_runs(framework, executor, event.pid, at)
             case ev.LaunchFailed():
                 self._count("container_launch_errors")
-                executor.verdict = executor.verdict or verdicts.launch_failed(event.cause)
+                executor.verdict = executor.verdict or outcomes.launch_failed(event.cause)
                 return self._executor_ended(framework, executor, None, at)
             case ev.Ended():
                 return self._executor_ended(framework, executor, event.ending, at)
             case ev.Vanished():
-                executor.verdict = executor.verdict or verdicts.executor_vanished(framework, rebooted=event.rebooted)
+                executor.verdict = executor.verdict or outcomes.executor_vanished(framework, rebooted=event.rebooted)
                 return self._executor_ended(framework, executor, None, at)
             case _:
                 return []  # how far the pull of its image is: its tasks are not its own yet
@@ -74,9 +74,9 @@ class ExecutorLives(Steps):
         for task in framework.hosted_by(executor):
             if task.phase is not Phase.OVER:
                 task.phase = Phase.OVER
-                actions += self._say(framework, task, verdicts.with_its_executor(executor, task, ending), at)
+                actions += self._say(framework, task, outcomes.with_its_executor(executor, task, ending), at)
         if not framework.silenced:
-            actions.append(act.ExecutorGone(*executor.key, status=verdicts.wait_status(ending)))
+            actions.append(act.ExecutorGone(*executor.key, status=outcomes.wait_status(ending)))
         actions += [act.CloseStream(executor.key), act.Forget(executor.container_id)]
         return actions + self._retire_if_done(framework, executor)
 
@@ -93,7 +93,7 @@ class ExecutorLives(Steps):
             for task_id in [task_id for parcel in failed for task_id in parcel.tasks]:
                 task = framework.tasks[task_id]
                 task.phase = Phase.OVER
-                actions += self._say(framework, task, verdicts.update_failed(event.problem), at)
+                actions += self._say(framework, task, outcomes.update_failed(event.problem), at)
         useless = self._end_if_useless(executor, at)
         return actions + (useless or self._deliver(framework, executor))
 
@@ -105,7 +105,7 @@ class ExecutorLives(Steps):
             executor.deadline_s = None
             if executor.stage is Stage.REGISTERING:
                 framework = self.frameworks[executor.key.framework]
-                executor.verdict = verdicts.not_subscribed(framework, executor, self.patience)
+                executor.verdict = outcomes.not_subscribed(framework, executor, self.patience)
                 executor.turn(Turn.END_ASKED)
             actions.append(act.Kill(executor.key, executor.container_id, 0.0))
         return actions

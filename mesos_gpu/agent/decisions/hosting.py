@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesos_gpu.agent.decisions import outcomes as verdicts
+from mesos_gpu.agent.decisions import outcomes
 from mesos_gpu.agent.decisions.executor_lives import ExecutorLives
 from mesos_gpu.agent.decisions.shared_volumes import in_use
 from mesos_gpu.agent.launching import executor_launch
@@ -71,12 +71,12 @@ class Hosting(ExecutorLives):
         info: Document = infos[0]["executor"]
         key = ExecutorKey(framework.id, info["executor_id"]["value"])
         executor = framework.executors.get(key.executor)
-        verdict = refused or verdicts.refused_hosted(self.identity, info, infos, group=event.group)
+        verdict = refused or outcomes.refused_hosted(self.identity, info, infos, group=event.group)
         if verdict is None and ((executor is None and not event.launch_executor) or (executor and not executor.alive)):
-            verdict = verdicts.executor_terminated(framework)
+            verdict = outcomes.executor_terminated(framework)
         if verdict is None and executor is not None:
             late = executor_launch.late_volume(self.identity, executor, infos, framework.hosted_by(executor))
-            verdict = None if late is None else verdicts.launch_failed(late)
+            verdict = None if late is None else outcomes.launch_failed(late)
         if verdict is not None:
             actions: list[Action] = []
             for task_info in infos:
@@ -142,7 +142,7 @@ class Hosting(ExecutorLives):
             for task_id in parcel.tasks:
                 one = framework.tasks[task_id]
                 one.phase = Phase.OVER
-                actions += self._say(framework, one, verdicts.taken_back(task, one), at)
+                actions += self._say(framework, one, outcomes.taken_back(task, one), at)
             return actions + self._end_if_useless(executor, at)
         task.phase = next_phase(task.phase, Cause.END_ASKED)
         return [*actions, *self._kill_event(executor, task, asked_grace_s)]
@@ -210,7 +210,7 @@ class Hosting(ExecutorLives):
             return []
         if task.state == "TASK_STAGING" and task.key.task not in held:
             task.phase = Phase.OVER
-            return self._say(framework, task, verdicts.never_arrived(framework), at)
+            return self._say(framework, task, outcomes.never_arrived(framework), at)
         return self._kill_event(executor, task, None) if task.fate is not None else []
 
     def _stream_closed(self, event: ev.StreamClosed) -> list[Action]:
@@ -239,7 +239,7 @@ class Hosting(ExecutorLives):
         full = hosted_status(
             status, task, agent_id=self.identity.agent_id, networks=networks, pid=executor.pid, wall_s=at.wall_s
         )
-        full = verdicts.of_agents_doing(framework, task, full)
+        full = outcomes.of_agents_doing(framework, task, full)
         if is_terminal(full["state"]):
             task.phase = Phase.OVER
         actions = [*self._tell(framework, task, full, at), acknowledge]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.model.events import Moment
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey
+from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
@@ -52,7 +53,7 @@ def replay_executor(run: ExecutorRun, sandbox: str, at: Moment) -> tuple[Executo
         said = [record["status"] for record in one.records if record["type"] == "UPDATE"]
         task.received.update(status["uuid"] for status in said if status["source"] == "SOURCE_EXECUTOR")
         tasks.append((task, pending))
-    if launch.networks_of(run.info):
+    if networks_of(run.info):
         statuses = [status for task, _ in tasks for status in task.statuses]
         executor.networks = next(filter(None, map(_networks, statuses)), ())
     return executor, tasks
@@ -99,7 +100,7 @@ def _phase(task: Task, *, ran: bool) -> Phase:
 def _clocks(task: Task, since_s: float | None, at: Moment) -> None:
     if task.statuses:
         task.pid = (task.statuses[-1].get("container_status") or {}).get("executor_pid")
-        task.networks = _networks(task.statuses[-1]) if launch.networks_of(task.info) else ()
+        task.networks = _networks(task.statuses[-1]) if networks_of(task.info) else ()
     if since_s is not None:
         task.running_since_s = at.mono_s - max(0.0, at.wall_s - since_s)
     limit_s = launch.max_completion_s(task.info)

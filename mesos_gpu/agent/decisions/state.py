@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing_extensions import assert_never
 
-from mesos_gpu.agent.decisions import checking
-from mesos_gpu.agent.decisions import outcomes as verdicts
+from mesos_gpu.agent.decisions import checking, outcomes
 from mesos_gpu.agent.decisions.collecting import of_framework
 from mesos_gpu.agent.decisions.hosting import Hosting
 from mesos_gpu.agent.decisions.shared_volumes import in_use
@@ -156,7 +155,7 @@ class AgentState(Hosting):
             framework = self.meet(event.framework)
             if framework.checkpoint:
                 actions.append(act.SaveFramework(framework_id, framework.info))
-        refused = verdicts.refused_run(
+        refused = outcomes.refused_run(
             event,
             framework,
             resource_version=self.resource_version,
@@ -167,7 +166,7 @@ class AgentState(Hosting):
             return actions + self._host(framework, event, refused, at)
         for info in event.tasks:
             if info["task_id"]["value"] not in framework.tasks:
-                actions += self._accept(framework, info, refused or verdicts.refused_task(info), at)
+                actions += self._accept(framework, info, refused or outcomes.refused_task(info), at)
         return actions
 
     def _accept(self, framework: Framework, info: Document, refused: Verdict | None, at: Moment) -> list[Action]:
@@ -199,7 +198,7 @@ class AgentState(Hosting):
             return self._end(framework, task, Fate.KILLED, event.grace_s, at)
         aware = framework.can("PARTITION_AWARE")
         past = self.past(event.key)
-        verdict = verdicts.not_here(past, partition_aware=aware, reason="REASON_TASK_UNKNOWN")
+        verdict = outcomes.not_here(past, partition_aware=aware, reason="REASON_TASK_UNKNOWN")
         return [self._loose(event.key, verdict, at)]
 
     def _end(
@@ -297,7 +296,7 @@ class AgentState(Hosting):
         if self.task(event.key) is not None:
             return []  # launched while the answer was on its way
         aware, past = event.partition_aware, self.past(event.key)
-        verdict = verdicts.not_here(past, partition_aware=aware, reason="REASON_RECONCILIATION")
+        verdict = outcomes.not_here(past, partition_aware=aware, reason="REASON_RECONCILIATION")
         return [self._loose(event.key, verdict, at)]
 
     # --- from the containers ------------------------------------------------------------------------------------
@@ -325,23 +324,23 @@ class AgentState(Hosting):
         was = task.phase
         task.phase = next_phase(was, Cause.LAUNCH_FAILED)
         if was is Phase.CANCELLED:
-            return self._conclude(framework, task, verdicts.killed_during_launch(task), at)
+            return self._conclude(framework, task, outcomes.killed_during_launch(task), at)
         self._count("container_launch_errors")
-        return self._conclude(framework, task, verdicts.launch_failed(event.cause), at)
+        return self._conclude(framework, task, outcomes.launch_failed(event.cause), at)
 
     def _ended(self, event: ev.Ended, at: Moment) -> list[Action]:
         framework, task = self.both(event.key)
         was = task.phase
         task.phase = next_phase(was, Cause.ENDED)
         if was is Phase.CANCELLED:
-            return self._conclude(framework, task, verdicts.killed_during_launch(task), at)
-        return self._conclude(framework, task, verdicts.ended(framework, task, event.ending), at)
+            return self._conclude(framework, task, outcomes.killed_during_launch(task), at)
+        return self._conclude(framework, task, outcomes.ended(framework, task, event.ending), at)
 
     def _vanished(self, event: ev.Vanished, at: Moment) -> list[Action]:
         framework, task = self.both(event.key)
         was = task.phase
         task.phase = next_phase(was, Cause.VANISHED)
-        verdict = verdicts.vanished(framework, task, was, rebooted=event.rebooted)
+        verdict = outcomes.vanished(framework, task, was, rebooted=event.rebooted)
         return self._conclude(framework, task, verdict, at)
 
     def _gpu_ill(self, event: ev.GpuIll, at: Moment) -> list[Action]:

@@ -14,8 +14,7 @@ from typing import Any
 from mesos_gpu.container.spec.config import Size
 from mesos_gpu.container.spec.linux import UNLIMITED
 from mesos_gpu.mesos.resources import Resources
-
-MIB = 1024 * 1024
+from mesos_gpu.mesos.units import MIB
 
 
 def executor_size(executor: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], *, cfs_quota: bool) -> Size:

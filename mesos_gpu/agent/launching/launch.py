@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Any
 
-from mesos_gpu.agent.launching import volume_aliases as volumes_again
+from mesos_gpu.agent.launching import volume_aliases
 from mesos_gpu.agent.launching.executor_size import disk_bytes
 from mesos_gpu.agent.launching.task_limits import read_settings
 from mesos_gpu.agent.launching.terminal import read_terminal
@@ -17,6 +17,7 @@ from mesos_gpu.agent.launching.variables import read_secret, read_variables
 from mesos_gpu.agent.model.actions import LaunchSpec
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.fetch_uris import read_uris
+from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.paths import sandbox_path, volume_path
 from mesos_gpu.container.spec.config import ImageAsk, Secret, Volume
 from mesos_gpu.container.spec.runtime_spec import Command
@@ -24,12 +25,12 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.units import MIB
 
 SHELL = "/bin/sh"
 # What the command executor itself is given on top of the task (slave/constants.hpp, DEFAULT_EXECUTOR_CPUS, _MEM).
 OVERHEAD_CPUS_MILLI = 100
 OVERHEAD_MEM_MIB = 32
-MIB = 1024 * 1024
 DEFAULT_SHUTDOWN_GRACE_S = 5.0
 DEFAULT_KILL_GRACE_S = 3.0
 LEAST_GRACE_S = 0.05
@@ -98,7 +99,7 @@ def launch_spec(
         mem_bytes=resources.milli("mem") * MIB // 1000 + OVERHEAD_MEM_MIB * MIB,
         gpus=resources.gpus,
         image=image,
-        volumes=(*volumes_again.shown(map(_volume, filterfalse(_is_secret, volumes)), persistent), *persistent),
+        volumes=(*volume_aliases.shown(map(_volume, filterfalse(_is_secret, volumes)), persistent), *persistent),
         fetch=read_uris(command),
         disk_bytes=disk_bytes(task),
         secrets=tuple(_secret(volume) for volume in volumes if _is_secret(volume)),
@@ -130,15 +131,6 @@ def image_of(task: Mapping[str, Any]) -> str | None:
     """Return the name of the image that a task runs in, None for the host's files."""
     image = ((task.get("container") or {}).get("mesos") or {}).get("image")
     return None if image is None else str((image.get("docker") or {}).get("name", ""))
-
-
-def networks_of(info: Mapping[str, Any]) -> tuple[Document, ...]:
-    """Return the networks that a task, or an executor, asks to join.
-
-    A NetworkInfo without a name asks for no network but the host's, whatever it says of ports (so does network/cni).
-    """
-    infos = (info.get("container") or {}).get("network_infos", ())
-    return tuple(dict(network) for network in infos if network.get("name"))
 
 
 def may_take_long(task: Mapping[str, Any]) -> bool:
@@ -246,7 +238,7 @@ def _container_refusal(container: Mapping[str, Any]) -> str | None:
 def _volumes_refusal(task: Mapping[str, Any]) -> str | None:
     volumes = (task.get("container") or {}).get("volumes", ())
     persistent = persistent_volumes("/", task.get("resources", ()))
-    return volumes_again.problem(map(_volume, filterfalse(_is_secret, volumes)), persistent)
+    return volume_aliases.problem(map(_volume, filterfalse(_is_secret, volumes)), persistent)
 
 
 def _volume_refusal(volume: Mapping[str, Any]) -> str | None:

@@ -21,6 +21,7 @@ from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, MesosGpuError
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.units import MIB
 
 CONTAINERS = "containers"
 """The folder of nested sandboxes in a sandbox, and of standalone ones in the work_dir."""
@@ -107,7 +108,7 @@ def container_config(
         environment=environment,
         user=spec.user,
         cpus_milli=resources.milli("cpus"),
-        mem_bytes=resources.milli("mem") * launch.MIB // 1000,
+        mem_bytes=resources.milli("mem") * MIB // 1000,
         gpus=0 if is_nested(name) else resources.gpus,
         image=image,
         volumes=spec.volumes,
@@ -179,12 +180,12 @@ def wait_shown(end: Termination) -> Document:
         shown["state"] = "TASK_FAILED"
         shown["reason"] = "REASON_CONTAINER_LIMITATION_MEMORY"
         if end.mem_limit_bytes is not None:
-            scalar = {"value": end.mem_limit_bytes / launch.MIB}
+            scalar = {"value": end.mem_limit_bytes / MIB}
             shown["limitation"] = {"resources": [{"name": "mem", "type": "SCALAR", "scalar": scalar}]}
     if end.disk_limit_bytes is not None:
         shown["state"] = "TASK_FAILED"
         shown["reason"] = "REASON_CONTAINER_LIMITATION_DISK"
-        scalar = {"value": end.disk_limit_bytes / launch.MIB}
+        scalar = {"value": end.disk_limit_bytes / MIB}
         shown["limitation"] = {"resources": [{"name": "disk", "type": "SCALAR", "scalar": scalar}]}
     if end.message is not None:
         shown["message"] = end.message

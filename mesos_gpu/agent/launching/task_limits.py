@@ -13,8 +13,8 @@ from typing import Any
 from mesos_gpu.container.spec.bundle import CAPABILITIES
 from mesos_gpu.container.spec.linux import RLIM_INFINITY, UNLIMITED, LinuxSettings, Rlimit
 from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.units import MIB
 
-MIB = 1 << 20
 _RLIMITS = frozenset(
     (
         *("AS", "CORE", "CPU", "DATA", "FSIZE", "LOCKS", "MEMLOCK", "MSGQUEUE", "NICE", "NOFILE", "NPROC", "RSS"),

@@ -11,7 +11,7 @@ from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.cluster.authentication import Authentication, Patience
 from mesos_gpu.agent.cluster.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
 from mesos_gpu.agent.cluster.membership import Membership
-from mesos_gpu.agent.cluster.operation_effects import Holdings
+from mesos_gpu.agent.cluster.operation_effects import OperationEffects
 from mesos_gpu.agent.decisions.collecting import in_use
 from mesos_gpu.agent.decisions.operations import (
     ApplyOperation,
@@ -29,7 +29,7 @@ from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executor
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
-from mesos_gpu.agent.loop.performer import Hands
+from mesos_gpu.agent.loop.performer import Performer
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.resources import with_gpus
 from mesos_gpu.agent.model.tasks import Phase, Task
@@ -87,7 +87,7 @@ class Agent:
         self.nested_sandboxes = NestedSandboxes(containers, self.collector)
         self.collector.on_removed = lambda path: self.post(ev.Collected(path))
         self._link = MasterLink(endpoint, self._incoming)
-        self.holdings = Holdings(
+        self.holdings = OperationEffects(
             Operations(state.new_uuid), checkpoints, self._link, lambda: self.membership.happened(Cause.CHANGED)
         )
         self.membership = Membership(
@@ -115,7 +115,7 @@ class Agent:
         self.takes_executors = False
         self._settled = asyncio.Event()
         self._checker = Checker[TaskKey](lambda key, news: self.post(ev.Checked(key, news)), self.clock.mono)
-        self._hands = Hands(
+        self._hands = Performer(
             self.membership,
             self._link,
             checkpoints,

@@ -21,7 +21,7 @@ from mesos_gpu.agent.running.probes import look
 from mesos_gpu.mesos.resource import Document
 
 
-class Hands:
+class Performer:
     """What an agent acts with: its disk, the master, executors, containers, and the clocks of checks."""
 
     def __init__(

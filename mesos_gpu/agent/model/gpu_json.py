@@ -9,9 +9,9 @@ from typing import TypeAlias
 from mesos_gpu.gpu.device import Gpu, GpuUsage
 from mesos_gpu.gpu.health import WITHDRAWN, Condition, Illness
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.units import MIB
 
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_MIB = 1 << 20
 _Family: TypeAlias = tuple[str, str, list[tuple[dict[str, str], "float | None"]]]
 """Name, help, and samples of a metric: labels and value, None where it is not known."""
 
@@ -109,7 +109,7 @@ def _usage(view: GpuView) -> GpuUsage:
 
 
 def _bytes(mib: int | None) -> int | None:
-    return None if mib is None else mib * _MIB
+    return None if mib is None else mib * MIB
 
 
 def _ratio(usage: GpuUsage) -> float | None:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mesos_gpu.agent.launching.launch import MIB, networks_of
 from mesos_gpu.agent.model.events import Ending, Identity
+from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
+from mesos_gpu.mesos.units import MIB
 
 EXECUTOR, AGENT = "SOURCE_EXECUTOR", "SOURCE_AGENT"
 _LIMITATIONS = {"mem": "REASON_CONTAINER_LIMITATION_MEMORY", "disk": "REASON_CONTAINER_LIMITATION_DISK"}

@@ -7,11 +7,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.agent.flags import NETWORKS, default_dns
 from mesos_gpu.container.life.opening import NETWORKS as FOLDER
+from mesos_gpu.container.network.cni import NO_DNS, DefaultDns, read_default_dns
 from mesos_gpu.container.network.networks import Networks
+from mesos_gpu.errors import BadFlag, BadInput
 
 log = logging.getLogger(__name__)
+
+NETWORKS = "network/cni"
+"""The isolator that joins containers to networks by CNI plugins, as --isolation names it."""
+
+
+def default_dns(flags: Mapping[str, Any]) -> DefaultDns:
+    """Return what --default_container_dns says. Raises BadFlag."""
+    if not flags["default_container_dns"]:
+        return NO_DNS
+    try:
+        return read_default_dns(flags["default_container_dns"])
+    except BadInput as error:
+        raise BadFlag("default_container_dns", str(error)) from None
 
 
 def has_networks(flags: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.state.sizing import enforce, resized
 from mesos_gpu.errors import ContainerError, NotFound
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.isolator.live_access import Walls
+from mesos_gpu.isolator.live_access import RunningAccess
 from mesos_gpu.isolator.plan import Change
 
 
@@ -74,6 +74,6 @@ class Changer:
         if nested.init is None or nested.record.session or not nested.record.shares_cgroup:
             return
         try:
-            Walls(nested.init.pid).change(change.plan.nodes, opened=change.opened, closed=change.closed)
+            RunningAccess(nested.init.pid).change(change.plan.nodes, opened=change.opened, closed=change.closed)
         except NotFound:
             pass  # it has ended meanwhile

@@ -10,8 +10,10 @@ from typing import Any
 from aiohttp import web
 
 from mesos_gpu.marathon.api.openapi import Route, document
-from mesos_gpu.marathon.configuration import API_VERSION
 from mesos_gpu.process.http import json_response
+
+API_VERSION = "1.11.0"
+"""The Marathon whose API this is."""
 
 
 class OpenApi:

@@ -17,7 +17,8 @@ from mesos_gpu.marathon.matching.pod_taskinfo import task_group
 from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.marathon.model.backoff import Backoff, ready_at
 from mesos_gpu.marathon.model.instances import Cause, Instance, Task, moved
-from mesos_gpu.marathon.state.actions import Decline, Launch, Revive, Say, Suppress, TaskGroup
+from mesos_gpu.marathon.model.task_group import TaskGroup
+from mesos_gpu.marathon.state.actions import Decline, Launch, Revive, Say, Suppress
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
 from mesos_gpu.marathon.state.state import Draft, State
 from mesos_gpu.mesos.resources import Resources

@@ -24,7 +24,7 @@ from mesos_gpu.marathon.matching.taskinfo import (
     variables_of,
 )
 from mesos_gpu.marathon.model.instances import ContainerTask, Instance
-from mesos_gpu.marathon.state.actions import TaskGroup
+from mesos_gpu.marathon.model.task_group import TaskGroup
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
 

@@ -11,6 +11,7 @@ from mesos_gpu.marathon.model.deployment import Deployment
 from mesos_gpu.marathon.model.groups import Root
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job
+from mesos_gpu.marathon.model.task_group import TaskGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,6 @@ class Save:
     root: Root | None = None
     """A new version of the tree of groups."""
     jobs: Mapping[str, Job | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskGroup:
-    """Tasks that start together in one executor: an instance of a pod."""
-
-    executor: Mapping[str, Any]
-    task_infos: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,9 @@ from mesos_gpu.master.allocation.eligibility import (
     quantities,
 )
 from mesos_gpu.master.allocation.random_sorter import Draw, Wanting, chances, order
-from mesos_gpu.master.allocation.sorter import Quantities, ShareTree
-from mesos_gpu.master.allocation.totals import EMPTY, Books, Sums, books_of
+from mesos_gpu.master.allocation.sorter import ShareTree
+from mesos_gpu.master.allocation.totals import EMPTY, Books, Totals, books_of
+from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import Quota, countable, missing, shrink, top_level
 from mesos_gpu.mesos.resources import Resources
 
@@ -57,7 +58,7 @@ class Allocator:
         self._wanting: Wanting = {}
         self._odds: Mapping[str, float] = {}
         self.tree = ShareTree(rules.excluded_names)
-        self._sums = Sums(self.tree)
+        self._sums = Totals(self.tree)
         self._quotas: dict[str, Quota] = {}
         self._machines: dict[str, _Machine] = {}
         self._worth: set[str] = set()

@@ -9,14 +9,14 @@ from mesos_gpu.master.allocation.allocator import Allocator
 from mesos_gpu.master.allocation.constraints import constraints_of
 from mesos_gpu.master.allocation.eligibility import Client, Key, Rules, Supply
 from mesos_gpu.master.allocation.random_sorter import Draw
-from mesos_gpu.master.allocation.sorter import Quantities
 from mesos_gpu.master.model.model import NOTHING, Agent, Framework
+from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import scalar_problem
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
 
 
-class Market:
+class AllocatorFeed:
     """An allocator, and what of the books it was last told."""
 
     def __init__(self, rules: Rules, draw: Draw | None = None) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mesos_gpu.master.allocation.constraints import Constraints
-from mesos_gpu.master.allocation.sorter import Quantities
+from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 

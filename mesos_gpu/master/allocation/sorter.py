@@ -10,9 +10,10 @@ Each change costs the depth of its path, not the size of the tree: a node's chil
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 
-Quantities = Mapping[str, int]
+from mesos_gpu.master.model.quantities import Quantities
+
 """Thousandths by name, scalars only."""
 _Key = tuple[float, int, str]
 OWN = "."

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mesos_gpu.master.allocation.eligibility import Key, Supply, quantities
-from mesos_gpu.master.allocation.sorter import Quantities, ShareTree, add_to
+from mesos_gpu.master.allocation.sorter import ShareTree, add_to
+from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import countable, top_level
 from mesos_gpu.master.model.shared_volumes import Token, tokens
 from mesos_gpu.mesos.resources import Resources
@@ -50,7 +51,7 @@ def books_of(supply: Supply, held: Mapping[Key, Resources]) -> Books:
     )
 
 
-class Sums:
+class Totals:
     """Those of all agents."""
 
     def __init__(self, tree: ShareTree) -> None:

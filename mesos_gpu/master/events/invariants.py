@@ -49,7 +49,7 @@ def _agent(state: MasterState, agent: Agent) -> Iterator[str]:
         yield f"{parts} do not add up to the total {agent.total} of agent {agent.id}"
     if agent.offers and not agent.active:
         yield f"agent {agent.id} is not active, and {len(agent.offers)} offers of it are out"
-    known = state.market.allocator
+    known = state.allocator_feed.allocator
     if not state.allocation_due and known.free(agent.id) != agent.free:
         yield f"agent {agent.id} has {agent.free} free, and the allocator believes {known.free(agent.id)}"
     for offer in agent.offers.values():

@@ -62,7 +62,7 @@ def allocate(state: MasterState) -> list[Allocation]:
     """Return what is to be offered, after telling the allocator what has changed."""
     state.sync_market()
     filters = state.filters
-    return state.market.allocator.cycle(
+    return state.allocator_feed.allocator.cycle(
         lambda client, agent_id, candidate: filters.blocks(client.framework_id, client.role, agent_id, candidate)
     )
 

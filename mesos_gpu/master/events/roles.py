@@ -43,7 +43,7 @@ def update_weights(state: MasterState, infos: Sequence[Mapping[str, Any]]) -> li
 def _weighted(state: MasterState, weights: Mapping[str, float]) -> list[Action]:
     state.policy.weights.update(weights)
     for role, weight in weights.items():
-        state.market.allocator.tree.set_weight(role, weight)
+        state.allocator_feed.allocator.tree.set_weight(role, weight)
     actions: list[Action] = []
     if any(role in framework.roles for framework in state.frameworks.values() for role in weights):
         for agent in state.agents.values():
@@ -95,7 +95,7 @@ def _set(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
 
 def _granted(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
     state.policy.set_quotas(quotas)
-    state.market.allocator.set_quotas(state.policy.quotas)
+    state.allocator_feed.allocator.set_quotas(state.policy.quotas)
     state.ask_for_offers()
     actions: list[Action] = []
     for role, quota in quotas.items():

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mesos_gpu.master.allocation.sorter import Quantities
+from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.mesos.ids import role_problem
 from mesos_gpu.mesos.resource import Document, Resource, milli, scalar_text
 from mesos_gpu.mesos.resources import Resources, validate

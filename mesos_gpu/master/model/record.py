@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mesos_gpu.master.model import deactivations as wishes
+from mesos_gpu.master.model import deactivations
 from mesos_gpu.master.model.model import Drain, KnownAgent
 from mesos_gpu.master.model.policy import Policy
 from mesos_gpu.mesos.resource import Document
@@ -57,7 +57,7 @@ class Record:
                 {"info": a.info, "pid": a.pid, **({} if a.since_s is None else {"unreachable_since_s": a.since_s})}
                 for a in (*self.agents.values(), *self.unreachable.values())
             ],
-            **wishes.to_registry(self.deactivated, self.gone),
+            **deactivations.to_registry(self.deactivated, self.gone),
             **self.policy.to_registry(),
         }
 
@@ -68,7 +68,7 @@ class Record:
             agent["info"]["id"]["value"]: KnownAgent(agent["info"], agent["pid"], agent.get("unreachable_since_s"))
             for agent in document["agents"]
         }
-        deactivated, gone = wishes.from_registry(document)
+        deactivated, gone = deactivations.from_registry(document)
         return cls(
             tuple(str(master) for master in document["masters"]),
             {id: agent for id, agent in known.items() if agent.since_s is None},

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mesos_gpu.master.allocation.allocator_feed import Market
+from mesos_gpu.master.allocation.allocator_feed import AllocatorFeed
 from mesos_gpu.master.allocation.eligibility import Rules
 from mesos_gpu.master.allocation.filters import Filters
 from mesos_gpu.master.allocation.random_sorter import Draw
@@ -92,7 +92,7 @@ class MasterState:
         self.unreachable: dict[str, KnownAgent] = {}
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
-        self.market = Market(settings.rules, settings.draw)
+        self.allocator_feed = AllocatorFeed(settings.rules, settings.draw)
         self.policy = Policy()
         self.drainages: dict[str, Drainage] = {}
         """Agents whose machines are to be maintained, by id."""
@@ -130,15 +130,15 @@ class MasterState:
 
     def sync_market(self) -> None:
         """Tell the allocator all that has changed since it last was."""
-        self.market.sync(self.agents, self.frameworks, list(self.agents) if self._unsure else self.changed)
+        self.allocator_feed.sync(self.agents, self.frameworks, list(self.agents) if self._unsure else self.changed)
         for framework_id, role, agent_id in self.filters.take_dropped():
-            self.market.allocator.retry(agent_id, (role, framework_id))
+            self.allocator_feed.allocator.retry(agent_id, (role, framework_id))
         self._asked = self._unsure = False
         self.changed.clear()
 
     def accounted(self, agent: Agent) -> None:
         """Note that an agent's offers are as the allocator decided them."""
-        self.market.offered(agent)
+        self.allocator_feed.offered(agent)
         self.changed.pop(agent.id, None)
 
     @property
@@ -149,9 +149,9 @@ class MasterState:
     def recover(self, record: Record) -> None:
         """Take over what the registry holds: at the start, or when this master is elected."""
         self.policy = record.policy.copy()
-        self.market.allocator.set_quotas(self.policy.quotas)
+        self.allocator_feed.allocator.set_quotas(self.policy.quotas)
         for role, weight in self.policy.weights.items():
-            self.market.allocator.tree.set_weight(role, weight)
+            self.allocator_feed.allocator.tree.set_weight(role, weight)
         self.deactivated, self.gone = dict(record.deactivated), dict(record.gone)
         self.recovered, self.unreachable = dict(record.agents), dict(record.unreachable)
 
