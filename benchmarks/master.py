@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.full_scan import decided
-from mesos_gpu.master.events import launching, offering, subscriptions, updates
+from mesos_gpu.master.decisions import launching, offering, subscriptions, updates
 from mesos_gpu.master.model.model import Agent, Framework, Offer
 from mesos_gpu.master.state.actions import SendEvent
 from mesos_gpu.master.state.reports import Report, admit

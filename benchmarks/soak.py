@@ -21,7 +21,7 @@ from random import Random
 
 import aiohttp
 
-from mesos_gpu.master.events.invariants import broken
+from mesos_gpu.master.decisions.invariants import broken
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources

@@ -18,8 +18,8 @@ from mesos_gpu.master.agent_link.link import PROCESS_ID, AgentLink
 from mesos_gpu.master.agent_link.observers import Pace, RemovalLimit
 from mesos_gpu.master.api.access import open_access
 from mesos_gpu.master.api.operator_api import VERSION, OperatorApi
+from mesos_gpu.master.decisions import registry_gc
 from mesos_gpu.master.engine.engine import Engine, clock
-from mesos_gpu.master.events import registry_gc
 from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, removal_share, settings
 from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES

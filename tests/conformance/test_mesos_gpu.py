@@ -30,7 +30,7 @@ from mesos_gpu.isolator import (
     should_inject,
 )
 from mesos_gpu.master.allocation.eligibility import dominant_share, quantities
-from mesos_gpu.master.events import offering
+from mesos_gpu.master.decisions import offering
 from mesos_gpu.mesos.resources import Resources
 from tests.agent.live import LiveAgent, live_agent
 from tests.isolator.driver_machine import VERSION, usual_machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mesos_gpu.master.events import launching, offering, subscriptions
+from mesos_gpu.master.decisions import launching, offering, subscriptions
 from mesos_gpu.master.model.model import Offer
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState

@@ -8,11 +8,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from mesos_gpu.master.events import agents as _agents
-from mesos_gpu.master.events import draining as _draining
-from mesos_gpu.master.events import maintenance as _maintenance
-from mesos_gpu.master.events import readmission as _readmission
-from mesos_gpu.master.events import roles as _roles
+from mesos_gpu.master.decisions import agents as _agents
+from mesos_gpu.master.decisions import draining as _draining
+from mesos_gpu.master.decisions import maintenance as _maintenance
+from mesos_gpu.master.decisions import readmission as _readmission
+from mesos_gpu.master.decisions import roles as _roles
 from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.state.actions import Action, Store
 from mesos_gpu.master.state.state import MasterState

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.master.allocation.eligibility import Rules
-from mesos_gpu.master.events import agents, invariants, launching, offering, subscriptions
+from mesos_gpu.master.decisions import agents, invariants, launching, offering, subscriptions
 from mesos_gpu.master.flags import min_allocatable
 from mesos_gpu.master.model.model import Agent, Framework, Now, Offer
 from mesos_gpu.master.state.actions import Action, SendEvent, Store

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.events import subscriptions, updates
+from mesos_gpu.master.decisions import subscriptions, updates
 from mesos_gpu.master.model.model import Agent, Framework, KnownAgent
 from mesos_gpu.master.registry.operations import Admit, MarkUnreachable, Remove
 from mesos_gpu.master.state.actions import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master.events import updates
+from mesos_gpu.master.decisions import updates
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.actions import DrainAgent, ForgetAgent, ShutdownAgent, Store

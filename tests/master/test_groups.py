@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.events import launching, updates
+from mesos_gpu.master.decisions import launching, updates
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from benchmarks.full_scan import decided
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master.events import (
+from mesos_gpu.master.decisions import (
     agents,
     draining,
     invariants,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master.events import agents
-from mesos_gpu.master.events.invariants import broken
+from mesos_gpu.master.decisions import agents
+from mesos_gpu.master.decisions.invariants import broken
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.events import launching, offering
+from mesos_gpu.master.decisions import launching, offering
 from mesos_gpu.master.state.actions import RunTask
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master.events import offering, subscriptions
+from mesos_gpu.master.decisions import offering, subscriptions
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.actions import ShutdownAgent, Store

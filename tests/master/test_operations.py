@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.master.events import launching, operations, subscriptions, updates
-from mesos_gpu.master.events.operation_metrics import of_operations
+from mesos_gpu.master.decisions import launching, operations, subscriptions, updates
+from mesos_gpu.master.decisions.operation_metrics import of_operations
 from mesos_gpu.master.model.model import Agent, Framework, Offer
 from mesos_gpu.master.state.actions import (
     AcknowledgeOperation,

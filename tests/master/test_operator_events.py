@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesos_gpu.master.events import agents
+from mesos_gpu.master.decisions import agents
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.service import RunningMaster

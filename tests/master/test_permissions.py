@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import Forbidden
-from mesos_gpu.master.events import operations, permissions, subscriptions
+from mesos_gpu.master.decisions import operations, permissions, subscriptions
 from mesos_gpu.master.state.actions import CloseStream, RunTask
 from mesos_gpu.master.state.state import MasterState, Settings
 from mesos_gpu.master.views import operator_events, views, views_v1

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from mesos_gpu.errors import BadInput, Unavailable
-from mesos_gpu.master.engine.engine import Engine
 
 # The events themselves: what they return is not followed at once here.
-from mesos_gpu.master.events import agents, draining, maintenance, roles
+from mesos_gpu.master.decisions import agents, draining, maintenance, roles
+from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.operations import Nothing, SetWeights

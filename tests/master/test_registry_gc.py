@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.master.events.registry_gc import collect, due
+from mesos_gpu.master.decisions.registry_gc import collect, due
 from mesos_gpu.master.model.model import KnownAgent
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.registry import Registry

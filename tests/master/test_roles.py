@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from mesos_gpu.errors import BadInput, Conflict
-from mesos_gpu.master.events import launching, operations, subscriptions
+from mesos_gpu.master.decisions import launching, operations, subscriptions
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.views.views import roles_view

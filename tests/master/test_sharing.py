@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadResources
-from mesos_gpu.master.events import launching, operations, subscriptions, updates
-from mesos_gpu.master.events.offering import offer_resources
+from mesos_gpu.master.decisions import launching, operations, subscriptions, updates
+from mesos_gpu.master.decisions.offering import offer_resources
 from mesos_gpu.master.model.model import Framework, Offer
 from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup
 from mesos_gpu.master.views.metrics import snapshot

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.master.events import launching
+from mesos_gpu.master.decisions import launching
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document

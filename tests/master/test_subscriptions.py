@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master.events import offering, subscriptions
+from mesos_gpu.master.decisions import offering, subscriptions
 from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.state.actions import (
     Action,

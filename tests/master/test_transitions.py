@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.master.events import agents, draining, maintenance, readmission
+from mesos_gpu.master.decisions import agents, draining, maintenance, readmission
 from mesos_gpu.master.model.model import Agent, KnownAgent
 from mesos_gpu.master.registry.operations import Admit, MarkGone, MarkUnreachable, Remove
 from mesos_gpu.master.state.actions import (

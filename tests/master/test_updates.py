@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.master.events import updates
+from mesos_gpu.master.decisions import updates
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.actions import AcknowledgeStatus, KillTask, MessageExecutor, ShutdownExecutor
 from mesos_gpu.master.state.state import MasterState

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 
 from mesos_gpu.master.agent_link.observers import RemovalLimit
+from mesos_gpu.master.decisions import agents
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.events import agents
 from mesos_gpu.mesos.flags import format_duration
 
 _NAMED = 20

@@ -17,9 +17,9 @@ from mesos_gpu.master.agent_link.absences import Absences
 from mesos_gpu.master.agent_link.authentication import Authenticators
 from mesos_gpu.master.agent_link.observers import Observer, Pace, RemovalLimit
 from mesos_gpu.master.agent_link.wire_forms import reconciliation, resource_version, resources_for, task_for
+from mesos_gpu.master.decisions import agents, readmission, updates
+from mesos_gpu.master.decisions.permissions import registration_refusal
 from mesos_gpu.master.engine.engine import Engine, Event
-from mesos_gpu.master.events import agents, readmission, updates
-from mesos_gpu.master.events.permissions import registration_refusal
 from mesos_gpu.master.state.actions import (
     AcknowledgeOperation,
     AcknowledgeStatus,

@@ -7,8 +7,8 @@ from typing import Any
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import ProtocolError
+from mesos_gpu.master.decisions import agents, operations
 from mesos_gpu.master.engine.engine import Event
-from mesos_gpu.master.events import agents, operations
 from mesos_gpu.master.model.model import Agent
 from mesos_gpu.master.state.actions import AboutOperations, AcknowledgeOperation, ApplyOperation, KeepResources
 from mesos_gpu.master.state.actions import ReconcileOperations as Reconcile

@@ -12,8 +12,8 @@ import msgspec
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput, Conflict, Forbidden
+from mesos_gpu.master.decisions import draining, maintenance, permissions, roles
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.events import draining, maintenance, permissions, roles
 from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.model.quota import status_of
 from mesos_gpu.master.state.actions import Action

@@ -15,8 +15,8 @@ from mesos_gpu.master.api import cluster_api, operator_operations, operator_stre
 from mesos_gpu.master.api.access import use_of
 from mesos_gpu.master.api.cluster_api import ClusterApi
 from mesos_gpu.master.api.scheduler_api import SchedulerApi
+from mesos_gpu.master.decisions import permissions, subscriptions
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.events import permissions, subscriptions
 from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState

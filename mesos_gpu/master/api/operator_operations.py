@@ -11,8 +11,8 @@ import msgspec
 from aiohttp import web
 
 from mesos_gpu.errors import Forbidden, ProtocolError
+from mesos_gpu.master.decisions import operations
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.events import operations
 from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master.api.event_stream import TypedStream
+from mesos_gpu.master.decisions import launching, maintenance, operations, subscriptions, updates
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.events import launching, maintenance, operations, subscriptions, updates
 from mesos_gpu.master.model.model import Framework, Now
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState

@@ -15,7 +15,7 @@ from typing import Protocol
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master.events import draining, invariants, offering, subscriptions
+from mesos_gpu.master.decisions import draining, invariants, offering, subscriptions
 from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.registry.registrar import Registrar
 from mesos_gpu.master.state.actions import (

@@ -1,6 +1,6 @@
 """What the master knows, and the bookkeeping that every event shares. Pure: no clock, no socket, no file.
 
-Events are functions in the modules beside (subscriptions, launching, updates, agents, offering); each takes the state
+Events are functions of the room `decisions` (subscriptions, launching, updates, agents, offering); each takes the state
 and the time, changes the state and returns what the edges must do, in order.
 """
 

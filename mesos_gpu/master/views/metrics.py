@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from itertools import accumulate
 
 from mesos_gpu.master.allocation.eligibility import dominant_share, quantities
-from mesos_gpu.master.events.offering import held_by_role
-from mesos_gpu.master.events.operation_metrics import of_operations
+from mesos_gpu.master.decisions.offering import held_by_role
+from mesos_gpu.master.decisions.operation_metrics import of_operations
 from mesos_gpu.master.model.model import Now
 from mesos_gpu.master.model.quota import countable
 from mesos_gpu.master.model.shared_volumes import summed

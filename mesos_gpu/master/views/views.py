@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from mesos_gpu.master.allocation.eligibility import quantities
-from mesos_gpu.master.events.offering import holdings
+from mesos_gpu.master.decisions.offering import holdings
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.model.quota import Quota, countable

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mesos_gpu.master.allocation.eligibility import quantities
-from mesos_gpu.master.events.offering import held_by_role
+from mesos_gpu.master.decisions.offering import held_by_role
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import NOTHING, Agent, Executor, Framework
 from mesos_gpu.master.state.state import MasterState

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.errors import BadResources
-from mesos_gpu.master.events import permissions
-from mesos_gpu.master.events.operation_metrics import count
+from mesos_gpu.master.decisions import permissions
+from mesos_gpu.master.decisions.operation_metrics import count
 from mesos_gpu.master.model.documents import Operation
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.model.shared_volumes import uses

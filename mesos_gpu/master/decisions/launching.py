@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.master.allocation.filters import refuse_seconds
-from mesos_gpu.master.events.operations import failed, perform, refined
-from mesos_gpu.master.events.permissions import task_refusal
+from mesos_gpu.master.decisions.operations import failed, perform, refined
+from mesos_gpu.master.decisions.permissions import task_refusal
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Agent, Executor, Framework, Now, Offer, add
 from mesos_gpu.master.model.shared_volumes import Left

@@ -5,9 +5,9 @@ Source: Mesos src/master/master.cpp (reregisterSlave, reconcileKnownSlave, __rer
 
 from __future__ import annotations
 
-from mesos_gpu.master.events import draining
-from mesos_gpu.master.events.agents import MACHINE_DOWN, may_stay, unreachable
-from mesos_gpu.master.events.subscriptions import recover_framework
+from mesos_gpu.master.decisions import draining
+from mesos_gpu.master.decisions.agents import MACHINE_DOWN, may_stay, unreachable
+from mesos_gpu.master.decisions.subscriptions import recover_framework
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Agent, Executor, Framework, KnownAgent, Now
 from mesos_gpu.master.model.statuses import about, record

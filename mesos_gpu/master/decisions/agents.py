@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mesos_gpu.master.events import operations
+from mesos_gpu.master.decisions import operations
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Agent, Framework, KnownAgent, Now
 from mesos_gpu.master.model.statuses import about, record

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from mesos_gpu.master.allocation.allocator_feed import holdings_of
 from mesos_gpu.master.allocation.eligibility import Allocation
-from mesos_gpu.master.events import maintenance
+from mesos_gpu.master.decisions import maintenance
 from mesos_gpu.master.model.model import NOTHING, Now, Offer
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.actions import Action

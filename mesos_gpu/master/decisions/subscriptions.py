@@ -11,7 +11,7 @@ from typing import Any
 from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master.allocation import constraints
 from mesos_gpu.master.allocation.allocator_feed import offer_filters_problem
-from mesos_gpu.master.events.permissions import subscription_refusal
+from mesos_gpu.master.decisions.permissions import subscription_refusal
 from mesos_gpu.master.model.documents import roles_of
 from mesos_gpu.master.model.model import Framework, Now
 from mesos_gpu.master.model.statuses import about, record

@@ -12,7 +12,7 @@ from typing import Any
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.allocation.filters import refuse_seconds
-from mesos_gpu.master.events.agents import remove
+from mesos_gpu.master.decisions.agents import remove
 from mesos_gpu.master.model.model import Agent, Drainage, Framework, Now
 from mesos_gpu.master.model.policy import key_of, key_of_agent
 from mesos_gpu.master.registry.operations import SetSchedule, StartMaintenance, StopMaintenance

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.master.events import operations
-from mesos_gpu.master.events.agents import end_task, tell_agent_lost
+from mesos_gpu.master.decisions import operations
+from mesos_gpu.master.decisions.agents import end_task, tell_agent_lost
 from mesos_gpu.master.model.model import Agent, Drain, Now
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.registry.operations import Deactivate, MarkDrained, MarkGone, Nothing, Reactivate
