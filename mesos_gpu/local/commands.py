@@ -20,7 +20,9 @@ import requests
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.local.plan import MESOS_ROLE, GpuChoice, UpOptions
 from mesos_gpu.local.record import Box, Records, Service, is_alive
-from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor
+from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor, check_ended
+
+log = logging.getLogger(__name__)
 
 _ASK_TIMEOUT_S = 5.0
 # The supervisor's own limits for three services one after another, and a little for itself.
@@ -50,11 +52,13 @@ def up(options: UpOptions) -> int:
 def down(work_dir: Path, keep_tasks: bool) -> int:
     """Stop the box of this work_dir; its tasks end too unless `keep_tasks`. Returns the exit status.
 
-    Raises NotFound when no box runs there, Unavailable when it does not stop.
+    Raises NotFound when no box runs there, Unavailable when it does not stop or tasks may run on that were to end.
     """
     records = Records(work_dir.expanduser().absolute())
     box = records.read()
     if box is None:
+        if not keep_tasks:
+            check_ended(records.work_dir)
         raise NotFound(f"no box runs in {records.work_dir}; `mesos-gpu up` starts one")
     if is_alive(box.pid, box.started):
         _end(box.pid, KEEP_TASKS if keep_tasks else signal.SIGTERM)
@@ -68,6 +72,8 @@ def down(work_dir: Path, keep_tasks: bool) -> int:
             "the box's supervisor had died, and its services with it; tasks may still run. "
             "`mesos-gpu up` takes them over again, and `mesos-gpu down` then ends them"
         )
+    if not keep_tasks:
+        check_ended(records.work_dir)
     print("The box is down; its tasks run on." if keep_tasks else "The box is down, and its tasks have ended.")
     return 0
 
@@ -100,7 +106,8 @@ def serve_detached(argv: list[str]) -> int:
         asyncio.run(Supervisor(options).run(ready))
     except MesosGpuError as error:
         if report.closed:
-            raise
+            log.error("%s", error)
+            return 1
         report.write(f"refused\n{error}")
         report.close()
         return 1

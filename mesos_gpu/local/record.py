@@ -11,6 +11,9 @@ import msgspec
 
 FILE = "box.json"
 PORTS_FILE = "ports.json"
+CONTAINERS = "containers"
+"""Where an agent's containerizer keeps one record for each container that is not gone, below the agent's runtime_dir;
+`mesos_gpu/container/state/checkpoints.py` writes them."""
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -78,6 +81,14 @@ class Records:
         temporary = self.work_dir / f".{name}.{os.getpid()}"
         temporary.write_bytes(data)
         temporary.replace(self.work_dir / name)
+
+
+def left_behind(runtime_dir: Path) -> list[str]:
+    """Return the ids of the containers that agents below `runtime_dir` have on record, so that may still run.
+
+    A containerizer forgets a container only when its processes, cgroup and GPUs are released.
+    """
+    return sorted(path.stem for path in runtime_dir.glob(f"*/{CONTAINERS}/*.json"))
 
 
 def start_time(pid: int) -> int:

@@ -109,13 +109,27 @@ class ServiceProcess:
             await asyncio.sleep(delay_s)
             try:
                 self.service = await self._run()
-            except Unavailable as error:
-                log.warning("%s", error)
+            except (Unavailable, OSError, msgspec.DecodeError) as error:
+                # A full disk, or no memory for a process, is a reason to try again as a program that fails is.
+                log.warning("%s is not back: %s", self.spec.name, error)
                 if self._process.returncode is None:
                     self._process.kill()
             else:
                 log.info("%s is back as pid %d", self.spec.name, self.service.pid)
+                await self._tell()
+
+    async def _tell(self) -> None:
+        """Say that `service` has a new value, until it can be written down or the service has ended once more."""
+        delay_s: float | None = None
+        while self._process is not None and self._process.returncode is None:
+            try:
                 self._changed()
+            except OSError as error:
+                delay_s = next_delay_s(delay_s, 0.0)
+                log.warning("cannot write down that %s is back: %s; trying again", self.spec.name, error)
+                await asyncio.sleep(delay_s)
+            else:
+                return
 
     def _last_words(self) -> str:
         lines = self._log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()

@@ -20,7 +20,7 @@ from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.local import plan
 from mesos_gpu.local.network import prepare_network, remove_network
 from mesos_gpu.local.plan import GpuChoice, UpOptions
-from mesos_gpu.local.record import Box, Records, Service, start_time
+from mesos_gpu.local.record import Box, Records, Service, left_behind, start_time
 from mesos_gpu.local.service import ServiceProcess
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 STOP_S, AGENT_STOP_S = 15.0, 45.0
 KEEP_TASKS = signal.SIGUSR1
 """The signal that tells a supervisor to stop the services and leave tasks running; SIGTERM ends tasks too."""
+SHOWN = 5
+"""How many containers a message names."""
 
 
 class Supervisor:
@@ -36,6 +38,7 @@ class Supervisor:
 
     def __init__(self, options: UpOptions) -> None:
         self._options = options
+        self._runtime_dir = plan.runtime_dir(options.work_dir)
         self._records = Records(options.work_dir)
         self._services: list[ServiceProcess] = []
         self._lock: IO[bytes] | None = None
@@ -44,7 +47,8 @@ class Supervisor:
         """Bring the box up, call `ready`, and keep it up until SIGTERM, SIGINT or KEEP_TASKS arrives.
 
         Raises Conflict when the box of this work_dir runs already, Unavailable when a service cannot start; then
-        nothing is left running.
+        no service is left running, and tasks that an earlier box left behind run on for the next `up`. Raises
+        Unavailable, too, when it was told to end the tasks and cannot say that they have ended.
         """
         stop, keep_tasks = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -57,6 +61,7 @@ class Supervisor:
 
         loop.add_signal_handler(KEEP_TASKS, stop_and_keep_tasks)
         self._prepare()
+        found, came_up = left_behind(self._runtime_dir), False
         starting = loop.create_task(self._start())
         try:
             await asyncio.wait(
@@ -64,13 +69,18 @@ class Supervisor:
             )
             if starting.done():
                 ready(*starting.result())
+                came_up = True
                 await stopping
             stopping.cancel()
         finally:
             starting.cancel()
             with suppress(asyncio.CancelledError, Unavailable):
                 await starting
-            await self._stop(keep_tasks=keep_tasks.is_set())
+            # A box that could not come up has no say in what ran before it.
+            failed = bool(found) and not came_up and not stop.is_set()
+            await self._stop(keep_tasks=failed or keep_tasks.is_set())
+        if not keep_tasks.is_set():
+            check_ended(self._options.work_dir)
 
     def _prepare(self) -> None:
         work_dir = self._options.work_dir
@@ -134,9 +144,21 @@ class Supervisor:
         await asyncio.gather(*(agent.stop(end_agent, AGENT_STOP_S) for agent in agents))
         await master.stop(signal.SIGTERM, STOP_S)
         self._records.remove()
-        if not keep_tasks:
+        # The next agent needs the records of containers that may still run, or it gives their GPUs out again.
+        if not keep_tasks and not left_behind(self._runtime_dir):
             remove_network(self._options.work_dir)
-            _remove_runtime_dir(plan.runtime_dir(self._options.work_dir))
+            _remove_runtime_dir(self._runtime_dir)
+
+
+def check_ended(work_dir: Path) -> None:
+    """Raise Unavailable when a box that is down has containers on record, which may still run."""
+    left = left_behind(plan.runtime_dir(work_dir))
+    if left:
+        raise Unavailable(
+            f"the box is down, but {len(left)} of its containers may still run, since their agent did not end them: "
+            f"{', '.join(left[:SHOWN])}{', ...' if len(left) > SHOWN else ''}. `mesos-gpu up` takes them over again, "
+            "and `mesos-gpu down` then ends them"
+        )
 
 
 def choose_gpus(options: UpOptions) -> GpuChoice:

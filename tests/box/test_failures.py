@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,6 +16,16 @@ from tests.box.conftest import LiveBox
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 APP = {"id": "steady", "cmd": "echo begun; sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1}
+
+
+@contextmanager
+def taken(port: int = 0) -> Iterator[int]:
+    """Hold a port of the loopback, by default any free one."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", port))
+        holder.listen()
+        yield holder.getsockname()[1]
 
 
 def task_ids(box: LiveBox, app_id: str = "steady") -> list[str]:
@@ -64,6 +78,48 @@ def test_a_killed_supervisor_takes_its_services_along_and_tasks_run_on(own_box: 
     assert noted is not None
     os.kill(noted.pid, signal.SIGKILL)
     box.until("the services have ended", lambda: box.cli("status").returncode == 1)
+    box.up("--gpu_driver=simulated", "--simulated_gpus=4")
+    box.until("the task is known again", lambda: task_ids(box) == before)
+    assert box.log_of("steady").count("begun") == 1
+
+
+def test_a_box_that_fails_to_come_up_forgets_no_task_of_the_one_before(own_box: LiveBox) -> None:
+    """One GPU in two containers, once: the failed start removed what the next agent had to know."""
+    box = own_box
+    box.add(APP)
+    before = task_ids(box)
+    noted = Records(box.work_dir).read()
+    assert noted is not None
+    for pid in (noted.pid, *(service.pid for service in noted.services().values())):
+        os.kill(pid, signal.SIGKILL)
+    with taken() as port:
+        refused = box.cli("up", "--detach", f"--master_port={port}", "--agent_port=0", "--marathon_port=0")
+    assert refused.returncode == 1
+    assert f"port {port} on 127.0.0.1 is taken" in refused.stderr
+    told = box.cli("down")
+    assert told.returncode == 1
+    assert "1 of its containers may still run" in told.stderr
+    box.up("--gpu_driver=simulated", "--simulated_gpus=4")
+    box.until("the task is known again", lambda: task_ids(box) == before)
+    box.until("its GPU is counted", lambda: box.gpus_free() == 3)
+    assert box.log_of("steady").count("begun") == 1
+
+
+def test_down_says_which_containers_an_agent_that_is_gone_did_not_end(own_box: LiveBox) -> None:
+    box = own_box
+    box.add(APP)
+    before = task_ids(box)
+    noted = Records(box.work_dir).read()
+    assert noted is not None
+    agent = noted.agents[0]
+    watch = os.pidfd_open(agent.pid)
+    os.kill(agent.pid, signal.SIGKILL)
+    assert select.select([watch], [], [], 30)[0]
+    os.close(watch)
+    with taken(int(agent.url.rpartition(":")[2])):
+        told = box.cli("down")
+    assert told.returncode == 1
+    assert "1 of its containers may still run" in told.stderr
     box.up("--gpu_driver=simulated", "--simulated_gpus=4")
     box.until("the task is known again", lambda: task_ids(box) == before)
     assert box.log_of("steady").count("begun") == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mesos_gpu.container.cgroups import find_cgroups
 from mesos_gpu.container.state.checkpoints import Checkpoints, Record
 from mesos_gpu.errors import NotFound
 
@@ -190,3 +192,14 @@ async def test_two_agents_share_a_root_cgroup_without_harm(box: Box, make_box: C
     finally:
         await other.close()
         await box.close()
+
+
+async def test_what_runs_of_a_live_container_without_a_record_is_ended(box: Box) -> None:
+    """Say somebody removed the runtime_dir: its GPUs would be given out again beside it."""
+    agent_that_dies(box, "c:sleep 1000")
+    cgroups = find_cgroups(box.cgroups_root)
+    assert cgroups.pids("c")
+    shutil.rmtree(box.folder / "run" / "containers")
+    containerizer = await box.open({"c"})
+    assert containerizer.containers() == set()
+    assert not cgroups.pids("c")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,42 @@ async def test_a_service_that_is_stopped_while_it_starts_does_not_come_back(star
         await starting
     assert made._process.returncode is not None
     assert made._watch is None
+
+
+async def test_a_full_disk_does_not_end_supervision(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = started.service()
+    first = await made.start()
+    spawn, refusals = service_module._spawn, [errno.ENOSPC, errno.ENOMEM]
+
+    async def refusing(command: Sequence[str], log_file: Path) -> asyncio.subprocess.Process:
+        if refusals:
+            raise OSError(refusals.pop(), "no room")
+        return await spawn(command, log_file)
+
+    monkeypatch.setattr(service_module, "_spawn", refusing)
+    os.kill(first.pid, signal.SIGKILL)
+    await asyncio.wait_for(started.changed.wait(), 30)
+    assert not refusals
+    assert made.service is not None
+    assert is_alive(made.service.pid, made.service.started)
+    assert made.service.pid != first.pid
+
+
+async def test_that_a_service_is_back_is_written_down_once_there_is_room(started: Started) -> None:
+    full = [True, True]
+
+    def changed() -> None:
+        if full:
+            full.pop()
+            raise OSError(errno.ENOSPC, "no space left on device")
+        started.changed.set()
+
+    made = started.service()
+    made._changed = changed
+    first = await made.start()
+    os.kill(first.pid, signal.SIGKILL)
+    await asyncio.wait_for(started.changed.wait(), 30)
+    assert made.service is not None
+    os.kill(made.service.pid, signal.SIGKILL)
+    started.changed.clear()
+    await asyncio.wait_for(started.changed.wait(), 30)

@@ -118,7 +118,8 @@ class Containerizer:
     async def recover(self, live: Collection[str]) -> None:
         """Take up the containers of an earlier process that are in `live`; destroy all others it left.
 
-        Standalone ones are taken up in any case, nested ones with their parents, sessions never.
+        Standalone ones are taken up in any case, nested ones with their parents, sessions never. What runs of one
+        in `live` that is not on record, say because `runtime_dir` was removed, is destroyed as well.
         Those that ended meanwhile are found ended by `wait`. One that was only half launched is destroyed even if it
         is in `live`, and then unknown. Call it once, before anything else. Raises what the isolator's recover raises.
         """
@@ -128,7 +129,8 @@ class Containerizer:
         if self._provisioner is not None:
             await self._provisioner.recover(running)
         held = self._isolator.recover(running)
-        gone = deepest_first(container_id for container_id in records if container_id not in kept)
+        # One without a record is gone too: its processes may be there all the same, and nobody could follow them.
+        gone = deepest_first(container_id for container_id in {*records, *live} if container_id not in kept)
         ended = [container_id for container_id, record in kept.items() if record.step == "ended"]
         await self._releaser.release_strays([*gone, *ended])
         await self._networks.recover({container_id: kept[container_id].pid for container_id in running})
