@@ -26,9 +26,10 @@ from pathlib import Path
 
 from benchmarks.full_scan import decided
 from mesos_gpu.master.decisions import launching, offering, subscriptions, updates
+from mesos_gpu.master.decisions.agents import admit
 from mesos_gpu.master.model.model import Agent, Framework, Offer
+from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.state.actions import SendEvent
-from mesos_gpu.master.state.reports import Report, admit
 from mesos_gpu.master.state.state import MasterState, Settings
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -53,7 +54,7 @@ class Cluster:
             ip = f"10.{number // 65536}.{number // 256 % 256}.{number % 256}"
             info = {"hostname": f"agent-{number}", "port": 5051, "resources": AGENT}
             report = Report(f"slave(1)@{ip}:5051", info, "1.12.0", CAPABILITIES, True, UUID)
-            admit(self.state, report, self.state.new_id("agent"), NOW)
+            admit(self.state, report, self.state.ids.agent(), NOW)
         for number in range(frameworks):
             info = framework_info(f"f{number}", role=f"role{number % ROLES}/team{number % 3}")
             subscriptions.subscribe(self.state, f"stream-{number}", {"framework_info": info}, NOW)

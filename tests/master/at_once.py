@@ -13,13 +13,13 @@ from mesos_gpu.master.decisions import draining as _draining
 from mesos_gpu.master.decisions import maintenance as _maintenance
 from mesos_gpu.master.decisions import readmission as _readmission
 from mesos_gpu.master.decisions import roles as _roles
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action, Store
 from mesos_gpu.master.state.state import MasterState
 from tests.master.build import NOW
 
 
-def stored(state: MasterState, actions: list[Action], now: Now = NOW) -> list[Action]:
+def stored(state: MasterState, actions: list[Action], now: Moment = NOW) -> list[Action]:
     """The actions, each Store with what follows it behind it."""
     done: list[Action] = []
     for action in actions:
@@ -42,7 +42,7 @@ class _AtOnce:
             result = found(*words, **more)
             if not words or not isinstance(words[0], MasterState) or not isinstance(result, list):
                 return result
-            now = next((word for word in words if isinstance(word, Now)), NOW)
+            now = next((word for word in words if isinstance(word, Moment)), NOW)
             return stored(words[0], result, now)
 
         return call

@@ -10,9 +10,9 @@ from typing import Any
 from mesos_gpu.master.allocation.eligibility import Rules
 from mesos_gpu.master.decisions import agents, invariants, launching, offering, subscriptions
 from mesos_gpu.master.flags import min_allocatable
-from mesos_gpu.master.model.model import Agent, Framework, Now, Offer
+from mesos_gpu.master.model.model import Agent, Framework, Moment, Offer
+from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.state.actions import Action, SendEvent, Store
-from mesos_gpu.master.state.reports import Report
 from mesos_gpu.master.state.state import MasterState, Settings
 from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.libprocess import Pid
@@ -21,7 +21,7 @@ from mesos_gpu.mesos.resources import Resources
 
 MASTER_ID = "11111111-2222-3333-4444-555555555555"
 RULES = Rules(excluded_names=frozenset({"gpus"}), min_allocatable=min_allocatable("cpus:0.01|mem:32|gpus:1"))
-NOW = Now(1_795_256_500.0, 100.0)
+NOW = Moment(1_795_256_500.0, 100.0)
 GPU_AGENT = "cpus:2;gpus:4;mem:2048;disk:1000;ports:[31000-32000]"
 CAPABILITIES = ("MULTI_ROLE", "HIERARCHICAL_ROLE", "RESERVATION_REFINEMENT", "TASK_RESOURCE_LIMITS")
 UUID = "A7QnFBs4R1ejR5TzhHNOYA=="
@@ -35,8 +35,8 @@ def recorded() -> Any:
     return json.loads((Path(__file__).parent.parent / "recorded" / "master.json").read_text())
 
 
-def later(seconds: float) -> Now:
-    return Now(NOW.wall_s + seconds, NOW.monotonic_s + seconds)
+def later(seconds: float) -> Moment:
+    return Moment(NOW.wall_s + seconds, NOW.monotonic_s + seconds)
 
 
 def new_state(rules: Rules = RULES) -> MasterState:
@@ -58,7 +58,7 @@ def report(resources: str = GPU_AGENT, *, port: int = 5051, hostname: str = "127
     )
 
 
-def add_agent(state: MasterState, resources: str = GPU_AGENT, *, port: int = 5051, now: Now = NOW) -> Agent:
+def add_agent(state: MasterState, resources: str = GPU_AGENT, *, port: int = 5051, now: Moment = NOW) -> Agent:
     before = set(state.agents)
     for action in agents.register(state, report(resources, port=port), now):
         if isinstance(action, Store):
@@ -71,12 +71,12 @@ def framework_info(name: str = "test", *, capabilities: str = "GPU_RESOURCES", *
     return {"user": "root", "name": name, "checkpoint": True, "failover_timeout": 30.0, "capabilities": named, **more}
 
 
-def add_framework(state: MasterState, name: str = "test", *, now: Now = NOW, **info: Any) -> Framework:
+def add_framework(state: MasterState, name: str = "test", *, now: Moment = NOW, **info: Any) -> Framework:
     subscriptions.subscribe(state, f"stream-{name}", {"framework_info": framework_info(name, **info)}, now)
     return next(framework for framework in state.frameworks.values() if framework.name == name)
 
 
-def offers(state: MasterState, now: Now = NOW) -> list[Offer]:
+def offers(state: MasterState, now: Moment = NOW) -> list[Offer]:
     """Allocate, and return all offers that are out."""
     offering.offer_resources(state, now)
     return [offer for agent in state.agents.values() for offer in agent.offers.values()]
@@ -97,7 +97,9 @@ def task_info(agent: Agent, task_id: str = "t", resources: str = "cpus:0.1;mem:3
     }
 
 
-def launch(state: MasterState, offer: Offer, *tasks: Document, refuse_s: float = 0.1, now: Now = NOW) -> list[Action]:
+def launch(
+    state: MasterState, offer: Offer, *tasks: Document, refuse_s: float = 0.1, now: Moment = NOW
+) -> list[Action]:
     """ACCEPT one offer with one LAUNCH."""
     operation = {"type": "LAUNCH", "launch": {"task_infos": list(tasks)}}
     body = {"offer_ids": [{"value": offer.id}], "operations": [operation], "filters": {"refuse_seconds": refuse_s}}

@@ -27,8 +27,9 @@ from mesos_gpu.master.decisions import (
     updates,
 )
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Framework, Now
+from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.model.record import Record
+from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.registry.queue import RegistryQueue
 from mesos_gpu.master.state.actions import (
     Action,
@@ -40,7 +41,6 @@ from mesos_gpu.master.state.actions import (
     ShutdownFramework,
     Store,
 )
-from mesos_gpu.master.state.reports import Report
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.conversions import applied, conversions, unallocated, with_kept
 from mesos_gpu.mesos.resource import Document, Reservation, Resource
@@ -83,9 +83,9 @@ class Histories(RuleBasedStateMachine):
         self.register(5052, SIZES[2])
 
     @property
-    def now(self) -> Now:
+    def now(self) -> Moment:
         self.seconds += 0.1
-        return Now(NOW.wall_s + self.seconds, NOW.monotonic_s + self.seconds)
+        return Moment(NOW.wall_s + self.seconds, NOW.monotonic_s + self.seconds)
 
     def does(self, actions: list[Action]) -> None:
         welcome = []

@@ -12,7 +12,7 @@ import pytest
 
 from mesos_gpu.master.decisions import agents
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
@@ -209,7 +209,7 @@ async def test_a_listener_that_does_not_read_is_cut_off_and_others_are_told_all(
     assert master.engine.watchers == 2
     task = Task({"task_id": {"value": "t"}, "framework_id": {"value": "f"}, "state": "TASK_RUNNING"}, Resources())
 
-    def say(state: MasterState, now: Now) -> list[Action]:
+    def say(state: MasterState, now: Moment) -> list[Action]:
         state.announce_status(task, {"task_id": {"value": "t"}, "state": "TASK_RUNNING", "data": "x" * 64_000})
         return []
 

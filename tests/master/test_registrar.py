@@ -15,7 +15,7 @@ from mesos_gpu.errors import BadInput, Unavailable
 # The events themselves: what they return is not followed at once here.
 from mesos_gpu.master.decisions import agents, draining, maintenance, roles
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.operations import Nothing, SetWeights
 from mesos_gpu.master.registry.registrar import Registrar
@@ -220,7 +220,7 @@ async def test_an_operator_whose_wish_is_refused_or_needs_no_write_hears_it_at_o
     with pytest.raises(BadInput, match="Unknown agent"):
         await world.engine.store(lambda state, now: draining.deactivate(state, "nobody"))
 
-    def nothing(state: MasterState, now: Now) -> list[Action]:
+    def nothing(state: MasterState, now: Moment) -> list[Action]:
         return []
 
     await world.engine.store(nothing)

@@ -20,6 +20,7 @@ from mesos_gpu.master.agent_link.wire_forms import reconciliation, resource_vers
 from mesos_gpu.master.decisions import agents, readmission, updates
 from mesos_gpu.master.decisions.permissions import registration_refusal
 from mesos_gpu.master.engine.engine import Engine, Event
+from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.state.actions import (
     AcknowledgeOperation,
     AcknowledgeStatus,
@@ -39,7 +40,6 @@ from mesos_gpu.master.state.actions import (
     ToAgent,
     UpdateFramework,
 )
-from mesos_gpu.master.state.reports import Report
 from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, devolve, encode, evolve, with_defaults

@@ -14,7 +14,7 @@ from aiohttp import web
 from mesos_gpu.errors import BadInput, Conflict, Forbidden
 from mesos_gpu.master.decisions import draining, maintenance, permissions, roles
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.model.quota import status_of
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
@@ -26,7 +26,7 @@ from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.requests import json_problem, method_not_allowed
 
-Change = Callable[[MasterState, Any, Now], list[Action]]
+Change = Callable[[MasterState, Any, Moment], list[Action]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 CHANGES: Mapping[str, Change] = {

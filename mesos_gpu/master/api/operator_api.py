@@ -17,7 +17,7 @@ from mesos_gpu.master.api.cluster_api import ClusterApi
 from mesos_gpu.master.api.scheduler_api import SchedulerApi
 from mesos_gpu.master.decisions import permissions, subscriptions
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views import metrics, views, views_v1
@@ -288,7 +288,7 @@ class OperatorApi:
         return json_response(document)
 
     async def _change(
-        self, change: Callable[[MasterState, Document, Now], list[Action]], body: Document
+        self, change: Callable[[MasterState, Document, Moment], list[Action]], body: Document
     ) -> web.Response:
         try:
             await self._engine.store(lambda state, now: change(state, body, now))

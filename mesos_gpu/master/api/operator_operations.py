@@ -13,7 +13,7 @@ from aiohttp import web
 from mesos_gpu.errors import Forbidden, ProtocolError
 from mesos_gpu.master.decisions import operations
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos import messages
@@ -92,7 +92,7 @@ def _operate(engine: Engine, principal: Principal | None, agent_id: str | None, 
         return error_response(400, "No agent found with specified ID")
     refusals: list[operations.Refusal] = []
 
-    def event(state: MasterState, now: Now) -> list[Action]:
+    def event(state: MasterState, now: Moment) -> list[Action]:
         refusal, actions = operations.operate(state, agent, operation, principal)
         if refusal is not None:
             refusals.append(refusal)

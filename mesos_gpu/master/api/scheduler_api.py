@@ -14,7 +14,7 @@ from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master.api.event_stream import TypedStream
 from mesos_gpu.master.decisions import launching, maintenance, operations, subscriptions, updates
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Framework, Now
+from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.calls import call_problem
@@ -147,7 +147,7 @@ def _count(framework: Framework, kind: str) -> None:
     framework.counters[f"calls/{kind.lower()}"] += 1
 
 
-def apply(state: MasterState, kind: str, framework: Framework, body: Document, now: Now) -> list[Action]:
+def apply(state: MasterState, kind: str, framework: Framework, body: Document, now: Moment) -> list[Action]:
     """Return what follows from a call other than SUBSCRIBE and UPDATE_FRAMEWORK."""
     match kind:
         case "ACCEPT":

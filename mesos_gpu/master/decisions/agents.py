@@ -7,12 +7,12 @@ Source: Mesos src/master/master.cpp (registerSlave, reregisterSlave, exited, mar
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from mesos_gpu.master.decisions import operations
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Agent, Framework, KnownAgent, Now
+from mesos_gpu.master.model.model import Agent, Framework, KnownAgent, Moment
+from mesos_gpu.master.model.report import Report, described, report_problem
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.registry.operations import Admit, MarkUnreachable, Remove
 from mesos_gpu.master.state.actions import (
@@ -24,16 +24,14 @@ from mesos_gpu.master.state.actions import (
     Store,
     Warn,
 )
-from mesos_gpu.master.state.reports import Report, admit, described, report_problem
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 
-_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
 MACHINE_DOWN = "Machine is `DOWN`"
 NOT_ANSWERING = "health check timed out"
 
 
-def register(state: MasterState, report: Report, now: Now) -> list[Action]:
+def register(state: MasterState, report: Report, now: Moment) -> list[Action]:
     """An agent without an id registers. Asked again before it has our answer, it gets the same id."""
     problem = report_problem(report)
     if problem is not None:
@@ -51,11 +49,11 @@ def register(state: MasterState, report: Report, now: Now) -> list[Action]:
     taken = tuple(
         id for id, k in state.recovered.items() if k.pid == report.pid and not state.transitions.under_way(id)
     )
-    agent_id = state.new_id("agent")
+    agent_id = state.ids.agent()
     known = KnownAgent(described(report, agent_id)[0], report.pid)
     state.transitions.registering.add(report.pid)
 
-    def registered(state: MasterState, now: Now) -> list[Action]:
+    def registered(state: MasterState, now: Moment) -> list[Action]:
         state.transitions.registering.discard(report.pid)
         for other in taken:
             state.recovered.pop(other, None)
@@ -67,6 +65,28 @@ def register(state: MasterState, report: Report, now: Now) -> list[Action]:
     return [*actions, Store(Admit(agent_id, known, taken), registered)]
 
 
+def admit(state: MasterState, report: Report, agent_id: str, now: Moment) -> Agent:
+    """Enter an agent in the books."""
+    info, total = described(report, agent_id)
+    agent = Agent(
+        agent_id,
+        info,
+        report.pid,
+        report.version,
+        report.capabilities,
+        total,
+        now.wall_s,
+        report.checkpoint,
+        report.resource_version_uuid,
+        changes=state.changed,
+    )
+    state.agents[agent_id] = agent
+    state.announce("AGENT_ADDED", agent)
+    state.touch(agent)
+    state.note_maintenance(agent)
+    return agent
+
+
 def may_stay(state: MasterState, agent: Agent) -> list[Action]:
     """Send an agent away that was admitted while an operator brought its machine down."""
     if not state.policy.is_down(agent.hostname, agent.pid):
@@ -74,7 +94,7 @@ def may_stay(state: MasterState, agent: Agent) -> list[Action]:
     return [ShutdownAgent(agent.pid, MACHINE_DOWN), *remove(state, agent.id, MACHINE_DOWN)]
 
 
-def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
+def exited(state: MasterState, pid: str, now: Moment) -> list[Action]:
     """The link to an agent broke: no offers of it until it re-registers. Checkpointing frameworks keep their tasks."""
     actions: list[Action] = []
     for agent in [a for a in state.agents.values() if a.pid == pid and a.connected]:
@@ -99,7 +119,7 @@ def exited(state: MasterState, pid: str, now: Now) -> list[Action]:
     return actions
 
 
-def unreachable(state: MasterState, agent_id: str, now: Now, why: str = NOT_ANSWERING) -> list[Action]:
+def unreachable(state: MasterState, agent_id: str, now: Moment, why: str = NOT_ANSWERING) -> list[Action]:
     """An agent has not answered, or not come back, for too long. It still may, with its tasks.
 
     Until that is stored it is as it was, and its frameworks know nothing.
@@ -108,7 +128,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now, why: str = NOT_ANSW
         return []
     state.transitions.marking_unreachable.add(agent_id)
 
-    def marked(state: MasterState, later: Now) -> list[Action]:
+    def marked(state: MasterState, later: Moment) -> list[Action]:
         state.transitions.marking_unreachable.discard(agent_id)
         agent = state.agents.get(agent_id)
         return [] if agent is None else _lose(state, agent, now, why)
@@ -116,7 +136,7 @@ def unreachable(state: MasterState, agent_id: str, now: Now, why: str = NOT_ANSW
     return [Store(MarkUnreachable(agent_id, now.wall_s), marked)]
 
 
-def _lose(state: MasterState, agent: Agent, now: Now, why: str) -> list[Action]:
+def _lose(state: MasterState, agent: Agent, now: Moment, why: str) -> list[Action]:
     actions = state.rescind_all(agent)
     del state.agents[agent.id]
     state.unreachable[agent.id] = KnownAgent(agent.info, agent.pid, now.wall_s)
@@ -153,7 +173,7 @@ def _lose(state: MasterState, agent: Agent, now: Now, why: str) -> list[Action]:
     return [*actions, *tell_agent_lost(state, agent.id)]
 
 
-def unregister(state: MasterState, agent_id: str, pid: str, now: Now) -> list[Action]:
+def unregister(state: MasterState, agent_id: str, pid: str, now: Moment) -> list[Action]:
     """An agent leaves for good; only it can say so."""
     agent = state.agents.get(agent_id)
     if agent is None or agent.pid != pid:
@@ -170,7 +190,7 @@ def remove(state: MasterState, agent_id: str, cause: str, reason: str | None = N
         return []
     state.transitions.removing.add(agent_id)
 
-    def removed(state: MasterState, now: Now) -> list[Action]:
+    def removed(state: MasterState, now: Moment) -> list[Action]:
         state.transitions.removing.discard(agent_id)
         agent = state.agents.get(agent_id)
         if agent is None:
@@ -182,7 +202,7 @@ def remove(state: MasterState, agent_id: str, cause: str, reason: str | None = N
     return [Store(Remove((agent_id,)), removed)]
 
 
-def _remove(state: MasterState, agent: Agent, cause: str, now: Now) -> list[Action]:
+def _remove(state: MasterState, agent: Agent, cause: str, now: Moment) -> list[Action]:
     actions = state.rescind_all(agent)
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
@@ -198,15 +218,15 @@ def _remove(state: MasterState, agent: Agent, cause: str, now: Now) -> list[Acti
     return [*actions, ForgetAgent(agent.id), *tell_agent_lost(state, agent.id)]
 
 
-def not_back(state: MasterState, agent_ids: Sequence[str], now: Now) -> list[Action]:
+def not_back(state: MasterState, agent_ids: Sequence[str], now: Moment) -> list[Action]:
     """`--agent_reregister_timeout` after our start: those of the registry that are still missing are unreachable."""
     missing = [id for id in agent_ids if id in state.recovered and not state.transitions.under_way(id)]
     state.transitions.marking_unreachable.update(missing)
     return [_give_up(agent_id, now) for agent_id in missing]
 
 
-def _give_up(agent_id: str, now: Now) -> Store:
-    def marked(state: MasterState, later: Now) -> list[Action]:
+def _give_up(agent_id: str, now: Moment) -> Store:
+    def marked(state: MasterState, later: Moment) -> list[Action]:
         state.transitions.marking_unreachable.discard(agent_id)
         known = state.recovered.pop(agent_id, None)
         if known is None:
@@ -236,7 +256,7 @@ def updated(
 
 
 def end_task(
-    state: MasterState, framework: Framework, task: Task, end: str, reason: str, message: str, now: Now
+    state: MasterState, framework: Framework, task: Task, end: str, reason: str, message: str, now: Moment
 ) -> list[Action]:
     """End a task here, without its agent, and tell the framework, unless it had ended before."""
     actions: list[Action] = []

@@ -11,7 +11,7 @@ from typing import Any
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import operations
 from mesos_gpu.master.decisions.agents import end_task, tell_agent_lost
-from mesos_gpu.master.model.model import Agent, Drain, Now
+from mesos_gpu.master.model.model import Agent, Drain, Moment
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.registry.operations import Deactivate, MarkDrained, MarkGone, Nothing, Reactivate
 from mesos_gpu.master.state.actions import Action, DrainAgent, ForgetAgent, ShutdownAgent, Store
@@ -27,7 +27,7 @@ def deactivate(state: MasterState, agent_id: str) -> list[Action]:
     """DEACTIVATE_AGENT: no more offers of it; what runs there goes on. Raises BadInput for an agent nobody knows."""
     _check_known(state, agent_id)
 
-    def deactivated(state: MasterState, now: Now) -> list[Action]:
+    def deactivated(state: MasterState, now: Moment) -> list[Action]:
         if not _is_known(state, agent_id):
             return []
         state.deactivated.setdefault(agent_id, None)
@@ -36,7 +36,7 @@ def deactivate(state: MasterState, agent_id: str) -> list[Action]:
     return [Store(Deactivate(agent_id), deactivated)]
 
 
-def drain(state: MasterState, agent_id: str, call: Mapping[str, Any], now: Now) -> list[Action]:
+def drain(state: MasterState, agent_id: str, call: Mapping[str, Any], now: Moment) -> list[Action]:
     """DRAIN_AGENT: deactivate, and end its tasks within `max_grace_period`; then it is DRAINED, or gone if `mark_gone`.
 
     An agent that is away is told when it comes back. Raises BadInput for an agent that is unknown or cannot drain.
@@ -54,7 +54,7 @@ def drain(state: MasterState, agent_id: str, call: Mapping[str, Any], now: Now) 
         config = {"max_grace_period": {"nanoseconds": nanoseconds}, **config}
     drain = Drain(config, now.wall_s)
 
-    def draining(state: MasterState, now: Now) -> list[Action]:
+    def draining(state: MasterState, now: Moment) -> list[Action]:
         if not _is_known(state, agent_id):
             return []
         state.deactivated[agent_id] = drain
@@ -74,7 +74,7 @@ def reactivate(state: MasterState, agent_id: str) -> list[Action]:
     if draining is not None and not draining.done:
         raise BadInput("Agent is still in the DRAINING state")
 
-    def reactivated(state: MasterState, now: Now) -> list[Action]:
+    def reactivated(state: MasterState, now: Moment) -> list[Action]:
         state.deactivated.pop(agent_id, None)
         agent = state.agents.get(agent_id)
         if agent is not None:
@@ -85,7 +85,7 @@ def reactivate(state: MasterState, agent_id: str) -> list[Action]:
     return [Store(Reactivate(agent_id), reactivated)]
 
 
-def mark_gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
+def mark_gone(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
     """MARK_AGENT_GONE: it is shut down and can never come back; its tasks are TASK_GONE_BY_OPERATOR.
 
     Nothing happens the second time. Raises BadInput for an agent nobody knows.
@@ -99,7 +99,7 @@ def mark_gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     return [Store(MarkGone(agent_id, now.wall_s), lambda state, later: _gone(state, agent_id, now))]
 
 
-def _gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
+def _gone(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
     state.transitions.marking_gone.discard(agent_id)
     if not _is_known(state, agent_id):
         return []  # it left just before
@@ -122,7 +122,7 @@ def _gone(state: MasterState, agent_id: str, now: Now) -> list[Action]:
     return [*actions, ForgetAgent(agent_id), *tell_agent_lost(state, agent_id)]
 
 
-def settle(state: MasterState, now: Now) -> list[Action]:
+def settle(state: MasterState, now: Moment) -> list[Action]:
     """After any event: draining agents that run nothing any more are DRAINED, or gone where that was asked for."""
     actions: list[Action] = []
     for agent_id, draining in list(state.deactivated.items()):
@@ -144,7 +144,7 @@ def _mark_drained(state: MasterState, agent_id: str, drain: Drain) -> Store:
     drained = Drain(drain.config, drain.started_s, done=True)
     state.transitions.marking_drained.add(agent_id)
 
-    def marked(state: MasterState, now: Now) -> list[Action]:
+    def marked(state: MasterState, now: Moment) -> list[Action]:
         state.transitions.marking_drained.discard(agent_id)
         if agent_id in state.deactivated:
             state.deactivated[agent_id] = drained
@@ -184,7 +184,7 @@ def _stop_offers(state: MasterState, agent_id: str) -> list[Action]:
     return state.rescind_all(agent)
 
 
-def _end_unreachable(state: MasterState, agent_id: str, now: Now) -> list[Action]:
+def _end_unreachable(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
     """End the tasks that ran there when it stopped answering: their frameworks would wait for them for ever."""
     actions: list[Action] = []
     for framework in state.frameworks.values():

@@ -12,7 +12,7 @@ from mesos_gpu.master.allocation.filters import refuse_seconds
 from mesos_gpu.master.decisions.operations import failed, perform, refined
 from mesos_gpu.master.decisions.permissions import task_refusal
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Agent, Executor, Framework, Now, Offer, add
+from mesos_gpu.master.model.model import Agent, Executor, Framework, Moment, Offer, add
 from mesos_gpu.master.model.shared_volumes import Left
 from mesos_gpu.master.model.statuses import made_here
 from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup
@@ -37,7 +37,7 @@ _TASK_FIELDS = (
 )
 
 
-def accept(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Now) -> list[Action]:
+def accept(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Moment) -> list[Action]:
     """ACCEPT: launch what is valid, answer the rest with TASK_ERROR, and refuse what is left over."""
     offer_ids = [offer_id["value"] for offer_id in body.get("offer_ids", ())]
     operations: Sequence[Document] = body.get("operations", ())
@@ -63,7 +63,7 @@ def accept(state: MasterState, framework: Framework, body: Mapping[str, Any], no
     return actions
 
 
-def decline(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Now) -> list[Action]:
+def decline(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Moment) -> list[Action]:
     """DECLINE: the resources are free again and not offered to this framework for a while."""
     seconds = refuse_seconds(body.get("filters"))
     for offer_id in body.get("offer_ids", ()):
@@ -98,7 +98,7 @@ def _offers_problem(framework: Framework, offer_ids: Sequence[str], offers: Sequ
     return None
 
 
-def _refuse(state: MasterState, offer: Offer, resources: Resources, seconds: float, now: Now) -> None:
+def _refuse(state: MasterState, offer: Offer, resources: Resources, seconds: float, now: Moment) -> None:
     if resources:
         state.filters.refuse(
             offer.framework_id, offer.role, offer.agent_id, resources.unallocated(), seconds, now.monotonic_s
@@ -106,7 +106,7 @@ def _refuse(state: MasterState, offer: Offer, resources: Resources, seconds: flo
 
 
 def _all_lost(
-    state: MasterState, framework: Framework, operations: Sequence[Document], problem: str, now: Now
+    state: MasterState, framework: Framework, operations: Sequence[Document], problem: str, now: Moment
 ) -> list[Action]:
     actions: list[Action] = []
     for operation in operations:
@@ -134,7 +134,7 @@ def _perform(
     role: str,
     operation: Document,
     left: Left,
-    now: Now,
+    now: Moment,
 ) -> tuple[list[Action], Left]:
     kind = operation.get("type", "UNKNOWN")
     actions: list[Action] = []
@@ -244,7 +244,7 @@ def _allocated(info: Document, role: str) -> Document:
 
 
 def _refused(
-    state: MasterState, framework: Framework, task: Document, reason: str, problem: str, now: Now
+    state: MasterState, framework: Framework, task: Document, reason: str, problem: str, now: Moment
 ) -> list[Action]:
     status = made_here(
         framework,

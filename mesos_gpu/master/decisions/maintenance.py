@@ -13,7 +13,7 @@ from typing import Any
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.allocation.filters import refuse_seconds
 from mesos_gpu.master.decisions.agents import remove
-from mesos_gpu.master.model.model import Agent, Drainage, Framework, Now
+from mesos_gpu.master.model.model import Agent, Drainage, Framework, Moment
 from mesos_gpu.master.model.policy import key_of, key_of_agent
 from mesos_gpu.master.registry.operations import SetSchedule, StartMaintenance, StopMaintenance
 from mesos_gpu.master.state.actions import Action, ShutdownAgent, Store
@@ -50,7 +50,7 @@ def start(state: MasterState, machine_ids: Sequence[Document]) -> list[Action]:
     _check(state, machine_ids, "DRAINING", "brought down")
     keys = frozenset(key_of(machine_id) for machine_id in machine_ids)
 
-    def started(state: MasterState, now: Now) -> list[Action]:
+    def started(state: MasterState, now: Moment) -> list[Action]:
         state.policy.bring_down(keys)
         actions: list[Action] = []
         for agent in [agent for agent in state.agents.values() if key_of_agent(agent) in keys]:
@@ -66,7 +66,7 @@ def stop(state: MasterState, machine_ids: Sequence[Document]) -> list[Action]:
     _check(state, machine_ids, "DOWN", "brought up")
     keys = frozenset(key_of(machine_id) for machine_id in machine_ids)
 
-    def stopped(state: MasterState, now: Now) -> list[Action]:
+    def stopped(state: MasterState, now: Moment) -> list[Action]:
         state.policy.forget_machines(set(keys))
         return []
 
@@ -103,7 +103,7 @@ def make_inverse_offers(state: MasterState) -> list[Action]:
                 continue
             if framework_id in drainage.outstanding or framework_id in drainage.refused:
                 continue
-            offer_id = state.new_id("offer")
+            offer_id = state.ids.offer()
             drainage.outstanding[framework_id] = offer_id
             framework.inverse_offers[offer_id] = agent.id
             made.setdefault(framework_id, []).append(inverse_offer(agent, framework_id, offer_id, unavailability))
@@ -125,7 +125,9 @@ def inverse_offer(agent: Agent, framework_id: str, offer_id: str, unavailability
     }
 
 
-def answer(state: MasterState, framework: Framework, verdict: str, body: Mapping[str, Any], now: Now) -> list[Action]:
+def answer(
+    state: MasterState, framework: Framework, verdict: str, body: Mapping[str, Any], now: Moment
+) -> list[Action]:
     """ACCEPT_INVERSE_OFFERS or DECLINE_INVERSE_OFFERS: kept for operators to see. Asked again later."""
     seconds = max(refuse_seconds(body.get("filters")), state.settings.allocation_interval_s)
     for offer_id in body.get("inverse_offer_ids", ()):
@@ -143,7 +145,7 @@ def answer(state: MasterState, framework: Framework, verdict: str, body: Mapping
     return []
 
 
-def expire(drainages: Mapping[str, Drainage], now: Now) -> bool:
+def expire(drainages: Mapping[str, Drainage], now: Moment) -> bool:
     """Drop the filters of inverse offers that have run out; tell whether there was any."""
     ended = [
         (drainage, framework_id)

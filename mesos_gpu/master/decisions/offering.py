@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from mesos_gpu.master.allocation.allocator_feed import holdings_of
 from mesos_gpu.master.allocation.eligibility import Allocation
 from mesos_gpu.master.decisions import maintenance
-from mesos_gpu.master.model.model import NOTHING, Now, Offer
+from mesos_gpu.master.model.model import NOTHING, Moment, Offer
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
@@ -15,7 +15,7 @@ from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
 
-def tick(state: MasterState, now: Now) -> list[Action]:
+def tick(state: MasterState, now: Moment) -> list[Action]:
     """One allocation interval has passed: refusals and offers may have run out."""
     state.filters.expire(now.monotonic_s)
     actions = _end_offers(state, now)
@@ -24,7 +24,7 @@ def tick(state: MasterState, now: Now) -> list[Action]:
     return actions + offer_resources(state, now) if state.allocation_due else actions
 
 
-def offer_resources(state: MasterState, now: Now) -> list[Action]:
+def offer_resources(state: MasterState, now: Moment) -> list[Action]:
     """Offer what is free to whoever's turn it is; one OFFERS event per framework."""
     state.counters["allocation_runs"] += 1
     allocations = allocate(state)
@@ -46,7 +46,7 @@ def offer_resources(state: MasterState, now: Now) -> list[Action]:
     return actions + maintenance.make_inverse_offers(state) if state.drainages else actions
 
 
-def _end_offers(state: MasterState, now: Now) -> list[Action]:
+def _end_offers(state: MasterState, now: Moment) -> list[Action]:
     """Take back offers that nobody has answered for `--offer_timeout`."""
     actions: list[Action] = []
     while state.offer_ends and state.offer_ends[0][0] <= now.monotonic_s:
@@ -94,7 +94,7 @@ def _offer(state: MasterState, allocation: Allocation) -> Offer:
     role = allocation.client.role
     resources = allocation.resources.allocated(role)
     refined = "RESERVATION_REFINEMENT" in framework.capabilities
-    offer_id = state.new_id("offer")
+    offer_id = state.ids.offer()
     document: Document = {
         "id": {"value": offer_id},
         "framework_id": {"value": framework.id},

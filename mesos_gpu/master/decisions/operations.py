@@ -6,8 +6,6 @@ Source: Mesos src/master/master.cpp (_accept, _apply, updateOperationStatus, rec
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -218,22 +216,15 @@ def _apply(
     if "RESOURCE_PROVIDER" not in agent.capabilities:
         count(state, kind, "OPERATION_FINISHED")
         return [KeepResources(agent.id)]
-    # Unique, because the master's id is new at each start; and without chance, as all that decides here.
-    name = uuid.uuid5(uuid.NAMESPACE_OID, state.new_id("operation"))
-    encoded = base64_of(name)
-    document: Document = {"agent_id": {"value": agent.id}, "info": operation, "uuid": {"value": encoded}}
+    name = state.ids.operation()
+    document: Document = {"agent_id": {"value": agent.id}, "info": operation, "uuid": {"value": name}}
     document["latest_status"] = {"state": "OPERATION_PENDING"}
     if "id" in operation:
         document["latest_status"]["operation_id"] = operation["id"]
     if framework_id is not None:
         document["framework_id"] = {"value": framework_id}
-    agent.operations[encoded] = Operation(document)
-    return [ApplyOperation(agent.id, encoded, operation, framework_id)]
-
-
-def base64_of(name: uuid.UUID) -> str:
-    """Return the 16 bytes of a UUID as documents have them."""
-    return base64.b64encode(name.bytes).decode("ascii")
+    agent.operations[name] = Operation(document)
+    return [ApplyOperation(agent.id, name, operation, framework_id)]
 
 
 def _invalid(agent: Agent, operation: Mapping[str, Any]) -> str:

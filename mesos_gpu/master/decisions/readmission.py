@@ -6,10 +6,11 @@ Source: Mesos src/master/master.cpp (reregisterSlave, reconcileKnownSlave, __rer
 from __future__ import annotations
 
 from mesos_gpu.master.decisions import draining
-from mesos_gpu.master.decisions.agents import MACHINE_DOWN, may_stay, unreachable
+from mesos_gpu.master.decisions.agents import MACHINE_DOWN, admit, may_stay, unreachable
 from mesos_gpu.master.decisions.subscriptions import recover_framework
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Agent, Executor, Framework, KnownAgent, Now
+from mesos_gpu.master.model.model import Agent, Executor, Framework, KnownAgent, Moment
+from mesos_gpu.master.model.report import Report, described, kept_problem, report_problem, tasks_problem
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.registry.operations import Admit
 from mesos_gpu.master.state.actions import (
@@ -24,7 +25,6 @@ from mesos_gpu.master.state.actions import (
     UpdateFramework,
     Warn,
 )
-from mesos_gpu.master.state.reports import Report, admit, described, kept_problem, report_problem, tasks_problem
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
@@ -34,7 +34,7 @@ from mesos_gpu.mesos.tasks import is_terminal
 _FEEDBACK = "AGENT_OPERATION_FEEDBACK"
 
 
-def reregister(state: MasterState, report: Report, now: Now) -> list[Action]:
+def reregister(state: MasterState, report: Report, now: Moment) -> list[Action]:
     """An agent with an id comes back: after its restart, ours, a broken link, or a time of silence."""
     problem = report_problem(report) or tasks_problem(report)
     if problem is not None:
@@ -78,7 +78,7 @@ def _store(state: MasterState, report: Report, agent_id: str) -> Store:
     state.transitions.returning[agent_id] = report
     known = KnownAgent(described(report, agent_id)[0], report.pid)
 
-    def stored(state: MasterState, now: Now) -> list[Action]:
+    def stored(state: MasterState, now: Moment) -> list[Action]:
         latest = state.transitions.returning.pop(agent_id)
         if agent_id in state.transitions.marking_gone:
             return []
@@ -96,7 +96,7 @@ def _known(state: MasterState, agent_id: str) -> KnownAgent | None:
     return state.recovered.get(agent_id) if agent is None else KnownAgent(agent.info, agent.pid)
 
 
-def _welcome(state: MasterState, report: Report, agent_id: str, now: Now) -> list[Action]:
+def _welcome(state: MasterState, report: Report, agent_id: str, now: Moment) -> list[Action]:
     """Make both books agree; what of it concerns the registry is stored."""
     state.counters["slave_reregistrations"] += 1
     returned = agent_id in state.unreachable
@@ -155,7 +155,7 @@ def _refresh(state: MasterState, agent: Agent, report: Report) -> list[Action]:
     return actions
 
 
-def _frameworks(state: MasterState, report: Report, now: Now) -> dict[str, Framework]:
+def _frameworks(state: MasterState, report: Report, now: Moment) -> dict[str, Framework]:
     """Return the frameworks the agent lists, those we did not know entered as recovered; not the removed ones."""
     found: dict[str, Framework] = {}
     for info in report.frameworks:
@@ -205,7 +205,7 @@ def _adopt_tasks(
     agent: Agent,
     frameworks: dict[str, Framework],
     report: Report,
-    now: Now,
+    now: Moment,
     returned: bool,
 ) -> list[Action]:
     actions: list[Action] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.registry.operations import Prune
 from mesos_gpu.master.state.actions import Action, Store
 from mesos_gpu.master.state.state import MasterState
@@ -20,7 +20,7 @@ def due(since_s: Iterable[tuple[str, float]], now_s: float, *, max_age_s: float,
     return (*(id for id, _ in agents[:excess]), *(id for id, since in agents[excess:] if now_s - since > max_age_s))
 
 
-def collect(state: MasterState, now: Now) -> list[Action]:
+def collect(state: MasterState, now: Moment) -> list[Action]:
     """`--registry_gc_interval` is over: forget whom `--registry_max_agent_age` and `--registry_max_agent_count` say.
 
     Tasks that were lost with such an agent are forgotten, too: who asks for them hears that they are unknown.
@@ -32,7 +32,7 @@ def collect(state: MasterState, now: Now) -> list[Action]:
     if not unreachable and not gone:
         return []
 
-    def pruned(state: MasterState, now: Now) -> list[Action]:
+    def pruned(state: MasterState, now: Moment) -> list[Action]:
         for agent_id in unreachable:
             # One that came back while this was stored was admitted after it, or before: then it is here no more.
             if state.unreachable.pop(agent_id, None) is not None:

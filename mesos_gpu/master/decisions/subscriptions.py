@@ -13,7 +13,7 @@ from mesos_gpu.master.allocation import constraints
 from mesos_gpu.master.allocation.allocator_feed import offer_filters_problem
 from mesos_gpu.master.decisions.permissions import subscription_refusal
 from mesos_gpu.master.model.documents import roles_of
-from mesos_gpu.master.model.model import Framework, Now
+from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.state.actions import (
     Action,
@@ -32,7 +32,7 @@ from mesos_gpu.mesos.resource import Document
 _KEPT = ("user", "checkpoint")
 
 
-def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, Any], now: Now) -> list[Action]:
+def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, Any], now: Moment) -> list[Action]:
     """A scheduler subscribes over a new stream; a refusal is an ERROR event and the end of the stream."""
     info = dict(subscribe_body["framework_info"])
     suppressed = tuple(subscribe_body.get("suppressed_roles", ()))
@@ -109,7 +109,7 @@ def suppress(state: MasterState, framework: Framework, roles: list[str]) -> list
     return []
 
 
-def disconnected(state: MasterState, stream_id: str, now: Now) -> list[Action]:
+def disconnected(state: MasterState, stream_id: str, now: Moment) -> list[Action]:
     """A stream has ended. Tasks run on; the framework has its failover timeout to come back."""
     framework = state.framework_of(stream_id)
     if framework is None:
@@ -121,7 +121,7 @@ def disconnected(state: MasterState, stream_id: str, now: Now) -> list[Action]:
     return [AwaitFailover(framework.id, framework.epoch, framework.failover_timeout_s)]
 
 
-def failover_expired(state: MasterState, framework_id: str, epoch: int, now: Now) -> list[Action]:
+def failover_expired(state: MasterState, framework_id: str, epoch: int, now: Moment) -> list[Action]:
     """A framework's time to come back is over, unless it did since."""
     framework = state.frameworks.get(framework_id)
     if framework is None or framework.connected or framework.epoch != epoch:
@@ -129,7 +129,7 @@ def failover_expired(state: MasterState, framework_id: str, epoch: int, now: Now
     return remove_framework(state, framework, now)
 
 
-def remove_framework(state: MasterState, framework: Framework, now: Now) -> list[Action]:
+def remove_framework(state: MasterState, framework: Framework, now: Moment) -> list[Action]:
     """Remove a framework for good: its executors end, its id cannot come back. Its tasks are told to nobody."""
     actions: list[Action] = [ShutdownFramework(agent.id, framework.id) for agent in state.connected_agents()]
     _withdraw_offers(state, framework)
@@ -157,7 +157,7 @@ def remove_framework(state: MasterState, framework: Framework, now: Now) -> list
     return actions
 
 
-def recover_framework(state: MasterState, info: Document, now: Now) -> Framework:
+def recover_framework(state: MasterState, info: Document, now: Moment) -> Framework:
     """Enter a framework that only its agent's report tells of; it may subscribe again."""
     framework = Framework(info["id"]["value"], info, now.wall_s, recovered=True)
     state.frameworks[framework.id] = framework
@@ -165,15 +165,15 @@ def recover_framework(state: MasterState, info: Document, now: Now) -> Framework
     return framework
 
 
-def _add(state: MasterState, info: Document, framework_id: str, now: Now) -> Framework:
+def _add(state: MasterState, info: Document, framework_id: str, now: Moment) -> Framework:
     if not framework_id:
-        framework_id = state.new_id("framework")
+        framework_id = state.ids.framework()
     framework = Framework(framework_id, {**info, "id": {"value": framework_id}}, now.wall_s)
     state.frameworks[framework_id] = framework
     return framework
 
 
-def _take_over(state: MasterState, framework: Framework, info: Document, now: Now) -> list[Action]:
+def _take_over(state: MasterState, framework: Framework, info: Document, now: Moment) -> list[Action]:
     actions: list[Action] = []
     if framework.stream_id is not None:
         error = {"type": "ERROR", "error": {"message": "Framework failed over"}}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Framework, Now
+from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.model.statuses import about, made_here, record
 from mesos_gpu.master.state.actions import (
     AcknowledgeStatus,
@@ -83,7 +83,7 @@ def acknowledge(state: MasterState, framework: Framework, body: Mapping[str, Any
     return [AcknowledgeStatus(agent_id, framework.id, task_id, uuid)]
 
 
-def kill(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Now) -> list[Action]:
+def kill(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Moment) -> list[Action]:
     """KILL: pass it on, now or when the agent is back; a task we do not know is answered as in reconciliation."""
     task = framework.tasks.get(body["task_id"]["value"])
     if task is None:
@@ -95,7 +95,7 @@ def kill(state: MasterState, framework: Framework, body: Mapping[str, Any], now:
     return [KillTask(agent.id, framework.id, task.id, policy)] if agent.connected else []
 
 
-def reconcile(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Now) -> list[Action]:
+def reconcile(state: MasterState, framework: Framework, body: Mapping[str, Any], now: Moment) -> list[Action]:
     """RECONCILE: the latest state of the tasks asked for, of all we know when none is named."""
     asked = body.get("tasks", ())
     if not asked:
@@ -148,14 +148,14 @@ def exited_executor(
     return state.tell(framework, "FAILURE", body)
 
 
-def _latest(state: MasterState, framework: Framework, task: Task, now: Now) -> list[Action]:
+def _latest(state: MasterState, framework: Framework, task: Task, now: Moment) -> list[Action]:
     statuses = task.document.get("statuses", ())
     repeated = {key: statuses[-1][key] for key in _REPEATED if statuses and key in statuses[-1]}
     status = about(framework, task, task.told_state, now, reason="REASON_RECONCILIATION", message=LATEST, **repeated)
     return state.tell_status(framework, status)
 
 
-def _explicit(state: MasterState, framework: Framework, asked: Mapping[str, Any], now: Now) -> list[Action]:
+def _explicit(state: MasterState, framework: Framework, asked: Mapping[str, Any], now: Moment) -> list[Action]:
     task_id = asked["task_id"]["value"]
     agent_id = asked.get("agent_id", {}).get("value")
     task = framework.tasks.get(task_id)

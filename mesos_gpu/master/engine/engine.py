@@ -16,7 +16,7 @@ from typing_extensions import assert_never
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.decisions import draining, invariants, offering, subscriptions
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.registry.registrar import Registrar
 from mesos_gpu.master.state.actions import (
     AcknowledgeOperation,
@@ -53,7 +53,7 @@ from mesos_gpu.mesos.timers import Timer
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 log = logging.getLogger(__name__)
-Event = Callable[[MasterState, Now], list[Action]]
+Event = Callable[[MasterState, Moment], list[Action]]
 
 
 class Subscriber(Protocol):
@@ -110,15 +110,15 @@ class Stored:
             self.done.set_result(None)
 
 
-def clock() -> Now:
+def clock() -> Moment:
     """Return what time it is."""
-    return Now(time.time(), time.monotonic())
+    return Moment(time.time(), time.monotonic())
 
 
 class Engine:
     """Applies events to the state and carries out what follows."""
 
-    def __init__(self, state: MasterState, registrar: Registrar, *, now: Callable[[], Now] = clock) -> None:
+    def __init__(self, state: MasterState, registrar: Registrar, *, now: Callable[[], Moment] = clock) -> None:
         self.state, self.now = state, now
         self.agents: Agents | None = None
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -22,7 +22,7 @@ _Key = TypeVar("_Key", str, tuple[str, str])
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class Moment:
     """What time it is: `wall_s` since the epoch for documents, `monotonic_s` for how long something lasts."""
 
     wall_s: float

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Framework, Now
+from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.mesos.resource import Document
 
 
 def made_here(
     framework: Framework,
     state: str,
-    now: Now,
+    now: Moment,
     *,
     task_id: str,
     reason: str,
@@ -39,7 +39,7 @@ def made_here(
 
 
 def about(
-    framework: Framework, task: Task, state: str, now: Now, *, reason: str, message: str, **more: Any
+    framework: Framework, task: Task, state: str, now: Moment, *, reason: str, message: str, **more: Any
 ) -> Document:
     """Return such a status about a task we know."""
     return made_here(

@@ -1,1 +1,1 @@
-"""The master's books, the actions it answers with, and what agents report. Pure."""
+"""The master's books, and the actions it answers with. Pure."""

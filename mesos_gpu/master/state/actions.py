@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.registry.operations import Operation
 from mesos_gpu.mesos.resource import Document
 
@@ -41,7 +41,7 @@ class Store:
     """
 
     operation: Operation
-    then: Callable[[MasterState, Now], list[Action]]
+    then: Callable[[MasterState, Moment], list[Action]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from mesos_gpu.master.allocation.eligibility import Rules
 from mesos_gpu.master.allocation.filters import Filters
 from mesos_gpu.master.allocation.random_sorter import Draw
 from mesos_gpu.master.model.documents import Task
+from mesos_gpu.master.model.ids import Ids
 from mesos_gpu.master.model.model import (
     MAX_UNREACHABLE_TASKS,
     Agent,
@@ -24,7 +25,7 @@ from mesos_gpu.master.model.model import (
     Executor,
     Framework,
     KnownAgent,
-    Now,
+    Moment,
     Offer,
 )
 from mesos_gpu.master.model.policy import Policy
@@ -77,10 +78,12 @@ class News:
 class MasterState:
     """One master's frameworks, agents, offers and tasks."""
 
-    def __init__(self, master_info: Document, settings: Settings, started: Now, record: Record | None = None) -> None:
+    def __init__(
+        self, master_info: Document, settings: Settings, started: Moment, record: Record | None = None
+    ) -> None:
         """`record` is what the registry of an earlier run holds."""
         self.master_info, self.settings, self.started = master_info, settings, started
-        self.elected: Now | None = None
+        self.elected: Moment | None = None
         self.frameworks: dict[str, Framework] = {}
         self.completed: dict[str, Framework] = {}
         self.agents: dict[str, Agent] = {}
@@ -104,7 +107,8 @@ class MasterState:
         self.watched = False
         """Whether any operator listens; only then `news` are kept, until somebody takes them."""
         self.news: list[News] = []
-        self._made: Counter[str] = Counter()
+        self.ids = Ids(str(master_info["id"]))
+        """Where the ids come from that it gives to others."""
         self.transitions = Transitions()
         self.recover(record or Record())
 
@@ -154,12 +158,6 @@ class MasterState:
             self.allocator_feed.allocator.tree.set_weight(role, weight)
         self.deactivated, self.gone = dict(record.deactivated), dict(record.gone)
         self.recovered, self.unreachable = dict(record.agents), dict(record.unreachable)
-
-    def new_id(self, kind: str) -> str:
-        """Return a fresh id: `framework` <id>-0000, `agent` <id>-S0, `offer` <id>-O0."""
-        number = self._made[kind]
-        self._made[kind] += 1
-        return f"{self.id}-{_ID_FORMS[kind].format(number)}"
 
     def framework_of(self, stream_id: str) -> Framework | None:
         """Return the framework whose current stream this is."""
@@ -324,6 +322,3 @@ class MasterState:
         self.completed[framework.id] = framework
         while len(self.completed) > MAX_COMPLETED_FRAMEWORKS:
             del self.completed[next(iter(self.completed))]
-
-
-_ID_FORMS = {"framework": "{:04d}", "agent": "S{}", "offer": "O{}", "operation": "P{}"}

@@ -6,10 +6,8 @@ Source: Mesos src/master/master.hpp (slaves.registering, reregistering, markingU
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mesos_gpu.master.state.reports import Report
+from mesos_gpu.master.model.report import Report
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from itertools import accumulate
 from mesos_gpu.master.allocation.eligibility import dominant_share, quantities
 from mesos_gpu.master.decisions.offering import held_by_role
 from mesos_gpu.master.decisions.operation_metrics import of_operations
-from mesos_gpu.master.model.model import Now
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.model.quota import countable
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.state import MasterState
@@ -69,7 +69,7 @@ _COUNTED = [
 ]
 
 
-def snapshot(state: MasterState, now: Now, system: dict[str, float]) -> dict[str, float]:
+def snapshot(state: MasterState, now: Moment, system: dict[str, float]) -> dict[str, float]:
     """Return the metrics by name; `system` is what the machine reports (system/...)."""
     metrics: dict[str, float] = {
         "master/uptime_secs": now.monotonic_s - state.started.monotonic_s,

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mesos_gpu.errors import BadResources, ProtocolError
-from mesos_gpu.master.model.model import Agent, Now
-from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.conversions import with_kept
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
@@ -99,28 +97,6 @@ def tasks_problem(report: Report) -> str | None:
         if problem is not None:
             return f"its task '{task_id}': {problem}"
     return None
-
-
-def admit(state: MasterState, report: Report, agent_id: str, now: Now) -> Agent:
-    """Enter an agent in the books."""
-    info, total = described(report, agent_id)
-    agent = Agent(
-        agent_id,
-        info,
-        report.pid,
-        report.version,
-        report.capabilities,
-        total,
-        now.wall_s,
-        report.checkpoint,
-        report.resource_version_uuid,
-        changes=state.changed,
-    )
-    state.agents[agent_id] = agent
-    state.announce("AGENT_ADDED", agent)
-    state.touch(agent)
-    state.note_maintenance(agent)
-    return agent
 
 
 def described(report: Report, agent_id: str, kept: Resources | None = None) -> tuple[Document, Resources]:
