@@ -17,7 +17,7 @@ class Pods:
 
     def statuses(self) -> list[Document]:
         """Return every pod's status with its definition (`spec`) and instances, by id."""
-        found = self._marathon.list_of(self._marathon.call("GET", "/v2/pods::status"), "pods")
+        found = self._marathon.list_of(self._marathon.call("GET", "/v2/pods/::status"), "pods")
         return sorted(found, key=lambda pod: str(pod.get("id")))
 
     def status(self, pod_id: str) -> Document:

@@ -11,6 +11,7 @@ from mesos_gpu.mesos.authentication import Realm
 from mesos_gpu.mesos.authorization import Acls, Principal
 from mesos_gpu.mesos.viewing import Viewer
 from mesos_gpu.process.http import error_response
+from mesos_gpu.process.requests import header
 
 _PRINCIPAL = web.RequestKey("mesos_gpu.principal", Principal)
 
@@ -26,7 +27,7 @@ class Gate:
         realm = self._realms.get(use)
         if realm is None:
             return None
-        principal = realm.authenticate(request.headers.get("Authorization"), time.time())
+        principal = realm.authenticate(header(request, "Authorization"), time.time())
         if principal is None:
             answer = error_response(401, realm.refusal)
             answer.headers["WWW-Authenticate"] = realm.challenge

@@ -45,9 +45,15 @@ def method_not_allowed(request: web.Request, *allowed: str) -> web.Response:
     return response
 
 
+def header(request: web.Request, name: str) -> str | None:
+    """Return a header of the request; of one that came again the last, as libprocess keeps them (src/decoder.hpp)."""
+    given = request.headers.getall(name, [])
+    return given[-1] if given else None
+
+
 async def read_call(request: web.Request, type_name: str) -> Document:
     """Return the call in a request's body, in our form. Raises HttpProblem with Mesos' status and words."""
-    given = request.headers.get("Content-Type")
+    given = header(request, "Content-Type")
     if given is None:
         raise refuse(400, "Expecting 'Content-Type' to be present")
     kind = given.split(";")[0].strip().lower()
@@ -84,7 +90,7 @@ def check_timeout(request: web.Request) -> None:
 
 def accepted_type(request: web.Request) -> str | None:
     """Return the type to answer with, JSON where both will do; None when neither is accepted."""
-    return accepts(request.headers.get("Accept"), (JSON, PROTOBUF))
+    return accepts(header(request, "Accept"), (JSON, PROTOBUF))
 
 
 def accepts(header: str | None, kinds: Sequence[str]) -> str | None:

@@ -219,9 +219,21 @@ async def test_what_a_task_without_a_switchboard_says_is_in_its_files(client: Cl
         500,
         "I/O switchboard server was disabled for this container",
     )
-    status, words = await client.post("ATTACH_CONTAINER_OUTPUT", container_id=container_id(f"{parent}.nobody"))
-    assert (status, words) == (404, f"Container {parent}.nobody cannot be found")
-    assert await client.attach(f"{parent}.nobody").answer() == (404, f"Container {parent}.nobody cannot be found")
+
+
+async def test_whoever_attaches_to_what_has_ended_is_not_told_that_it_never_was(client: Client, parent: str) -> None:
+    """Mesos asks whether it knows the executor; then its switchboard, which forgets what ended (as `mesos task exec`
+    relies on: 404 alone would make it lose the output)."""
+    for name in (f"{parent}.nobody", f"{parent}.ended"):
+        if name.endswith("ended"):
+            assert await client.post("LAUNCH_NESTED_CONTAINER", **nested(name, "true")) == (200, "")
+            assert await client.wait(name) == 0
+        disabled = (500, "I/O switchboard server was disabled for this container")
+        assert await client.post("ATTACH_CONTAINER_OUTPUT", container_id=container_id(name)) == disabled
+        assert await client.attach(name).answer() == disabled
+    status, words = await client.post("ATTACH_CONTAINER_OUTPUT", container_id=container_id("nobody.child"))
+    assert (status, words) == (404, "Container nobody.child cannot be found")
+    assert await client.attach("nobody.child").answer() == (404, "Container nobody.child cannot be found")
 
 
 async def test_forms_are_negotiated_as_mesos_does(http: aiohttp.ClientSession, client: Client, parent: str) -> None:

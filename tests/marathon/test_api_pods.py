@@ -73,7 +73,7 @@ async def test_a_pod_from_its_creation_to_its_end(marathon: Marathon) -> None:
         (two, "/p", "TASK_RUNNING"),
     ]
     assert [shown["id"] for shown in await marathon.get("/v2/pods")] == ["/p"]
-    assert [shown["id"] for shown in await marathon.get("/v2/pods::status")] == ["/p"]
+    assert [shown["id"] for shown in await marathon.get("/v2/pods/::status")] == ["/p"]
 
     removed = await marathon.call("DELETE", "/v2/pods/p")
     assert (removed.status, removed.body) == (202, "")

@@ -31,7 +31,7 @@ def env(marathon: ScriptedServer, tmp_path: Path) -> dict[str, str]:
     marathon.on("GET", "/slaves", {"slaves": [slave]})
     marathon.on("GET", "/v2/deployments", Answer(200, [{"id": "d-1"}]))
     marathon.on("GET", "/v2/groups", {"id": "/", "groups": [{"id": "/team", "groups": [{"id": "/team/inner"}]}]})
-    marathon.on("GET", "/v2/pods::status", Answer(200, [{"id": "/team/pod"}, {"id": "/pair"}]))
+    marathon.on("GET", "/v2/pods/::status", Answer(200, [{"id": "/team/pod"}, {"id": "/pair"}]))
     marathon.on("GET", "/v1/jobs", Answer(200, [{"id": "nightly"}, {"id": "team.index"}]))
     folder = tmp_path / "bin"
     folder.mkdir()

@@ -32,7 +32,7 @@ STATUS = {"id": "/pair", "spec": POD, "status": "DEGRADED", "statusSince": VERSI
 
 @pytest.fixture
 def pods(marathon: ScriptedServer) -> ScriptedServer:
-    marathon.on("GET", "/v2/pods::status", Answer(200, [STATUS]))
+    marathon.on("GET", "/v2/pods/::status", Answer(200, [STATUS]))
     marathon.on("GET", "/v2/pods/pair::status", STATUS)
     marathon.on("GET", "/v2/pods/pair", POD)
     header = {"Marathon-Deployment-Id": "d-1"}

@@ -222,6 +222,7 @@ async def test_queries_narrow_the_answer(box: Box) -> None:
     _, tasks = await box.get("/tasks")
     assert {task["id"] for task in tasks["tasks"]} == {"gpu-run", "bad-nocpu"}
     counts = {"limit=1": 1, "offset=2": 0, "task_id=gpu-run": 1, "framework_id=x": 0, "limit=x": 2}
+    counts |= {"limit=-1": 2, "offset=-1": 0, "limit=0": 0}
     for query, count in counts.items():
         _, tasks = await box.get(f"/tasks?{query}")
         assert len(tasks["tasks"]) == count

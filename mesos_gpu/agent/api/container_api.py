@@ -27,7 +27,7 @@ from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.host.users import find_user
 from mesos_gpu.container.spec.config import ContainerConfig
-from mesos_gpu.container.spec.nesting import parent_of
+from mesos_gpu.container.spec.nesting import parent_of, top_level
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, Forbidden, MesosGpuError, NotFound, ProtocolError
 from mesos_gpu.mesos.recordio import RecordDecoder
@@ -221,6 +221,9 @@ class ContainerApi:
         try:
             board = self._containers.switchboard(name)
         except NotFound:
+            if top_level(name) in self._containers.containers():
+                # Mesos asks only whether it knows the executor; its switchboard has forgotten what has ended.
+                raise refuse(500, NO_SWITCHBOARD) from None
             raise _unknown(name) from None
         if board is None:
             raise refuse(500, NO_SWITCHBOARD)

@@ -20,7 +20,16 @@ from mesos_gpu.mesos.viewing import Viewer
 from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import json_response
 from mesos_gpu.process.logging_level import LoggingLevel
-from mesos_gpu.process.requests import JSON, PROTOBUF, HttpProblem, accepts, method_not_allowed, read_call, refuse
+from mesos_gpu.process.requests import (
+    JSON,
+    PROTOBUF,
+    HttpProblem,
+    accepts,
+    header,
+    method_not_allowed,
+    read_call,
+    refuse,
+)
 
 CALL, RESPONSE = "mesos.v1.agent.Call", "mesos.v1.agent.Response"
 TYPES = f"'{JSON}', '{PROTOBUF}' or '{RECORDIO}'"
@@ -88,8 +97,8 @@ class V1Api:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         viewer = self._viewer_of(request)
-        sent = (request.headers.get("Content-Type") or "").split(";")[0].strip().lower()
-        message_content = request.headers.get("Message-Content-Type")
+        sent = (header(request, "Content-Type") or "").split(";")[0].strip().lower()
+        message_content = header(request, "Message-Content-Type")
         if sent == RECORDIO:
             if message_content is None:
                 raise refuse(400, "Expecting 'Message-Content-Type' to be set for streaming requests")
@@ -174,10 +183,10 @@ def _invalid(problem: str) -> HttpProblem:
 
 def _accepted(request: web.Request, *, streamed: bool) -> tuple[str, str]:
     """Return the type of the answer and, for a stream, of the messages in it. Raises HttpProblem."""
-    content_type = accepts(request.headers.get("Accept"), (JSON, PROTOBUF, RECORDIO))
+    content_type = accepts(header(request, "Accept"), (JSON, PROTOBUF, RECORDIO))
     if content_type is None:
         raise refuse(406, f"Expecting 'Accept' to allow {TYPES}")
-    wanted = request.headers.get("Message-Accept")
+    wanted = header(request, "Message-Accept")
     if content_type != RECORDIO:
         if wanted is not None:
             raise refuse(406, "Expecting 'Message-Accept' to be not set for non-streaming responses")

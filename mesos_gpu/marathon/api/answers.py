@@ -145,6 +145,11 @@ async def read_list(request: web.Request) -> list[dict[str, Any]]:
     return documents
 
 
+def accepted_types(request: web.Request, without: str = "") -> str:
+    """Return what the client reads: all its Accept headers as one, as JAX-RS takes them, or `without` any."""
+    return ", ".join(request.headers.getall("Accept", [])) or without
+
+
 def flag(request: web.Request, name: str, *, default: bool = False) -> bool:
     """Return a boolean of the query; given without a value it is true."""
     value = request.query.get(name)

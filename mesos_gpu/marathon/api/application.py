@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiohttp import web
@@ -50,7 +50,7 @@ def make_api(
     app.middlewares.append(framed(lambda: f"http://{election.address}", http))
     app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close()])
     app.add_routes(
-        [
+        _with_and_without_slash(
             *AppsApi(scheduler).routes(),
             *PodsApi(scheduler).routes(),
             *JobsApi(scheduler).routes(),
@@ -60,6 +60,14 @@ def make_api(
             *MetricsApi(scheduler).routes(),
             *OpenApi().routes(),
             *system.routes(),
-        ]
+        )
     )
     return app
+
+
+def _with_and_without_slash(*routes: web.RouteDef) -> Iterator[web.RouteDef]:
+    """Yield each route, and beside it the same with a slash at its end: JAX-RS takes both (specification 3.7.3)."""
+    for route in routes:
+        yield route
+        if not route.path.endswith((".+}", ".*}")):
+            yield web.RouteDef(route.method, f"{route.path}/", route.handler, route.kwargs)

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from mesos_gpu.marathon.api.answers import BadJson, changed, flag, read_object
+from mesos_gpu.marathon.api.answers import BadJson, accepted_types, changed, flag, read_object
 from mesos_gpu.marathon.decisions.blockers import blockers
 from mesos_gpu.marathon.definitions.app import canonical_id
 from mesos_gpu.marathon.engine.event_bus import Listener
@@ -44,7 +44,7 @@ class ClusterApi:
 
     async def list_tasks(self, request: web.Request) -> web.Response:
         """Answer with all tasks, or those of the asked status."""
-        accepted = request.headers.get("Accept", "*/*")
+        accepted = accepted_types(request, "*/*")
         if not any(kind in accepted for kind in _JSON):
             # Scripts used to ask for lines of text; told so, they do not take JSON for them.
             raise web.HTTPNotAcceptable
@@ -115,7 +115,7 @@ class ClusterApi:
 
     async def listen(self, request: web.Request) -> web.StreamResponse:
         """Send events for as long as the client listens."""
-        if "text/event-stream" not in request.headers.get("Accept", ""):
+        if "text/event-stream" not in accepted_types(request):
             raise web.HTTPMethodNotAllowed(request.method, [])
         stream = await EventStream.open(request, {"Cache-Control": "no-cache"}, content_type="text/event-stream")
         listener = Listener(stream.send_raw, frozenset(request.query.getall("event_type", [])))

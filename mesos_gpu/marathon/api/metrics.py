@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from mesos_gpu.marathon.api.answers import accepted_types
 from mesos_gpu.marathon.engine.metrics import QUANTILES, Metrics
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.state.state import State
@@ -30,7 +31,7 @@ class MetricsApi:
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer with everything that is measured, as JSON; for who asks for text, in Prometheus' format."""
-        accepted = request.headers.get("Accept", "")
+        accepted = accepted_types(request)
         if "json" not in accepted and ("text/plain" in accepted or "openmetrics" in accepted):
             return await self.show_for_prometheus(request)
         return json_response(self._scheduler.metrics.document(self._scheduler.state))

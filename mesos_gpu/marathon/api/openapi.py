@@ -102,7 +102,7 @@ DETAILS: Mapping[tuple[str, str], Detail] = {
     ("GET", "/v2/pods/{pod_id}"): Detail(answer=_POD),
     ("PUT", "/v2/pods/{pod_id}"): Detail(_FORCE, ref("Pod"), _POD),
     ("DELETE", "/v2/pods/{pod_id}"): Detail(_FORCE, status=202, media=None),
-    ("GET", "/v2/pods::status"): Detail(answer=listed(having(id=_TEXT, status=_TEXT))),
+    ("GET", "/v2/pods/::status"): Detail(answer=listed(having(id=_TEXT, status=_TEXT))),
     ("GET", "/v2/pods/{pod_id}::status"): Detail(answer=having(id=_TEXT, status=_TEXT)),
     ("GET", "/v2/pods/{pod_id}::versions"): Detail(answer=_TEXTS),
     ("GET", "/v2/pods/{pod_id}::versions/{version}"): Detail(answer=_POD),

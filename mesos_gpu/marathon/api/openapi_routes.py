@@ -34,8 +34,12 @@ def describe(app: web.Application) -> dict[str, Any]:
 
 
 def routes_of(app: web.Application) -> list[Route]:
-    """Return every route; a HEAD that only came along with its GET is left out."""
-    routes = [route for route in app.router.routes() if route.resource is not None]
+    """Return every route; a HEAD that only came along with its GET is left out, and so are twins ending in a slash."""
+    routes = [
+        route
+        for route in app.router.routes()
+        if route.resource is not None and not route.resource.canonical.endswith("/")
+    ]
     handlers = {(route.resource, route.handler) for route in routes if route.method == "GET"}
     return [
         Route(route.method, route.resource.canonical, (route.handler.__doc__ or "").split("\n")[0])

@@ -32,7 +32,7 @@ class PodsApi:
             web.head("/v2/pods", self.probe),
             web.get("/v2/pods", self.list_pods, allow_head=False),
             web.post("/v2/pods", self.create),
-            web.get("/v2/pods::status", self.list_status),
+            web.get("/v2/pods/::status", self.list_status),
             web.get(f"{one}::status", self.show_status),
             web.get(f"{one}::versions", self.list_versions),
             web.get(f"{one}::versions/{{version:[^/]+}}", self.show_version),

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from mesos_gpu.errors import InvalidApp, Problem
-from mesos_gpu.marathon.api.answers import read_object
+from mesos_gpu.marathon.api.answers import accepted_types, read_object
 from mesos_gpu.process.http import json_response
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class SystemApi:
 
     async def ping(self, request: web.Request) -> web.Response:
         """Say that we are here."""
-        accepted = request.headers.get("Accept", "*/*")
+        accepted = accepted_types(request, "*/*")
         if "application/json" in accepted:
             return json_response("pong")
         return web.Response(text="pong") if any(kind in accepted for kind in _TEXT) else web.Response(status=204)

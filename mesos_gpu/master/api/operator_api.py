@@ -337,4 +337,7 @@ def _only_get(handler: Handler) -> Handler:
 
 
 def _number(text: str | None, default: int) -> int:
-    return int(text) if text is not None and text.isdigit() else default
+    try:
+        return default if text is None else int(text)
+    except ValueError:
+        return default

@@ -26,6 +26,7 @@ from mesos_gpu.process.requests import (
     PROTOBUF,
     HttpProblem,
     accepted_type,
+    header,
     method_not_allowed,
     read_call,
     refuse,
@@ -110,7 +111,7 @@ class SchedulerApi:
             )
         if not framework.connected:
             raise refuse(403, "Framework is not subscribed")
-        given = request.headers.get(STREAM_ID)
+        given = header(request, STREAM_ID)
         if given is None:
             raise refuse(400, f"All non-subscribe calls should include the '{STREAM_ID}' header")
         if given != framework.stream_id:

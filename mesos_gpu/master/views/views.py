@@ -153,7 +153,10 @@ def tasks_view(
         if task_id in (None, task.id) and sees_task(viewer, task, framework)
     ]
     found.sort(key=_first_status_s, reverse=not ascending)
-    return {"tasks": [task_view(task) for task in found[offset : offset + limit]]}
+    # Negative numbers become huge ones in Mesos (`size_t` of an `int` in src/master/http.cpp): all tasks, or none.
+    begin = offset if offset >= 0 else len(found)
+    end = begin + limit if limit >= 0 else len(found)
+    return {"tasks": [task_view(task) for task in found[begin:end]]}
 
 
 def roles_view(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
