@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from mesos_gpu.errors import BadFlag
@@ -80,15 +81,28 @@ def settle(
     return mine, said
 
 
+_OF_OTHERS = ("MESOS_NATIVE_", "MESOS_URL", "MESOS_GPU_")
+"""What libmesos and our command line read."""
+
+
 def strangers(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
-    """Return what is said at start about the environment: MESOS_* that is no flag, LIBPROCESS_* that is not read."""
+    """Return what is said at start about the environment: MESOS_* that is no flag, LIBPROCESS_* that is not read.
+
+    What the command line, or Mesos' driver, reads is nobody's mistake, unless it looks like a flag misspelled.
+    """
     said: list[str] = []
     for name in sorted(environ):
         if name.startswith("LIBPROCESS_") and not name.startswith("LIBPROCESS_SSL_"):
             instead = f": say --{name[11:].lower()}" if name[11:] in _ADDRESSES else ""
             said.append(f"{name} is not read{instead}")
-        elif name.startswith("MESOS_") and not name.startswith("MESOS_NATIVE_") and name[6:].lower() not in known:
-            said.append(f"{name} is not read: there is no such flag")
+        elif name.startswith("MESOS_") and name[6:].lower() not in known:
+            of_others = name.startswith(_OF_OTHERS)
+            like = [flag for flag in known if not of_others or flag.startswith("gpu_")]
+            near = get_close_matches(name[6:].lower(), like, n=1, cutoff=0.8)
+            if near:
+                said.append(f"{name} is not read: there is no such flag; did you mean MESOS_{near[0].upper()}?")
+            elif not of_others:
+                said.append(f"{name} is not read: there is no such flag")
     return said
 
 

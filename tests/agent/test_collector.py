@@ -94,7 +94,9 @@ async def test_a_full_disk_collects_sooner(bench: Bench, usage: float, gone: boo
     bench.make(E)
     bench.collector.discard([E])
     bench.now_s, bench.usage = 500.0, usage  # half its time is over: allowed while 1 - 0.1 - usage is over a half
+    assert bench.collector.allowed_age_s == 900.0, "before it looked, as for an empty disk"
     await bench.collector.look()
+    assert bench.collector.allowed_age_s == pytest.approx(1000.0 * max(0.0, 0.9 - usage))
     assert (bench.removed == [E]) is gone
 
 

@@ -259,6 +259,11 @@ def test_what_the_environment_has_besides_is_told() -> None:
     environ = {"MESOS_WORK_DIR": "/x", "MESOS_NATIVE_JAVA_LIBRARY": "/y", "MESOS_FOO": "1", "LIBPROCESS_IP": "1.2.3.4"}
     said = strangers({**environ, "HOME": "/root", "LIBPROCESS_SSL_ENABLED": "true"}, known)
     assert said == ["LIBPROCESS_IP is not read: say --ip", "MESOS_FOO is not read: there is no such flag"]
+    ours = {"MESOS_URL": "http://127.0.0.1:5050", "MESOS_GPU_TOKEN": "t", "MESOS_GPU_WORK_DIR": "/x"}
+    assert strangers(ours, known) == [], "what our command line reads is nobody's mistake"
+    assert strangers({"MESOS_GPU_DRIVR": "nvml"}, known) == [
+        "MESOS_GPU_DRIVR is not read: there is no such flag; did you mean MESOS_GPU_DRIVER?"
+    ]
     assert strangers({"LIBPROCESS_NUM_WORKER_THREADS": "8"}, known) == ["LIBPROCESS_NUM_WORKER_THREADS is not read"]
 
 

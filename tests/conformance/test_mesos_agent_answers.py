@@ -33,7 +33,6 @@ OPEN = {"statistics", "resource_statistics"}
 """Numbers that a kernel may or may not give; those of ours have to be Mesos'."""
 METRICS_NOT_HERE = (
     "containerizer/",  # of parts that Mesos' agent has and ours has not
-    "slave/executor_directory_max_allowed_age_secs",
 )
 
 

@@ -256,6 +256,7 @@ class OperatorApi:
             uptime_s=agent.clock.wall() - agent.started_wall_s,
         )
         numbers["slave/recovery_time_secs"] = agent.recovery_s
+        numbers["slave/executor_directory_max_allowed_age_secs"] = agent.collector.allowed_age_s
         numbers["gc/path_removals_pending"] = float(agent.collector.pending)
         numbers["gc/path_removals_succeeded"] = float(agent.collector.succeeded)
         numbers["gc/path_removals_failed"] = float(agent.collector.failed)

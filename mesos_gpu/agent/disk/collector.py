@@ -59,6 +59,8 @@ class Collector:
         self.rules = rules or GcRules()
         self.on_removed: Callable[[str], None] = lambda path: None
         self.succeeded = self.failed = 0
+        self.allowed_age_s = self.rules.allowed_age_s(0.0)
+        """How long what ended may stay, by how full the disk was when we last looked; an empty one before that."""
         self._roots = (work_dir, work_dir / "meta")
         self._clock, self._usage = clock or Clock(), usage
         self._schedule = Schedule()
@@ -149,7 +151,8 @@ class Collector:
         except OSError as error:
             log.error("cannot tell how full the disk of %s is: %s", self._roots[0], error)
             return
-        log.debug("the disk is %.0f%% full: what ended may stay %.0f s", 100 * usage, self.rules.allowed_age_s(usage))
+        self.allowed_age_s = self.rules.allowed_age_s(usage)
+        log.debug("the disk is %.0f%% full: what ended may stay %.0f s", 100 * usage, self.allowed_age_s)
         await self.collect(self._clock.mono() + self.rules.sooner_s(usage))
 
     async def collect(self, until_s: float) -> None:
