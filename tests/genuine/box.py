@@ -1,0 +1,135 @@
+"""Our agents and our Marathon under a genuine master: every one a process, as in any box for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from mesos_gpu.testing import plan
+from mesos_gpu.testing.box import BoxAgent, MesosBox
+from mesos_gpu.testing.client import NurseryClient
+from mesos_gpu.testing.plan import BoxWishes, Value
+from tests.genuine.master import GenuineMaster
+from tests.genuine.releases import Release
+
+
+class GenuineBox(MesosBox):
+    """A box whose master is genuine; what befalls master and agents is the same, and so is what they are asked."""
+
+    def __init__(self, nursery: NurseryClient, work_dir: Path, release: Release, **wishes: Any) -> None:
+        """`wishes` are those of BoxWishes; `master_flags` are Mesos' own."""
+        self._wishes = BoxWishes(**wishes)
+        flags = {name: _text(value) for name, value in self._wishes.master_flags.items()}
+        work_dir.mkdir(parents=True)
+        self.genuine = GenuineMaster(release, work_dir / "genuine", **flags)
+        self._nursery, self.work_dir = nursery, work_dir
+        self.is_up, self.marathon_url, self.agents = True, None, ()
+        try:
+            self.url = self.genuine.start().url
+            self.agents = tuple(self._start_agent(n, program) for n, program in enumerate(self._agents()))
+            if self._wishes.marathon:
+                self.start_marathon("marathon")
+            for agent in self.agents:
+                agent.ready()
+            if self._wishes.marathon:
+                self.until("Marathon has subscribed", lambda: self.state()["frameworks"])
+        except BaseException:
+            self.down()
+            raise
+
+    def _agents(self) -> list[plan.Program]:
+        return plan.agents(self._wishes, self.work_dir, self.genuine.address)
+
+    def _start_agent(self, n: int, program: plan.Program) -> BoxAgent:
+        gpus = self._wishes.gpus
+        agent = BoxAgent(self._nursery, self.work_dir, n, gpus if isinstance(gpus, int) else gpus[n])
+        agent.pid = self._nursery.start(self.work_dir, program)
+        return agent
+
+    def start_marathon(self, name: str, flags: Mapping[str, Value] | None = None) -> str:
+        """Start a Marathon, with further flags; return its URL, which `marathon_url` is from now on, too."""
+        program = plan.marathon(self.work_dir, self.genuine.address)
+        words = tuple(f"--{flag}={_text(value)}" for flag, value in (flags or {}).items())
+        files = {kind: str(self.work_dir / f"{name}.{ending}") for kind, ending in _FILES.items()}
+        self._nursery.start(self.work_dir, replace(program, name=name, flags=(*program.flags, *words), **files))
+        self.marathon_url = str(self._nursery.until_ready(self.work_dir, name)["url"])
+        return self.marathon_url
+
+    def stop_marathon(self, name: str = "marathon", number: int = 9) -> None:
+        """End a Marathon, with kill -9 unless said otherwise."""
+        self._nursery.signal(self.work_dir, name, number)
+        self._nursery.wait(self.work_dir, name)
+
+    def restart_marathon(self, name: str = "marathon") -> None:
+        """Start a Marathon that has ended again, where it was."""
+        self._nursery.start_again(self.work_dir, name)
+        self._nursery.until_ready(self.work_dir, name)
+
+    def kill_master(self) -> None:
+        self.genuine.kill()
+
+    def start_master(self) -> None:
+        self.genuine.start()
+
+    def down(self) -> None:
+        try:
+            if self.is_up and self.genuine._process is None:
+                self.genuine.start()  # agents end their tasks when their master can be told so
+            super().down()
+        finally:
+            self.genuine.kill()
+
+    def logs(self) -> str:
+        return f"{super().logs()}\n--- Mesos {self.genuine.release.version}\n{self.genuine.last_words()}"
+
+    # --- what is asked --------------------------------------------------------------------------------------------
+
+    def marathon(self, method: str, path: str, document: Any = None) -> Any:
+        """Ask Marathon; the answer must not be an error."""
+        answer = requests.request(method, f"{self.marathon_url}{path}", json=document, timeout=60)
+        assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}\n{self.logs()}"
+        return answer.json() if answer.text else None
+
+    def operate(self, kind: str, body: Any = None) -> Any:
+        """Make a call of the master's operator API, which must go well."""
+        document = {"type": kind} | ({} if body is None else {kind.lower(): body})
+        headers = {"Accept": "application/json"}
+        answer = requests.post(f"{self.url}/api/v1", json=document, headers=headers, timeout=60)
+        assert answer.ok, f"{kind}: {answer.status_code} {answer.text}\n{self.logs()}"
+        return answer.json() if answer.text else None
+
+    def tasks(self) -> dict[str, str]:
+        """Return the state of every task that the master knows, ended and unreachable ones too."""
+        return {
+            task["id"]: task["state"]
+            for framework in (*self.state()["frameworks"], *self.state()["completed_frameworks"])
+            for kind in ("completed_tasks", "unreachable_tasks", "tasks")
+            for task in framework.get(kind, ())
+        }
+
+    def instances(self, app_id: str) -> dict[str, str]:
+        """Return the state of each of an app's tasks, as Marathon shows them."""
+        shown = self.marathon("GET", f"/v2/apps/{app_id}/tasks")["tasks"]
+        return {task["id"]: task["state"] for task in shown}
+
+    def run_app(self, document: dict[str, Any]) -> list[str]:
+        """Add an app and wait until all of its tasks run; return their ids."""
+        self.marathon("POST", "/v2/apps", document)
+        wanted, app_id = document.get("instances", 1), document["id"].strip("/")
+
+        def all_run() -> bool:
+            return list(self.instances(app_id).values()) == ["TASK_RUNNING"] * wanted
+
+        self.until(f"{app_id} runs", all_run)
+        return sorted(self.instances(app_id))
+
+
+_FILES = {"ready_file": "json", "log_file": "log"}
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,76 @@
+"""Genuine masters for this room, and boxes around them.
+
+The suite runs each test on three releases; `./run test any-mesos` (MESOS_RELEASES=all) on every one that PyPI has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from mesos_gpu.testing.client import NurseryClient
+from tests.genuine.box import GenuineBox
+from tests.genuine.releases import LINES, RELEASES, USUAL, Missing, Release, open_release
+from tests.zookeeper import zookeeper
+
+__all__ = ["zookeeper"]
+
+WANTED = os.environ.get("MESOS_RELEASES", "")
+CHOSEN = {"": USUAL, "lines": LINES, "all": RELEASES}.get(WANTED) or tuple(WANTED.split(","))
+
+MakeBox = Callable[..., GenuineBox]
+
+
+def cannot(reason: str) -> NoReturn:
+    """Skip in words. A build server has all that is needed: there it is a failure, unless Mesos is not for its kind."""
+    if os.environ.get("CI") and "alone, not for" not in reason:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module", params=CHOSEN, ids=lambda version: f"mesos-{version}")
+def release(request: pytest.FixtureRequest) -> Release:
+    """Each chosen release in turn."""
+    return opened(request.param)
+
+
+@pytest.fixture(scope="module")
+def newest() -> Release:
+    """The newest release, for what does not depend on which it is."""
+    return opened(RELEASES[-1])
+
+
+def opened(version: str) -> Release:
+    try:
+        return open_release(version)
+    except Missing as missing:
+        cannot(str(missing))
+
+
+@pytest.fixture(scope="session")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NurseryClient]:
+    client = NurseryClient(tmp_path_factory.mktemp("genuine") / "nursery.log")
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.fixture
+def make_box(nursery: NurseryClient, tmp_path: Path) -> Iterator[MakeBox]:
+    """Makes boxes under a release, with the wishes of BoxWishes; all of them end with the test."""
+    boxes: list[GenuineBox] = []
+
+    def make(release: Release, **wishes: Any) -> GenuineBox:
+        boxes.append(GenuineBox(nursery, tmp_path / f"box{len(boxes)}", release, **wishes))
+        return boxes[-1]
+
+    try:
+        yield make
+    finally:
+        while boxes:
+            boxes.pop().down()
