@@ -423,8 +423,8 @@ class Histories(RuleBasedStateMachine):
         # What was asked for and is not written is lost, whether or not the write is under way.
         durable = self.registry.durable
         self.registry = RegistryQueue(durable)
-        self.state = MasterState(self.state.master_info, self.state.settings, self.now, durable)
-        self.state.master_info = {**self.state.master_info, "id": f"master{self.made}"}
+        info = {**self.state.master_info, "id": f"master{self.made}"}
+        self.state = MasterState(info, self.state.settings, self.now, durable)
         self.made += 1
 
     @invariant()
