@@ -7,7 +7,6 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -20,8 +19,9 @@ from tests.agent.conftest import Running, Start
 from tests.agent.documents import AGENT_ID, FRAMEWORK_ID
 from tests.agent.test_hosting import AWARE, hosted
 from tests.fakes.master import ScriptedMaster
+from tests.support import places
 
-RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "executor-session.json").read_text())
+RECORDED = json.loads((places.RECORDED / "executor-session.json").read_text())
 SIDE: list[dict[str, Any]] = RECORDED["executor_side"]
 FRAMEWORK = devolve("mesos.FrameworkInfo", AWARE)
 IDS = {"framework_id": {"value": FRAMEWORK_ID}, "executor_id": {"value": "echo"}}

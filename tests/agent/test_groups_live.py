@@ -18,10 +18,11 @@ from mesos_gpu.mesos.messages import devolve
 from tests.agent.documents import FRAMEWORK_ID, scalar, task
 from tests.agent.live import FRAMEWORK, LiveAgent, live_agent
 from tests.images.build import busybox_image, save_archive
+from tests.support import places
 
 pytestmark = pytest.mark.root
 
-RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "nested-containers.json").read_text())
+RECORDED = json.loads((places.RECORDED / "nested-containers.json").read_text())
 POD: dict[str, Any] = {
     "type": "DEFAULT",
     "executor_id": {"value": "pod"},

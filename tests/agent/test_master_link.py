@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +16,9 @@ from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, encode, evolve
 from tests.agent.documents import AGENT_ID, FRAMEWORK_ID
+from tests.support import places
 
-RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
+RECORDED = json.loads((places.RECORDED / "libprocess.json").read_text())
 MASTER = Pid("master", "127.0.0.1", 5050)
 PREFIX = "mesos.internal."
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +20,9 @@ from mesos_gpu.agent.mesos_flags import (
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import HelpAsked, parse_flags
 from mesos_gpu.mesos.foreign import strangers
+from tests.support import places
 
-RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "agent-get-idle.json").read_text())
+RECORDED = json.loads((places.RECORDED / "agent-get-idle.json").read_text())
 OWN = frozenset(flag.name for flag in FLAGS)
 # What Mesos' documentation of agents names (docs/configuration/agent.md, master-and-agent.md).
 DOCUMENTED = [

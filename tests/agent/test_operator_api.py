@@ -15,8 +15,8 @@ from mesos_gpu.mesos.messages import devolve
 from tests.agent.conftest import Running, Start
 from tests.agent.documents import ALL_CAPABILITIES, framework, scalar, task
 from tests.fakes.master import ScriptedMaster
+from tests.support.places import RECORDED
 
-RECORDED = Path(__file__).parent.parent / "recorded"
 # Ours has no git behind it, and fewer flags and parts (docs/differences.md).
 NOT_OURS = {"git_sha", "flags"}
 SIMPLE = "echo hello; sleep 30"

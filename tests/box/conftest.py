@@ -21,7 +21,6 @@ from mesos_gpu.local.plan import box_id, runtime_dir
 from mesos_gpu.local.record import Records
 
 PATIENCE_S = 60.0
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
 class LiveBox:

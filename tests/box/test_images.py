@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from mesos_gpu.local.plan import runtime_dir
-from tests.box.conftest import EXAMPLES, LiveBox, Standing
+from tests.box.conftest import LiveBox, Standing
 from tests.images.build import BuiltImage, Layer, base_layer, busybox_image, cuda_image, file, tar_of
 from tests.images.registry import RealRegistry
+from tests.support.places import EXAMPLES
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 

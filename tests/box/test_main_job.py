@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.conftest import EXAMPLES, LiveBox
+from tests.box.conftest import LiveBox
+from tests.support.places import EXAMPLES
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,11 @@ import requests
 
 from mesos_gpu.mesos.recordio import RecordDecoder
 from tests.box.conftest import LiveBox
+from tests.support import places
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 
-RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "scheduler-session-2.json").read_text())
+RECORDED = json.loads((places.RECORDED / "scheduler-session-2.json").read_text())
 NAMES = ("pod-1-a", "pod-1-b")
 
 

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-HTTP_PARSER = Path(__file__).parent.parent.parent / "compat" / "http-parser"
+from tests.support import places
+
+HTTP_PARSER = places.ROOT / "compat" / "http-parser"
 PROGRAMS = Path(__file__).parent / "programs"
 
 

@@ -25,9 +25,10 @@ from tests.cluster.live import ClusterAgent, cluster_agent
 from tests.fakes.master import ScriptedMaster
 from tests.master.build import framework_info
 from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
+from tests.support import places
 
 PREFIX = "mesos.internal."
-RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
+RECORDED: list[dict[str, Any]] = json.loads((places.RECORDED / "libprocess.json").read_text())
 
 
 @pytest.fixture

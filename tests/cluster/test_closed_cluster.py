@@ -22,8 +22,9 @@ from mesos_gpu.mesos.flags import parse_flags
 from tests.cluster.live import ClusterAgent, cluster_agent
 from tests.marathon.program import Program
 from tests.master.live import live_master, soon
+from tests.support import places
 
-APP = Path(__file__).parent.parent.parent / "examples" / "simple-gpu-test.json"
+APP = places.EXAMPLES / "simple-gpu-test.json"
 SECRETS = {"ops": "0ps", "marathon": "m4rathon", "agents": "4gents"}
 ANY = {"type": "ANY"}
 LISTS = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 from mesos_gpu.agent.flags import FLAGS as AGENT
 from mesos_gpu.master.flags import FLAGS as MASTER
 from mesos_gpu.mesos.messages import normalize
+from tests.support import places
 
-PAGE = (Path(__file__).parents[2] / "docs" / "real-cluster.md").read_text()
+PAGE = (places.ROOT / "docs" / "real-cluster.md").read_text()
 
 
 def test_the_call_that_drains_gives_the_tasks_the_time_it_says() -> None:

@@ -23,8 +23,9 @@ from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
 from tests.cluster.live import ClusterAgent, cluster_agent
 from tests.master.live import live_master, soon, until
+from tests.support import places
 
-RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
+RECORDED: list[dict[str, Any]] = json.loads((places.RECORDED / "libprocess.json").read_text())
 PREFIX = "mesos.internal."
 MASTER_PORT, AGENT_PORT = 5050, 5051
 # What is each run's own. `resources`, `attributes`: of the machine; `cpus` and the like are compared by their names.

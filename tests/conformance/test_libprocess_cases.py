@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+from tests.support.places import TESTS
+
 AGENT, LIVE, LINK = "agent/test_agent.py", "agent/test_live.py", "master/test_agent_link.py"
 CASES: dict[int, tuple[str, ...]] = {
     1: (

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from tests.conformance.test_marathon import ACCEPTED, REFUSED
+from tests.support.places import TESTS
 
-TESTS = Path(__file__).parents[1]
 CASES = range(1, 71)
 NAMED = re.compile(r"^test(?:_case)?((?:_\d{2})+)_[a-z]")
 ELSEWHERE = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,10 +17,10 @@ from mesos_gpu.mesos.messages import devolve
 from tests.agent.attach import Client, container_id
 from tests.agent.documents import ALL_CAPABILITIES, framework, scalar, task
 from tests.agent.live import LiveAgent, live_agent
+from tests.support.places import RECORDED
 
 pytestmark = [pytest.mark.root, pytest.mark.asyncio(loop_scope="module")]
 
-RECORDED = Path(__file__).parent.parent / "recorded"
 HEADERS = ("Content-Type", "Content-Disposition", "Allow")
 SIMPLE = "echo hello; sleep 600"
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from tests.conformance.mesos_facts import EXECUTORS, OPERATORS, SCHEDULER_API
+from tests.support.places import TESTS
 
-TESTS = Path(__file__).parent.parent
 LINE = re.compile(r"(?P<section>\d+)\.(?P<number>\d+) (?P<words>[^|]+) \| (?P<shown>.+)")
 TABLES = {"scheduler API": SCHEDULER_API, "executors": EXECUTORS, "operator API": OPERATORS}
 SECTIONS = {"scheduler API": 10, "executors": 6, "operator API": 11}

@@ -25,9 +25,9 @@ from mesos_gpu.mesos.resource import Document
 from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 from tests.master.shapes import differences
 from tests.master.test_operator_events import Operator, Session
+from tests.support.places import RECORDED, ROOT
 
-DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
-RECORDED = Path(__file__).parent.parent / "recorded"
+DIFFERENCES = ROOT / "docs" / "differences.md"
 RESOURCES = "cpus:2;gpus:4;mem:23081;disk:252899;ports:[31000-32000]"
 ATTRIBUTES = [
     {"name": "gpu_model", "type": "TEXT", "text": {"value": "stub"}},

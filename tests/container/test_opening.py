@@ -11,6 +11,7 @@ import pytest
 from mesos_gpu.container import open_containerizer
 from mesos_gpu.container.host import runtime as runtimes
 from mesos_gpu.errors import Unavailable
+from tests.support import places
 
 from .conftest import Box, FakeIsolator
 
@@ -117,7 +118,7 @@ def run_one(box: Box, script: str | None, *extra: str, private: bool = False, ag
         capture_output=True,
         text=True,
         check=False,
-        cwd=Path(__file__).parent.parent.parent,
+        cwd=places.ROOT,
         timeout=60,
     )
     assert done.returncode == 0, done.stderr

@@ -13,6 +13,7 @@ import pytest
 from mesos_gpu.container.cgroups import find_cgroups
 from mesos_gpu.container.state.checkpoints import Checkpoints, Record
 from mesos_gpu.errors import NotFound
+from tests.support import places
 
 from .conftest import Box, FakeIsolator
 
@@ -55,7 +56,7 @@ asyncio.run(main(*sys.argv[1:]))
 def agent_that_dies(box: Box, *containers: str, moment: str = "later") -> None:
     """Launch containers, given as `id:shell command`, from another process and kill -9 that process."""
     command = [sys.executable, "-c", AGENT, str(box.folder), box.cgroups_root, moment, *containers]
-    root = Path(__file__).parent.parent.parent
+    root = places.ROOT
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as agent:
         try:
             assert agent.stdout is not None

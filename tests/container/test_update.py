@@ -17,6 +17,7 @@ from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.device_access import find_device_access
 from mesos_gpu.isolator.live_access import RunningAccess
+from tests.support import places
 
 from .conftest import Box
 from .test_opening import IN_PURE_V2
@@ -152,7 +153,7 @@ def test_gpus_come_and_go_where_there_is_only_cgroup_v2(make_box: Callable[[], B
         capture_output=True,
         text=True,
         check=False,
-        cwd=Path(__file__).parents[2],
+        cwd=places.ROOT,
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.places import ROOT
+
 STUB = Path(__file__).parent / "nvml_stub.c"
-ROOT = Path(__file__).parents[2]
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 

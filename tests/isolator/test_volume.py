@@ -17,6 +17,7 @@ from mesos_gpu.isolator.elf import read_library
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from mesos_gpu.isolator.volume import NvidiaVolume
 from tests.isolator.driver_machine import VERSION, usual_machine
+from tests.support import places
 
 
 def create(directory: Path, count: int = 2) -> NvidiaVolume:
@@ -141,7 +142,7 @@ def test_filesystem_that_forbids_execution_gets_one_over_it_that_does_not(tmp_pa
         capture_output=True,
         text=True,
         timeout=60,
-        cwd=Path(__file__).parents[2],
+        cwd=places.ROOT,
     )
     assert done.stderr == ""
     version, mounts = done.stdout.splitlines()

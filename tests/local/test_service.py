@@ -16,8 +16,7 @@ from mesos_gpu.local import service as service_module
 from mesos_gpu.local.plan import ServiceSpec
 from mesos_gpu.local.record import is_alive
 from mesos_gpu.local.service import ServiceProcess
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.places import ROOT
 
 
 class Started:

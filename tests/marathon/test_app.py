@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp, Problem
 from mesos_gpu.marathon.definitions.app import INVALID_JSON, AppRules, read_app
+from tests.support.places import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 RULES = AppRules(features=frozenset({"gpu_resources"}))
 IMAGE = {"docker": {"image": "i"}}
 HTTP = {"protocol": "MESOS_HTTP"}

@@ -6,7 +6,6 @@ import copy
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from hypothesis import strategies as st
 
 from mesos_gpu.marathon.definitions.document_schema import DocumentSchema, _validator
 from mesos_gpu.marathon.definitions.schema_quick import fits
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 CONVERTED = [
     (item["form"], item["document"])
     for path in sorted((ROOT / "tests" / "marathon_cli" / "convert" / "cases").glob("*.expected.json"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from marathon_cli.clients.agents import find_agent, names, read_agent
 from mesos_gpu.errors import BadInput, NotFound
-
-RECORDED = Path(__file__).parent.parent / "recorded"
+from tests.support.places import RECORDED
 
 
 def slave(number: int, hostname: str = "gpu1", port: int = 5051, **more: Any) -> dict[str, Any]:

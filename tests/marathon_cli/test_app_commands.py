@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.marathon_cli.conftest import GPU_APP, Answer, Request, Run, ScriptedServer
+from tests.support.places import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 Write = Callable[[Any], str]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,8 +26,8 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.flags import FLAGS as MARATHON
 from mesos_gpu.master.flags import FLAGS as MASTER
 from mesos_gpu.mesos.flags import parse_flags
+from tests.support.places import RECORDED
 
-RECORDED = Path(__file__).parent.parent / "recorded"
 OURS = {"agent": AGENT, "master": MASTER, "marathon": MARATHON}
 ZK = "zk://a:2181,b:2181,c:2181/mesos"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer
+from tests.support import places
 
 Write = Callable[[Any], str]
 VERSION = "2026-01-01T00:00:00.000Z"
@@ -294,7 +294,7 @@ def test_agents_are_listed_with_what_is_free(agents: ScriptedServer, run: Run) -
 
 
 def test_the_agents_of_a_real_mesos_are_listed(marathon: ScriptedServer, run: Run) -> None:
-    recorded = json.loads((Path(__file__).parent.parent / "recorded" / "master.json").read_text())
+    recorded = json.loads((places.RECORDED / "master.json").read_text())
     marathon.on("GET", "/slaves", recorded["get"]["running"]["/slaves"]["body"])
     # One GPU and 0.1 CPUs are in use; the rest is offered to a framework, and free all the same.
     row = run("agent", "list").stdout.splitlines()[1].split()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.marathon_cli.conftest import Answer, ScriptedServer
+from tests.support import places
 from tests.terminal import terminal
 
 TASK = "train.instance-1._app.1"
@@ -36,7 +37,7 @@ def env(marathon: ScriptedServer, tmp_path: Path) -> dict[str, str]:
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "mesos-gpu"
-    root = Path(__file__).parent.parent.parent
+    root = places.ROOT
     program.write_text(f'#!/bin/sh\nPYTHONPATH={root} exec {sys.executable} -m marathon_cli "$@"\n')
     program.chmod(0o755)
     config = tmp_path / "config"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from marathon_cli.clients.agents import read_agent
 from marathon_cli.clients.cluster import tasks_in
 from marathon_cli.show.description import describe, lines_of
 from marathon_cli.show.gpu_lines import GpuLine, busiest, by_agent, gpu_lines, gpu_types, group_of, model_constraint
-
-RECORDED = Path(__file__).parent.parent / "recorded"
+from tests.support.places import RECORDED
 
 
 def agent(number: int = 0, gpus: int = 2, **attributes: Any) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from marathon_cli.clients.master_tasks import tasks_of
 from tests.marathon_cli.conftest import Run, ScriptedServer
+from tests.support import places
 
-MASTER = json.loads((Path(__file__).parent.parent / "recorded" / "master.json").read_text())["get"]["running"]
+MASTER = json.loads((places.RECORDED / "master.json").read_text())["get"]["running"]
 TASKS, SLAVES = MASTER["/tasks"]["body"]["tasks"], MASTER["/slaves"]["body"]["slaves"]
 
 ENDED = ["dup", "bad-nocpu", "bad-one-and-a-bit"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support import places
 
-MASTER = json.loads((Path(__file__).parent.parent / "recorded" / "master.json").read_text())["get"]["running"]
+MASTER = json.loads((places.RECORDED / "master.json").read_text())["get"]["running"]
 NEWER, OLDER = (one["id"] for one in MASTER["/frameworks"]["body"]["frameworks"])
 SLAVE = MASTER["/slaves"]["body"]["slaves"][0]["id"]
 

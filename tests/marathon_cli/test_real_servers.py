@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
 from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer, scripted_server
+from tests.support.places import RECORDED
 
-RECORDED = Path(__file__).parent.parent / "recorded"
 MASTER = json.loads((RECORDED / "master.json").read_text())["get"]["running"]
 AGENT = json.loads((RECORDED / "agent-get-running.json").read_text())
 AGENT_V1 = json.loads((RECORDED / "agent-v1-running.json").read_text())

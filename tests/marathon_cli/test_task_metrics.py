@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from marathon_cli.show.task_metrics import container, cpus_used, details, summary
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.places import RECORDED
 
-RECORDED = Path(__file__).parent.parent / "recorded"
 ROOT, NESTED = {"value": "r"}, {"value": "n", "parent": {"value": "r"}}
 GPU = {"index": 3, "name": "H200", "utilization_percent": 97, "memory_used_mib": 1024, "memory_total_mib": 143771}
 

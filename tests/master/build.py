@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from mesos_gpu.master.allocation.eligibility import Rules
@@ -18,6 +17,7 @@ from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from tests.support import places
 
 MASTER_ID = "11111111-2222-3333-4444-555555555555"
 RULES = Rules(excluded_names=frozenset({"gpus"}), min_allocatable=min_allocatable("cpus:0.01|mem:32|gpus:1"))
@@ -32,7 +32,7 @@ THIRD_UUID = "b5YZ/4uGQBG0LQDAT8lk/w=="
 @cache
 def recorded() -> Any:
     """What a real master of 1.12.0 answered."""
-    return json.loads((Path(__file__).parent.parent / "recorded" / "master.json").read_text())
+    return json.loads((places.RECORDED / "master.json").read_text())
 
 
 def later(seconds: float) -> Moment:

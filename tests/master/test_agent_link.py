@@ -19,8 +19,9 @@ from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.endpoint import Endpoint
 from tests.master.build import OTHER_UUID, framework_info, resources_of
 from tests.master.live import PREFIX, Scheduler, ScriptedAgent, internal_framework, live_master, soon, until
+from tests.support import places
 
-WIRE = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
+WIRE = json.loads((places.RECORDED / "libprocess.json").read_text())
 
 
 def task(agent: ScriptedAgent, task_id: str = "t") -> Document:

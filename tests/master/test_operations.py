@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +45,7 @@ from tests.master.build import (
     task_info,
 )
 from tests.master.shapes import differences
+from tests.support import places
 
 CAPABLE = [
     "MULTI_ROLE",
@@ -577,7 +577,7 @@ def test_resources_of_two_offers_of_one_agent_make_one_reservation(world: World)
     assert world.offer().resources.gpus == 4
 
 
-RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "reservations.json").read_text())
+RECORDED = json.loads((places.RECORDED / "reservations.json").read_text())
 
 
 def by_name_and_role(document: Any) -> Any:

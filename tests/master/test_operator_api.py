@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -17,6 +16,7 @@ from mesos_gpu.mesos.resource import Document
 from tests.master.build import OTHER_UUID, UUID, framework_info, recorded, resources_of
 from tests.master.live import JSON, Scheduler, ScriptedAgent, until
 from tests.master.shapes import differences
+from tests.support import places
 
 RESOURCES = "cpus:2;gpus:4;mem:23081;disk:252899;ports:[31000-32000]"
 ATTRIBUTES = [
@@ -32,7 +32,7 @@ CONTAINER = {
 
 def recording(name: str) -> Any:
     """What a real master said, as it was recorded."""
-    return json.loads((Path(__file__).parent.parent / "recorded" / f"{name}.json").read_text())
+    return json.loads((places.RECORDED / f"{name}.json").read_text())
 
 
 class Box:

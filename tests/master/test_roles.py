@@ -20,9 +20,10 @@ from tests.master.at_once import roles
 from tests.master.build import NOW, add_agent, add_framework, check_books, events, new_state, offers
 from tests.master.live import JSON, Scheduler, ScriptedAgent, framework_info, live_master
 from tests.master.shapes import differences
+from tests.support import places
 
 R = Resources.parse
-CHANGES = json.loads((Path(__file__).parent.parent / "recorded" / "operator-changes.json").read_text())
+CHANGES = json.loads((places.RECORDED / "operator-changes.json").read_text())
 
 
 def recorded(kind: str, index: int = 0) -> Any:

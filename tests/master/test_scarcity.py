@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
 from tests.master.build import RULES, add_agent, add_framework, launch, new_state, offers, task_info
+from tests.support import places
 
 R = Resources.parse
 MESOS = Rules(min_allocatable=min_allocatable("cpus:0.01|mem:32"))
@@ -130,7 +130,7 @@ def test_who_is_offered_what(
 
 def recorded() -> Any:
     """What a real master of 1.12.0 offered, with one agent that has 4 GPUs and one that has none."""
-    return json.loads((Path(__file__).parent.parent / "recorded" / "scarce-gpus.json").read_text())
+    return json.loads((places.RECORDED / "scarce-gpus.json").read_text())
 
 
 def pair(rules: Rules) -> tuple[MasterState, dict[str, str]]:

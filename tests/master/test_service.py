@@ -19,9 +19,10 @@ import requests
 
 from tests.master.build import OTHER_UUID, THIRD_UUID, UUID
 from tests.master.live import ScriptedAgent, live_master, soon
+from tests.support import places
 
 PATIENCE_S = 60.0
-EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "gpu_framework.py"
+EXAMPLE = places.EXAMPLES / "gpu_framework.py"
 
 
 class Program:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ import pytest
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.libprocess import MessageDecoder, Pid, encode
+from tests.support import places
 
-RECORDED = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
+RECORDED = json.loads((places.RECORDED / "libprocess.json").read_text())
 # Sent by executors of the old driver only; the tables do not have it.
 KNOWN = [record for record in RECORDED if record["message"] != "mesos.internal.RegisterExecutorMessage"]
 

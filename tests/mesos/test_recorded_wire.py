@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,9 @@ from hypothesis import strategies as st
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import MessageDecoder, Pid, is_message_head
 from mesos_gpu.mesos.messages import decode, encode
+from tests.support import places
 
-RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "recorded" / "libprocess.json").read_text())
+RECORDED: list[dict[str, Any]] = json.loads((places.RECORDED / "libprocess.json").read_text())
 
 
 def bytes_of(recorded: dict[str, Any]) -> bytes:

@@ -12,8 +12,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.support import places
+
 SCHEMA = json.loads(files("mesos_gpu.schemas").joinpath("app.json").read_text("utf-8"))
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*-gpu-test.json"))
+EXAMPLES = sorted(places.EXAMPLES.glob("*-gpu-test.json"))
 
 
 def parts(schema: Any) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.box.conftest import leftovers
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 60.0
 
 
