@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN
+from tests.agent.api.test_access import JSON, as_, secret_files
 from tests.agent.documents import task
 from tests.agent.live import live_agent
-from tests.agent.test_access import JSON, as_, secret_files
 from tests.agent.test_groups_live import launch, said
 
 pytestmark = pytest.mark.root

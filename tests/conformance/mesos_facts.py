@@ -29,7 +29,7 @@ SCHEDULER_API = """
 3.5 an unknown id is taken as after a failover of the master | master/subscriptions::an_unknown_id_is_taken_as_after_a_restart_of_the_master
 3.6 the newest subscription wins and the old stream hears ERROR | master/subscriptions::the_newest_subscription_wins master/scheduler_api::the_newest_subscription_takes_over
 3.7 user and checkpoint stay, another principal is an error | master/subscriptions::user_and_checkpoint_stay_and_another_principal_is_refused
-3.8 agents are told, and send what waits at once | agent/updates::only_one_framework_is_resent_when_its_scheduler_comes_back agent/state::a_scheduler_that_came_back_gets_its_outstanding_updates_again
+3.8 agents are told, and send what waits at once | agent/model/updates::only_one_framework_is_resent_when_its_scheduler_comes_back agent/decisions/state::a_scheduler_that_came_back_gets_its_outstanding_updates_again
 3.9 SUBSCRIBED first, HEARTBEAT straight after it | conformance/mesos_master_sessions::a_frameworks_whole_life_is_told_as_a_real_master_told_it
 4.1 a stream that closes takes offers back, tasks run on | master/scheduler_api::a_scheduler_that_hangs_up_may_come_back master/subscriptions::a_framework_that_is_away_keeps_its_tasks_until_its_time_is_over
 4.2 without failover_timeout leaving is the end | master/subscriptions::without_a_failover_timeout_leaving_is_the_end
@@ -62,14 +62,14 @@ SCHEDULER_API = """
 6.7 each kind of operation | master/operations::the_recorded_session_of_a_framework_with_a_volume master/operations::a_volume_grows_and_shrinks_where_the_agent_can master/launching::operations_that_are_not_built_are_answered_not_dropped
 6.8 what is missing in a task is filled in | master/launching::a_launch_goes_to_the_agent_with_what_the_scheduler_left_out
 6.9 a health check without type gets one | master/launching::a_health_check_without_a_type_gets_the_one_its_body_shows
-6.10 shell and argv commands | agent/launch::a_shell_command_runs_in_the_shell_and_another_as_its_arguments_say
+6.10 shell and argv commands | agent/launching/launch::a_shell_command_runs_in_the_shell_and_another_as_its_arguments_say
 6.11 the order of validation | master/validation::tasks_are_refused_for_mesos_reasons master/validation::the_first_of_several_reasons_is_given
 6.12 ids | mesos/ids::ids_are_single_path_components master/validation::an_id_is_taken_while_its_task_lives_or_may_come_back
-6.13 TASK_UNAUTHORIZED | master/permissions::a_task_runs_only_as_a_user_that_its_framework_may_use agent/permissions::a_task_that_its_framework_may_not_run_as_that_user_is_an_error
+6.13 TASK_UNAUTHORIZED | master/permissions::a_task_runs_only_as_a_user_that_its_framework_may_use agent/decisions/permissions::a_task_that_its_framework_may_not_run_as_that_user_is_an_error
 6.14 what an ExecutorInfo needs | master/validation::an_executor_needs_its_command master/validation::executors_are_checked_too
 6.15 a running executor is not charged again | master/validation::a_running_executor_is_not_charged_again_and_must_be_the_same master/launching::an_executor_is_booked_once_and_named_in_later_offers
 6.16 limits: cpus and mem alone; in groups only with share_cgroups=false | master/validation::limits_need_an_agent_that_knows_them master/groups::one_fault_keeps_the_whole_group_from_running
-6.17 shared volumes are offered while in use, and one copy serves every task of an ACCEPT | master/sharing::a_volume_is_offered_while_tasks_of_two_frameworks_use_it master/sharing::one_copy_serves_every_task_of_an_accept_and_of_a_group agent/shared_volumes::two_tasks_and_a_group_share_a_folder_while_they_run
+6.17 shared volumes are offered while in use, and one copy serves every task of an ACCEPT | master/sharing::a_volume_is_offered_while_tasks_of_two_frameworks_use_it master/sharing::one_copy_serves_every_task_of_an_accept_and_of_a_group agent/decisions/shared_volumes::two_tasks_and_a_group_share_a_folder_while_they_run
 6.18 only frameworks with SHARED_RESOURCES create them and are offered them | master/sharing::only_frameworks_that_can_share_are_offered_it master/operations::what_mesos_refuses_is_refused_in_its_words
 6.19 DESTROY of a volume in use is refused, and takes back offers of it | master/sharing::destroy_is_refused_while_anyone_uses_it master/sharing::destroy_takes_back_the_offers_that_others_have_of_it
 6.20 RESERVE is not checked against quota; reservations count as consumed | master/roles::a_reservation_beyond_the_limit_is_made_and_counts
@@ -81,10 +81,10 @@ SCHEDULER_API = """
 7.6 INVERSE_OFFERS and their end | master/maintenance::a_schedule_takes_offers_back_and_makes_new_ones_that_say_so master/maintenance::inverse_offers_go_with_their_agent
 8.1 which states are terminal | master/updates::a_terminal_state_is_final
 8.2 frameworks that are not PARTITION_AWARE see TASK_LOST | master/updates::a_task_we_do_not_know_is_unknown_or_gone
-8.3 STARTING, RUNNING and the end, each acknowledged | agent/agent::a_task_starts_runs_and_finishes_each_acknowledged
-8.4 one stream a task, the head alone, again after 10 s, doubling to 10 min | agent/updates::an_update_without_acknowledgement_is_sent_again_after_10_s_doubling_to_10_minutes agent/updates::the_first_update_is_sent_at_once_and_the_second_waits_for_the_acknowledgement
-8.5 what is not acknowledged survives a restart of the agent | agent/replay::acknowledged_updates_are_not_pending_and_the_rest_is_in_order
-8.6 the latest state travels beside a waiting head | agent/updates::a_waiting_head_says_the_latest_state master/updates::the_latest_state_books_the_resources_while_an_older_one_is_told
+8.3 STARTING, RUNNING and the end, each acknowledged | agent/loop/agent::a_task_starts_runs_and_finishes_each_acknowledged
+8.4 one stream a task, the head alone, again after 10 s, doubling to 10 min | agent/model/updates::an_update_without_acknowledgement_is_sent_again_after_10_s_doubling_to_10_minutes agent/model/updates::the_first_update_is_sent_at_once_and_the_second_waits_for_the_acknowledgement
+8.5 what is not acknowledged survives a restart of the agent | agent/decisions/replay::acknowledged_updates_are_not_pending_and_the_rest_is_in_order
+8.6 the latest state travels beside a waiting head | agent/model/updates::a_waiting_head_says_the_latest_state master/updates::the_latest_state_books_the_resources_while_an_older_one_is_told
 8.7 a task stays until its end is acknowledged, its resources do not | master/updates::resources_are_free_at_the_terminal_state_and_the_task_stays_until_acknowledged
 8.8 an acknowledgement for an agent that is away is dropped | master/updates::an_acknowledgement_for_an_agent_that_is_away_is_dropped
 8.9 implicit reconciliation | master/updates::reconciliation_without_names_tells_of_every_task_as_recorded
@@ -104,36 +104,36 @@ SCHEDULER_API = """
 """
 
 EXECUTORS = """
-1.1 transport as of schedulers, without a stream id | agent/executor_api::a_session_is_as_a_real_mesos_had_it agent/executor_api::protobuf_is_spoken_too
-1.2 the calls and events | agent/executor_api::a_session_is_as_a_real_mesos_had_it
-1.3 statuses of what is refused | agent/executor_api::calls_that_are_refused_with_the_status_and_words_of_mesos
-1.4 a second subscription closes the first | agent/executor_api::a_second_subscription_closes_the_first
-1.5 an executor that is ending hears SHUTDOWN | agent/hosting::a_subscription_to_an_ending_executor_is_answered_with_shutdown
-1.6 a re-subscription brings what was not acknowledged, and names what was lost | agent/executor_api::after_a_restart_the_executor_says_what_the_agent_missed
-1.7 an executor that has had no task, and has none waiting, is ended | agent/hosting::a_group_that_was_not_handed_over_is_killed_whole_and_its_executor_with_it
-2.1 the environment of an executor | agent/executor_api::a_session_is_as_a_real_mesos_had_it agent/launch::without_checkpointing_there_is_no_recovery
-2.2 MESOS_SANDBOX and the working directory | agent/launch::a_task_in_an_image_has_the_images_path_and_sees_its_sandbox_elsewhere
-2.3 later variables win | agent/settings::environment_precedence_and_the_user_are_as_flags_say agent/launch::the_commands_own_environment_wins
-2.4 a command task inherits its executor's environment | agent/launch::the_environment_is_that_of_a_command_executors_task
+1.1 transport as of schedulers, without a stream id | agent/loop/executor_api::a_session_is_as_a_real_mesos_had_it agent/loop/executor_api::protobuf_is_spoken_too
+1.2 the calls and events | agent/loop/executor_api::a_session_is_as_a_real_mesos_had_it
+1.3 statuses of what is refused | agent/loop/executor_api::calls_that_are_refused_with_the_status_and_words_of_mesos
+1.4 a second subscription closes the first | agent/loop/executor_api::a_second_subscription_closes_the_first
+1.5 an executor that is ending hears SHUTDOWN | agent/decisions/hosting::a_subscription_to_an_ending_executor_is_answered_with_shutdown
+1.6 a re-subscription brings what was not acknowledged, and names what was lost | agent/loop/executor_api::after_a_restart_the_executor_says_what_the_agent_missed
+1.7 an executor that has had no task, and has none waiting, is ended | agent/decisions/hosting::a_group_that_was_not_handed_over_is_killed_whole_and_its_executor_with_it
+2.1 the environment of an executor | agent/loop/executor_api::a_session_is_as_a_real_mesos_had_it agent/launching/launch::without_checkpointing_there_is_no_recovery
+2.2 MESOS_SANDBOX and the working directory | agent/launching/launch::a_task_in_an_image_has_the_images_path_and_sees_its_sandbox_elsewhere
+2.3 later variables win | agent/launching/task_limits::environment_precedence_and_the_user_are_as_flags_say agent/launching/launch::the_commands_own_environment_wins
+2.4 a command task inherits its executor's environment | agent/launching/launch::the_environment_is_that_of_a_command_executors_task
 2.5 tasks of a group have MESOS_CONTAINER_IP | executor/main::a_group_runs_one_task_is_killed_and_the_program_ends
-2.6 MESOS_TASK_ID is never set | agent/launch::the_environment_is_that_of_a_command_executors_task
-3.1 the name, source and share of a command executor | agent/launch::the_executors_name_shows_the_begin_of_the_command agent/launch::the_executor_itself_has_a_tenth_of_a_cpu_and_32_mb
-3.2 STARTING, RUNNING, the end in words | agent/live::endings_in_the_words_of_mesos agent/state::how_a_command_ends_is_told_in_the_words_of_mesos
-3.3 what is an end of which state | agent/state::how_a_command_ends_is_told_in_the_words_of_mesos
-3.4 max_completion_time | agent/state::a_task_may_only_run_for_so_long agent/live::a_task_may_only_run_for_so_long
-3.5 the grace of a kill: the event's, the task's, 3 s | agent/state::the_grace_is_the_messages_else_the_tasks_else_three_seconds
-3.6 TASK_KILLING for who knows it | agent/state::a_framework_without_the_capability_is_not_told_of_killing
+2.6 MESOS_TASK_ID is never set | agent/launching/launch::the_environment_is_that_of_a_command_executors_task
+3.1 the name, source and share of a command executor | agent/launching/launch::the_executors_name_shows_the_begin_of_the_command agent/launching/launch::the_executor_itself_has_a_tenth_of_a_cpu_and_32_mb
+3.2 STARTING, RUNNING, the end in words | agent/live::endings_in_the_words_of_mesos agent/decisions/state::how_a_command_ends_is_told_in_the_words_of_mesos
+3.3 what is an end of which state | agent/decisions/state::how_a_command_ends_is_told_in_the_words_of_mesos
+3.4 max_completion_time | agent/decisions/state::a_task_may_only_run_for_so_long agent/live::a_task_may_only_run_for_so_long
+3.5 the grace of a kill: the event's, the task's, 3 s | agent/decisions/state::the_grace_is_the_messages_else_the_tasks_else_three_seconds
+3.6 TASK_KILLING for who knows it | agent/decisions/state::a_framework_without_the_capability_is_not_told_of_killing
 3.7 TERM to all processes, KILL after the grace | agent/live::a_task_that_ignores_term_is_killed_after_its_grace container/containerizer::daemons_and_those_that_ignore_term_are_gone_after_the_grace
-3.8 killing again can only shorten the grace | agent/state::killing_again_can_only_shorten_the_grace
-3.9 a kill_policy raises the shutdown grace | agent/launch::a_kill_policy_raises_the_shutdown_grace_shown
+3.8 killing again can only shorten the grace | agent/decisions/state::killing_again_can_only_shorten_the_grace
+3.9 a kill_policy raises the shutdown grace | agent/launching/launch::a_kill_policy_raises_the_shutdown_grace_shown
 3.10 how long a command executor waits after the end | none: command tasks have no executor process here
-4.1 an executor that does not subscribe in time is ended | agent/executors_live::an_executor_that_never_subscribes_is_ended agent/hosting::an_executor_that_does_not_subscribe_in_time_is_ended_and_its_task_told
-4.2 a launch that fails says why | agent/agent::a_containerizer_that_refuses_and_an_unknown_user agent/state::a_launch_that_fails_tells_why
-4.3 an executor that ends takes its tasks along, and FAILURE | agent/hosting::the_end_of_an_executor_is_the_end_of_its_tasks_and_told_with_its_status
-4.4 after the shutdown grace its container is ended | agent/executors_live::an_executor_ends_when_told_and_when_it_does_not_listen agent/hosting::a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace
-4.5 the memory limit | agent/live::a_task_that_takes_too_much_memory agent/state::running_out_of_memory_names_the_limit
-4.6 a kill before the executor exists | agent/agent::a_kill_before_the_container_runs
-4.7 limits of tasks add up to those of their executor, without end when one is | agent/executor_size::limits_add_up_with_what_the_executor_and_the_others_have agent/executor_size::one_without_end_is_enough agent/executors_live::limits_of_tasks_raise_those_of_their_executor
+4.1 an executor that does not subscribe in time is ended | agent/executors_live::an_executor_that_never_subscribes_is_ended agent/decisions/hosting::an_executor_that_does_not_subscribe_in_time_is_ended_and_its_task_told
+4.2 a launch that fails says why | agent/loop/agent::a_containerizer_that_refuses_and_an_unknown_user agent/decisions/state::a_launch_that_fails_tells_why
+4.3 an executor that ends takes its tasks along, and FAILURE | agent/decisions/hosting::the_end_of_an_executor_is_the_end_of_its_tasks_and_told_with_its_status
+4.4 after the shutdown grace its container is ended | agent/executors_live::an_executor_ends_when_told_and_when_it_does_not_listen agent/decisions/hosting::a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace
+4.5 the memory limit | agent/live::a_task_that_takes_too_much_memory agent/decisions/state::running_out_of_memory_names_the_limit
+4.6 a kill before the executor exists | agent/loop/agent::a_kill_before_the_container_runs
+4.7 limits of tasks add up to those of their executor, without end when one is | agent/launching/executor_size::limits_add_up_with_what_the_executor_and_the_others_have agent/launching/executor_size::one_without_end_is_enough agent/executors_live::limits_of_tasks_raise_those_of_their_executor
 4.8 the disk of an executor and its tasks is the quota of its sandbox | agent/disk_live::an_executor_may_fill_what_it_and_its_tasks_have
 5.1 one container an executor, a nested one a task | agent/groups_live::a_group_shares_gpus_and_network_and_dies_together_over_a_restart_of_the_agent
 5.2 launchers that can nest | none: there is one launcher, and it can
@@ -143,7 +143,7 @@ EXECUTORS = """
 5.6 a task's sandbox is at tasks/<id> | agent/groups_live::checks_look_into_the_tasks_own_container
 5.7 limits and URIs of its tasks | agent/groups_live::a_task_of_a_group_may_have_limits_and_uris_of_its_own
 6.1 the numbers of a health check | mesos/checks::the_defaults_are_those_of_mesos
-6.2 each change and failure is told, and so many end the task | mesos/checks::every_failure_is_told_and_the_last_of_so_many_kills_as_recorded agent/checking::a_sick_task_is_killed_and_told_as_recorded
+6.2 each change and failure is told, and so many end the task | mesos/checks::every_failure_is_told_and_the_last_of_so_many_kills_as_recorded agent/decisions/checking::a_sick_task_is_killed_and_told_as_recorded
 6.3 failures count after the grace period | mesos/checks::failures_in_the_grace_period_do_not_count_until_the_first_success
 6.4 HTTP 200 to 399 is healthy | mesos/checks::http_is_well_from_200_to_399
 6.5 a CheckInfo tells and never kills | mesos/checks::a_check_tells_changes_only_and_begins_with_nothing_found
@@ -155,32 +155,32 @@ OPERATORS = """
 1.1 routes with and without the process id | master/operator_api::paths_answer_under_the_process_id_and_with_more_segments
 1.2 .json endings are a switch | master/node_endpoints::paths_of_before_1_0_are_a_switch
 1.3 the longest known prefix answers | master/operator_api::the_operator_api_answers_where_pymesos_looks_for_it
-1.4 jsonp | master/operator_api::pages_from_elsewhere_may_ask_for_a_callback agent/operator_api::jsonp_wraps_the_answer
+1.4 jsonp | master/operator_api::pages_from_elsewhere_may_ask_for_a_callback agent/api/operator_api::jsonp_wraps_the_answer
 1.5 reads of one that does not lead are redirected; /redirect, /health | master/leadership::the_second_stands_by_and_goes_on_when_the_first_ends master/operator_api::endpoints_answer_in_the_recorded_shape
 1.6 the routes of a master | master/operator_api::endpoints_answer_in_the_recorded_shape master/roles::the_older_endpoints_do_the_same
-1.7 the routes of an agent | agent/operator_api::help_and_the_machines_numbers conformance/mesos_agent_answers::an_idle_agent_answers_as_the_recorded_one
+1.7 the routes of an agent | agent/api/operator_api::help_and_the_machines_numbers conformance/mesos_agent_answers::an_idle_agent_answers_as_the_recorded_one
 1.8 api/v1/resource_provider, containerizer/debug, profiler | none: there are no resource providers, and no actors to look into
 2.1 cpus, gpus, mem and disk are always there | mesos/resources::the_summary_always_shows_the_four_names
-3.1 /version names dotted numbers | agent/operator_api::version_health_and_flags
+3.1 /version names dotted numbers | agent/api/operator_api::version_health_and_flags
 4.1 the top of a master's /state | master/operator_api::endpoints_answer_in_the_recorded_shape
 4.2 agents in it, and in /slaves with whole resources | master/operations::slaves_and_get_agents_have_the_shape_of_the_recorded_ones
 4.3 frameworks, tasks, executors and offers in it | master/operator_api::endpoints_answer_in_the_recorded_shape master/operator_api::numbers_of_a_running_task_add_up
 4.4 /state-summary counts | master/operator_api::numbers_of_a_running_task_add_up
 4.5 /tasks with limit, offset, order | master/operator_api::queries_narrow_the_answer
 4.6 /roles with quota and what is used of it | master/roles::weights_and_quota_are_answered_as_recorded
-5.1 an agent's /state | agent/operator_api::an_idle_agents_state_has_the_shape_of_the_real_one agent/operator_api::a_running_agents_state_has_the_shape_of_the_real_one
-5.2 executors in it, with their directory | agent/executor_api::what_the_state_shows_of_it_is_what_mesos_shows
-6.1 the names of a sandbox | agent/operator_api::the_files_of_a_sandbox_by_each_of_its_names
+5.1 an agent's /state | agent/api/operator_api::an_idle_agents_state_has_the_shape_of_the_real_one agent/api/operator_api::a_running_agents_state_has_the_shape_of_the_real_one
+5.2 executors in it, with their directory | agent/loop/executor_api::what_the_state_shows_of_it_is_what_mesos_shows
+6.1 the names of a sandbox | agent/api/operator_api::the_files_of_a_sandbox_by_each_of_its_names
 6.2 browse | process/files::browsing_lists_entries_as_ls_would process/files::what_is_not_there_is_not_found
 6.3 read: 64 KiB, -1, beyond the end | process/files::reading_from_an_offset process/files::one_read_returns_at_most_64_kib process/files::negative_numbers_are_refused
 6.4 download | conformance/mesos_agent_answers::an_agent_with_tasks_answers_as_the_recorded_one
 6.5 the logs | master/node_endpoints::the_log_is_read_from_where_one_likes_64_kib_at_a_time agent/live::its_log_is_a_file_that_its_state_names
-6.6 what ended is collected by age, sooner on a full disk | agent/collecting::the_fuller_the_disk_the_sooner_as_mesos_computes_it agent/collector::after_a_restart_what_ended_is_as_old_as_it_is_and_what_lives_stays agent/collection_live::what_ended_is_removed_and_no_longer_served_and_all_else_stays
-7.1 /monitor/statistics | agent/live::the_containers_statistics_are_shown agent/operator_api::containers_and_statistics_name_the_executor
-7.2 /containers, nested ones when asked for | agent/container_api::a_nested_container_is_launched_waited_for_killed_and_removed
+6.6 what ended is collected by age, sooner on a full disk | agent/decisions/collecting::the_fuller_the_disk_the_sooner_as_mesos_computes_it agent/disk/collector::after_a_restart_what_ended_is_as_old_as_it_is_and_what_lives_stays agent/collection_live::what_ended_is_removed_and_no_longer_served_and_all_else_stays
+7.1 /monitor/statistics | agent/live::the_containers_statistics_are_shown agent/api/operator_api::containers_and_statistics_name_the_executor
+7.2 /containers, nested ones when asked for | agent/api/container_api::a_nested_container_is_launched_waited_for_killed_and_removed
 8.1 a master's metrics | master/operator_api::metrics_have_mesos_names
 8.2 those of each framework | master/operator_api::each_framework_has_its_own_metrics_even_after_its_end
-8.3 an agent's metrics | agent/operator_api::metrics_have_every_number_of_an_agent_and_the_machine
+8.3 an agent's metrics | agent/api/operator_api::metrics_have_every_number_of_an_agent_and_the_machine
 8.4 timers have statistics | mesos/timers::statistics_are_of_all_runs_in_milliseconds
 9.1 the reads of a master | master/operator_api::v1_calls_answer_in_the_recorded_shape master/operator_api::v1_answers_are_of_mesos_types
 9.2 GET_STATE has all parts | master/operator_api::get_state_holds_all_parts
@@ -196,26 +196,26 @@ OPERATORS = """
 9.12 SUBSCRIBE and its events | master/operator_events::the_stream_tells_all_that_happens_in_order master/operator_events::a_removed_frameworks_tasks_end_before_it_goes
 9.13 64-bit numbers | mesos/messages::64_bit_integers_are_numbers
 9.14 calls of resource providers | none: there are none; such a call is 501
-9.15 how streams are negotiated | agent/container_api::forms_are_negotiated_as_mesos_does
-9.16 ProcessIO frames | agent/container_api::a_session_streams_what_its_command_says
-9.17 ATTACH_CONTAINER_INPUT | agent/container_api::input_ends_and_an_other_client_hears_the_same agent/container_api::a_shell_on_a_terminal_is_typed_into_resized_and_interrupted
-9.18 LAUNCH_NESTED_CONTAINER_SESSION ends with its client | agent/container_api::a_session_ends_when_its_client_goes
-9.19 LAUNCH, WAIT, KILL, REMOVE | agent/container_api::a_nested_container_is_launched_waited_for_killed_and_removed agent/container_api::what_cannot_be_launched_is_400_and_leaves_nothing
-9.20 a standalone container | agent/container_api::a_standalone_container_has_gpus_of_its_own
+9.15 how streams are negotiated | agent/api/container_api::forms_are_negotiated_as_mesos_does
+9.16 ProcessIO frames | agent/api/container_api::a_session_streams_what_its_command_says
+9.17 ATTACH_CONTAINER_INPUT | agent/api/container_api::input_ends_and_an_other_client_hears_the_same agent/api/container_api::a_shell_on_a_terminal_is_typed_into_resized_and_interrupted
+9.18 LAUNCH_NESTED_CONTAINER_SESSION ends with its client | agent/api/container_api::a_session_ends_when_its_client_goes
+9.19 LAUNCH, WAIT, KILL, REMOVE | agent/api/container_api::a_nested_container_is_launched_waited_for_killed_and_removed agent/api/container_api::what_cannot_be_launched_is_400_and_leaves_nothing
+9.20 a standalone container | agent/api/container_api::a_standalone_container_has_gpus_of_its_own
 10.1 the realms of a master, and what is open | master/access::every_endpoint_asks_in_the_realm_that_it_has_in_mesos master/access::reading_and_changing_are_closed_one_by_one
-10.2 the realms of an agent, and what is open | agent/access::every_endpoint_asks_in_the_realm_that_it_has_in_mesos
-10.3 an executor's token says which one it is, and is wanted from it | agent/access::an_executor_shows_the_token_that_it_was_given agent/permissions::an_executor_speaks_for_itself agent/access_live::a_task_group_runs_on_an_agent_that_asks_its_executor_who_it_is
+10.2 the realms of an agent, and what is open | agent/api/access::every_endpoint_asks_in_the_realm_that_it_has_in_mesos
+10.3 an executor's token says which one it is, and is wanted from it | agent/api/access::an_executor_shows_the_token_that_it_was_given agent/decisions/permissions::an_executor_speaks_for_itself agent/access_live::a_task_group_runs_on_an_agent_that_asks_its_executor_who_it_is
 10.4 how entities of a list match and allow | mesos/authorization::an_entity_matches_and_allows_as_in_mesos mesos/authorization::the_first_entry_that_matches_decides mesos/authorization::what_no_entry_is_about_is_as_permissive_says
 10.5 a role ending in /% is all below it | mesos/authorization::a_role_with_a_percent_sign_stands_for_all_below_it_and_not_for_itself
 10.6 what an operator needs leave for | master/permissions::each_call_of_an_operator_needs_leave_for_its_own_action master/permissions::who_may_end_a_framework_depends_on_whose_it_is master/permissions::operations_need_leave_for_the_role_or_for_whose_they_undo master/access::lists_say_who_may_do_what_over_every_door
 10.7 an operator reserves as himself | master/permissions::an_operator_without_leave_reserves_nothing_and_one_must_reserve_as_oneself
 10.8 a framework needs leave for its roles, an agent to register | master/permissions::a_framework_subscribes_only_with_roles_that_its_principal_may_have master/access::an_agent_without_leave_is_told_to_go
-10.9 what somebody may not see is left out | master/permissions::frameworks_of_others_are_shown_nowhere master/permissions::roles_of_others_are_left_out_with_what_is_reserved_for_them master/permissions::events_about_what_somebody_may_not_see_do_not_reach_him agent/permissions::what_runs_as_somebody_else_is_left_out
-10.10 containers and sandboxes belong to the user of their executor | agent/permissions::what_is_done_to_a_container_needs_leave_for_the_user_of_its_task agent/permissions::an_executor_does_what_it_must_below_its_own_container_and_nothing_else agent/access::lists_say_who_may_do_what_over_every_door
+10.9 what somebody may not see is left out | master/permissions::frameworks_of_others_are_shown_nowhere master/permissions::roles_of_others_are_left_out_with_what_is_reserved_for_them master/permissions::events_about_what_somebody_may_not_see_do_not_reach_him agent/decisions/permissions::what_runs_as_somebody_else_is_left_out
+10.10 containers and sandboxes belong to the user of their executor | agent/decisions/permissions::what_is_done_to_a_container_needs_leave_for_the_user_of_its_task agent/decisions/permissions::an_executor_does_what_it_must_below_its_own_container_and_nothing_else agent/api/access::lists_say_who_may_do_what_over_every_door
 11.1 LIBPROCESS_SSL_* and their older names, defaults and what implies what | mesos/tls_settings::every_setting_is_read mesos/tls_settings::older_names_of_a_switch_do_the_same mesos/tls_settings::names_from_before_1_0_count_where_the_new_one_is_not_set mesos/tls_settings::clients_certificates_are_not_asked_for_without_verifying_servers
 11.2 with TLS messages and HTTP are both behind it, and pids stay as they are | process/tls::messages_and_http_are_both_behind_tls_on_the_one_port cluster/tls::an_agent_registers_and_comes_back_to_the_next_master
 11.3 with downgrade a port takes both, and a link that failed is made without | process/tls::with_downgrade_both_are_spoken_on_the_port_and_links_fall_back cluster/tls::while_a_cluster_changes_over_each_reaches_each
 11.4 the two schemes of validating host names | process/tls::whose_certificate_it_must_be_is_what_the_scheme_says mesos/tls_names::names_are_compared_to_the_letter
 11.5 redirects leave the scheme to the client, URLs in offers say http | cluster/tls::the_leader_that_zookeeper_names_is_reached_over_tls_and_standbys_send_there_by_any_scheme cluster/tls::an_agent_registers_and_comes_back_to_the_next_master
-11.6 an executor learns of TLS by its environment | executor/secure::a_group_runs_over_tls_with_certificates_at_both_ends agent/hosting::the_default_executor_alone_is_told_how_the_agent_speaks_tls
+11.6 an executor learns of TLS by its environment | executor/secure::a_group_runs_over_tls_with_certificates_at_both_ends agent/decisions/hosting::the_default_executor_alone_is_told_how_the_agent_speaks_tls
 """

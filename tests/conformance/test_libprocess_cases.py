@@ -14,10 +14,10 @@ import pytest
 
 from tests.support.places import TESTS
 
-AGENT, LIVE, LINK = "agent/test_agent.py", "agent/test_live.py", "master/test_agent_link.py"
+AGENT, LIVE, LINK = "agent/loop/test_agent.py", "agent/test_live.py", "master/test_agent_link.py"
 CASES: dict[int, tuple[str, ...]] = {
     1: (
-        "agent/test_master_link.py::test_our_registration_is_the_real_agents_but_for_its_capabilities",
+        "agent/cluster/test_master_link.py::test_our_registration_is_the_real_agents_but_for_its_capabilities",
         f"{AGENT}::test_it_registers_with_all_that_a_master_wants_to_know",
         "cluster/test_recorded_peers.py::test_the_recorded_master_registers_our_agent_and_runs_its_task",
     ),
@@ -42,15 +42,15 @@ CASES: dict[int, tuple[str, ...]] = {
         "cluster/test_recorded_peers.py::test_the_recorded_master_registers_our_agent_and_runs_its_task",
     ),
     7: (
-        "agent/test_updates.py::test_an_update_without_acknowledgement_is_sent_again_after_10_s_doubling_to_10_minutes",
-        "agent/test_updates.py::test_an_acknowledgement_of_another_uuid_changes_nothing",
+        "agent/model/test_updates.py::test_an_update_without_acknowledgement_is_sent_again_after_10_s_doubling_to_10_minutes",
+        "agent/model/test_updates.py::test_an_acknowledgement_of_another_uuid_changes_nothing",
     ),
-    8: ("agent/test_state.py::test_an_offer_of_an_earlier_agent_process_is_dropped",),
+    8: ("agent/decisions/test_state.py::test_an_offer_of_an_earlier_agent_process_is_dropped",),
     9: (
         f"{AGENT}::test_a_kill_before_the_container_runs",
         f"{AGENT}::test_a_kill_reaches_the_container_and_is_told_of",
-        "agent/test_state.py::test_a_kill_of_an_unknown_task_of_a_known_framework_is_answered",
-        "agent/test_state.py::test_a_kill_of_an_unknown_framework_or_an_ended_task_does_nothing",
+        "agent/decisions/test_state.py::test_a_kill_of_an_unknown_task_of_a_known_framework_is_answered",
+        "agent/decisions/test_state.py::test_a_kill_of_an_unknown_framework_or_an_ended_task_does_nothing",
     ),
     10: (f"{LIVE}::test_killed_and_started_again_nothing_is_lost",),
     11: (
@@ -66,7 +66,7 @@ CASES: dict[int, tuple[str, ...]] = {
         "cluster/test_failover.py::test_the_next_master_has_the_agent_the_task_and_the_framework",
     ),
     14: (
-        "agent/test_registration.py::test_each_ping_winds_the_watch_up_and_a_missing_one_is_noticed",
+        "agent/decisions/test_registration.py::test_each_ping_winds_the_watch_up_and_a_missing_one_is_noticed",
         f"{LINK}::test_silence_makes_an_agent_unreachable_and_a_word_brings_it_back",
     ),
     15: (
@@ -79,7 +79,7 @@ CASES: dict[int, tuple[str, ...]] = {
         "conformance/test_mesos_master_sessions.py::test_an_agent_marked_gone_is_gone",
     ),
     17: (
-        "agent/test_state.py::test_draining_kills_with_a_capped_grace_and_takes_no_more_tasks",
+        "agent/decisions/test_state.py::test_draining_kills_with_a_capped_grace_and_takes_no_more_tasks",
         "cluster/test_draining.py::test_draining_outlives_the_agent_and_ends_with_the_last_task",
     ),
     18: (

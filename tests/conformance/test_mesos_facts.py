@@ -17,8 +17,8 @@ SECTIONS = {"scheduler API": 10, "executors": 6, "operator API": 11}
 
 @cache
 def names_in(module: str) -> frozenset[str]:
-    """Return the names of the tests of `room/module`, without `test_`."""
-    room, name = module.split("/")
+    """Return the names of the tests of `room/module` (room: a folder below tests), without `test_`."""
+    room, name = module.rsplit("/", 1)
     return frozenset(re.findall(r"^(?:async )?def test_(\w+)", (TESTS / room / f"test_{name}.py").read_text(), re.M))
 
 

@@ -16,8 +16,8 @@ from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.conftest import Running, Start
+from tests.agent.decisions.test_hosting import AWARE, hosted
 from tests.agent.documents import AGENT_ID, FRAMEWORK_ID
-from tests.agent.test_hosting import AWARE, hosted
 from tests.fakes.master import ScriptedMaster
 from tests.support import places
 
