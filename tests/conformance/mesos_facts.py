@@ -5,102 +5,102 @@ the reason. Numbers go through each section without gaps. `test_mesos_facts.py` 
 """
 
 SCHEDULER_API = """
-1.1 JSON and protobuf by Content-Type | master/scheduler_api::a_protobuf_scheduler_is_served_in_protobuf
+1.1 JSON and protobuf by Content-Type | master/api/scheduler_api::a_protobuf_scheduler_is_served_in_protobuf
 1.2 bytes are base64, enums text, unknown fields ignored | mesos/messages::unknown_fields_are_ignored_as_in_mesos mesos/leniency::calls_are_taken_as_they_were_meant
 1.3 a record is its length in bytes, a line feed, itself | mesos/framing::recordio_yields_the_same_records_for_any_splitting
-1.4 SUBSCRIBE is 200, chunked, with Mesos-Stream-Id | master/scheduler_api::headers_of_a_subscription
-1.5 other calls are 202 without a body | master/scheduler_api::calls_are_answered_202_with_the_recorded_headers
-1.6 UPDATE_FRAMEWORK is 200 or 400 | master/scheduler_api::updating_a_framework_is_answered_200_or_400
-1.7 calls of one connection are taken in order | master/bad_clients::a_flood_on_one_connection_does_not_hold_up_others
+1.4 SUBSCRIBE is 200, chunked, with Mesos-Stream-Id | master/api/scheduler_api::headers_of_a_subscription
+1.5 other calls are 202 without a body | master/api/scheduler_api::calls_are_answered_202_with_the_recorded_headers
+1.6 UPDATE_FRAMEWORK is 200 or 400 | master/api/scheduler_api::updating_a_framework_is_answered_200_or_400
+1.7 calls of one connection are taken in order | master/api/bad_clients::a_flood_on_one_connection_does_not_hold_up_others
 2.1 a principal with claims but no value is 403 | none: only executors have claims, and a master asks for names and secrets
 2.2 a master that does not lead redirects (307) or has nobody to redirect to (503) | master/leadership::the_second_stands_by_and_goes_on_when_the_first_ends master/leadership::without_a_leader_a_request_waits_a_little_and_is_refused
-2.3 another method than POST is 405, no or another Content-Type 400 and 415 | master/scheduler_api::bad_calls_are_refused_as_recorded
-2.4 what cannot be read is 400 | master/scheduler_api::a_body_that_is_not_protobuf_or_of_the_wrong_types_is_refused master/bad_clients::nonsense_is_answered_400_and_the_connection_lives
-2.5 a call without its parts is 400 | master/calls::a_call_has_its_framework_and_its_body master/calls::an_acknowledged_uuid_has_sixteen_bytes
-2.6 an Accept that allows neither is 406; a stream id with SUBSCRIBE is 400 | master/scheduler_api::subscriptions_are_answered_as_recorded
-2.7 an unknown framework is 400 | master/scheduler_api::after_teardown_there_is_no_framework
-2.8 one that is not subscribed is 403 | master/scheduler_api::a_call_of_a_framework_that_is_away_is_forbidden
-2.9 no or a wrong stream id is 400 | master/scheduler_api::a_wrong_or_missing_stream_id_is_refused_as_recorded
-2.10 authentication of schedulers is 401, and their principal is who they are | master/access::a_framework_is_who_it_has_shown_to_be master/access::a_plain_pymesos_framework_shows_who_it_is
-3.1 the FrameworkInfo of a subscription | master/subscriptions::a_new_framework_is_welcomed_as_recorded master/subscriptions::ids_count_up
-3.2 refusals are an ERROR event on a 200, then the end | master/subscriptions::a_refused_framework_hears_why_and_its_stream_ends master/calls::frameworks_are_refused_in_mesos_words
-3.3 roles outside --roles are refused | master/subscriptions::only_listed_roles_may_subscribe
-3.4 a removed framework cannot come back | master/subscriptions::a_removed_framework_cannot_come_back
-3.5 an unknown id is taken as after a failover of the master | master/subscriptions::an_unknown_id_is_taken_as_after_a_restart_of_the_master
-3.6 the newest subscription wins and the old stream hears ERROR | master/subscriptions::the_newest_subscription_wins master/scheduler_api::the_newest_subscription_takes_over
-3.7 user and checkpoint stay, another principal is an error | master/subscriptions::user_and_checkpoint_stay_and_another_principal_is_refused
+2.3 another method than POST is 405, no or another Content-Type 400 and 415 | master/api/scheduler_api::bad_calls_are_refused_as_recorded
+2.4 what cannot be read is 400 | master/api/scheduler_api::a_body_that_is_not_protobuf_or_of_the_wrong_types_is_refused master/api/bad_clients::nonsense_is_answered_400_and_the_connection_lives
+2.5 a call without its parts is 400 | master/validation/calls::a_call_has_its_framework_and_its_body master/validation/calls::an_acknowledged_uuid_has_sixteen_bytes
+2.6 an Accept that allows neither is 406; a stream id with SUBSCRIBE is 400 | master/api/scheduler_api::subscriptions_are_answered_as_recorded
+2.7 an unknown framework is 400 | master/api/scheduler_api::after_teardown_there_is_no_framework
+2.8 one that is not subscribed is 403 | master/api/scheduler_api::a_call_of_a_framework_that_is_away_is_forbidden
+2.9 no or a wrong stream id is 400 | master/api/scheduler_api::a_wrong_or_missing_stream_id_is_refused_as_recorded
+2.10 authentication of schedulers is 401, and their principal is who they are | master/api/access::a_framework_is_who_it_has_shown_to_be master/api/access::a_plain_pymesos_framework_shows_who_it_is
+3.1 the FrameworkInfo of a subscription | master/decisions/subscriptions::a_new_framework_is_welcomed_as_recorded master/decisions/subscriptions::ids_count_up
+3.2 refusals are an ERROR event on a 200, then the end | master/decisions/subscriptions::a_refused_framework_hears_why_and_its_stream_ends master/validation/calls::frameworks_are_refused_in_mesos_words
+3.3 roles outside --roles are refused | master/decisions/subscriptions::only_listed_roles_may_subscribe
+3.4 a removed framework cannot come back | master/decisions/subscriptions::a_removed_framework_cannot_come_back
+3.5 an unknown id is taken as after a failover of the master | master/decisions/subscriptions::an_unknown_id_is_taken_as_after_a_restart_of_the_master
+3.6 the newest subscription wins and the old stream hears ERROR | master/decisions/subscriptions::the_newest_subscription_wins master/api/scheduler_api::the_newest_subscription_takes_over
+3.7 user and checkpoint stay, another principal is an error | master/decisions/subscriptions::user_and_checkpoint_stay_and_another_principal_is_refused
 3.8 agents are told, and send what waits at once | agent/model/updates::only_one_framework_is_resent_when_its_scheduler_comes_back agent/decisions/state::a_scheduler_that_came_back_gets_its_outstanding_updates_again
 3.9 SUBSCRIBED first, HEARTBEAT straight after it | conformance/mesos_master_sessions::a_frameworks_whole_life_is_told_as_a_real_master_told_it
-4.1 a stream that closes takes offers back, tasks run on | master/scheduler_api::a_scheduler_that_hangs_up_may_come_back master/subscriptions::a_framework_that_is_away_keeps_its_tasks_until_its_time_is_over
-4.2 without failover_timeout leaving is the end | master/subscriptions::without_a_failover_timeout_leaving_is_the_end
-4.3 removed frameworks are remembered, 50 of them | master/subscriptions::so_many_removed_frameworks_are_remembered_and_no_more
-4.4 a timer of an older absence does nothing | master/subscriptions::a_timer_of_an_older_absence_does_nothing
-4.5 TEARDOWN removes at once | master/agent_link::teardown_ends_the_framework_on_its_agent
-5.1 ACCEPT | master/launching::a_launch_goes_to_the_agent_with_what_the_scheduler_left_out
-5.2 DECLINE | master/launching::a_declined_offer_is_not_made_again_at_once
-5.3 REVIVE and SUPPRESS by role | master/subscriptions::suppressed_roles_get_no_offers_until_revived master/subscriptions::revive_forgets_refusals
-5.4 one wrong role drops the whole call | master/subscriptions::one_wrong_role_drops_the_whole_call
-5.5 KILL of an unknown task is answered like reconciliation | master/updates::killing_what_is_unknown_is_answered_as_recorded
-5.6 KILL carries a kill_policy | master/updates::a_kill_reaches_the_agent_with_its_policy
-5.7 SHUTDOWN and MESSAGE reach the executor | master/updates::executors_are_told_and_heard master/agent_link::custom_executors_send_and_end
-5.8 ACKNOWLEDGE | master/updates::only_the_acknowledgement_of_the_terminal_update_ends_the_task
-5.9 RECONCILE | master/updates::reconciliation_without_names_tells_of_every_task_as_recorded
-5.10 REQUEST is taken and does nothing | master/scheduler_api::calls_are_answered_202_with_the_recorded_headers
-5.11 UPDATE_FRAMEWORK changes roles, suppressed roles and constraints | master/subscriptions::a_framework_may_change_its_roles_while_subscribed master/subscriptions::offer_constraints_keep_agents_out_until_they_are_changed
-5.12 ACCEPT and DECLINE_INVERSE_OFFERS | master/maintenance::answers_are_shown_to_operators_and_asked_again_later
-5.13 ACKNOWLEDGE_OPERATION_STATUS | master/operations::the_status_goes_to_the_framework_as_recorded_and_its_acknowledgement_to_the_agent
-5.14 RECONCILE_OPERATIONS | master/operations::reconciliation_says_what_is_known
-5.15 refuse_seconds: 5 by default, at most a year, 0 for none | master/filters::refuse_seconds_falls_back_to_five_and_ends_at_a_year master/launching::declining_for_no_time_does_not_start_a_storm_of_offers
-5.16 a filter is of framework, role and agent, and lets more pass | master/filters::a_refusal_is_of_one_framework_role_and_agent master/filters::a_refusal_blocks_the_same_and_less_but_not_more
-5.17 a filter lasts one allocation interval at least | master/filters::a_refusal_lasts_at_least_one_allocation_interval
-6.1 offers of one ACCEPT are valid, one agent's, one role's, named once | master/launching::offers_accepted_together_are_of_one_agent_and_each_named_once master/launching::an_offer_that_is_gone_loses_its_tasks
+4.1 a stream that closes takes offers back, tasks run on | master/api/scheduler_api::a_scheduler_that_hangs_up_may_come_back master/decisions/subscriptions::a_framework_that_is_away_keeps_its_tasks_until_its_time_is_over
+4.2 without failover_timeout leaving is the end | master/decisions/subscriptions::without_a_failover_timeout_leaving_is_the_end
+4.3 removed frameworks are remembered, 50 of them | master/decisions/subscriptions::so_many_removed_frameworks_are_remembered_and_no_more
+4.4 a timer of an older absence does nothing | master/decisions/subscriptions::a_timer_of_an_older_absence_does_nothing
+4.5 TEARDOWN removes at once | master/agent_link/link::teardown_ends_the_framework_on_its_agent
+5.1 ACCEPT | master/decisions/launching::a_launch_goes_to_the_agent_with_what_the_scheduler_left_out
+5.2 DECLINE | master/decisions/launching::a_declined_offer_is_not_made_again_at_once
+5.3 REVIVE and SUPPRESS by role | master/decisions/subscriptions::suppressed_roles_get_no_offers_until_revived master/decisions/subscriptions::revive_forgets_refusals
+5.4 one wrong role drops the whole call | master/decisions/subscriptions::one_wrong_role_drops_the_whole_call
+5.5 KILL of an unknown task is answered like reconciliation | master/decisions/updates::killing_what_is_unknown_is_answered_as_recorded
+5.6 KILL carries a kill_policy | master/decisions/updates::a_kill_reaches_the_agent_with_its_policy
+5.7 SHUTDOWN and MESSAGE reach the executor | master/decisions/updates::executors_are_told_and_heard master/agent_link/link::custom_executors_send_and_end
+5.8 ACKNOWLEDGE | master/decisions/updates::only_the_acknowledgement_of_the_terminal_update_ends_the_task
+5.9 RECONCILE | master/decisions/updates::reconciliation_without_names_tells_of_every_task_as_recorded
+5.10 REQUEST is taken and does nothing | master/api/scheduler_api::calls_are_answered_202_with_the_recorded_headers
+5.11 UPDATE_FRAMEWORK changes roles, suppressed roles and constraints | master/decisions/subscriptions::a_framework_may_change_its_roles_while_subscribed master/decisions/subscriptions::offer_constraints_keep_agents_out_until_they_are_changed
+5.12 ACCEPT and DECLINE_INVERSE_OFFERS | master/decisions/maintenance::answers_are_shown_to_operators_and_asked_again_later
+5.13 ACKNOWLEDGE_OPERATION_STATUS | master/decisions/operations::the_status_goes_to_the_framework_as_recorded_and_its_acknowledgement_to_the_agent
+5.14 RECONCILE_OPERATIONS | master/decisions/operations::reconciliation_says_what_is_known
+5.15 refuse_seconds: 5 by default, at most a year, 0 for none | master/allocation/filters::refuse_seconds_falls_back_to_five_and_ends_at_a_year master/decisions/launching::declining_for_no_time_does_not_start_a_storm_of_offers
+5.16 a filter is of framework, role and agent, and lets more pass | master/allocation/filters::a_refusal_is_of_one_framework_role_and_agent master/allocation/filters::a_refusal_blocks_the_same_and_less_but_not_more
+5.17 a filter lasts one allocation interval at least | master/allocation/filters::a_refusal_lasts_at_least_one_allocation_interval
+6.1 offers of one ACCEPT are valid, one agent's, one role's, named once | master/decisions/launching::offers_accepted_together_are_of_one_agent_and_each_named_once master/decisions/launching::an_offer_that_is_gone_loses_its_tasks
 6.2 the reasons AGENT_REMOVED and AGENT_DISCONNECTED of an ACCEPT | none: offers go with their agent at once, so such an ACCEPT has invalid offers (6.1)
-6.3 operations see what those before them left | master/operations::operations_and_launches_of_one_accept_see_what_was_done_before
-6.4 a bad task does not stop its siblings, a bad one of a group stops all | master/launching::a_bad_task_is_answered_and_its_siblings_run master/groups::one_fault_keeps_the_whole_group_from_running
-6.5 what is unused is refused with the filter | master/launching::what_is_left_of_an_offer_is_refused_and_offered_again_later
-6.6 an id on LAUNCH or LAUNCH_GROUP is TASK_ERROR | master/groups::an_id_on_the_operation_is_refused_and_an_empty_group_is_nothing
-6.7 each kind of operation | master/operations::the_recorded_session_of_a_framework_with_a_volume master/operations::a_volume_grows_and_shrinks_where_the_agent_can master/launching::operations_that_are_not_built_are_answered_not_dropped
-6.8 what is missing in a task is filled in | master/launching::a_launch_goes_to_the_agent_with_what_the_scheduler_left_out
-6.9 a health check without type gets one | master/launching::a_health_check_without_a_type_gets_the_one_its_body_shows
+6.3 operations see what those before them left | master/decisions/operations::operations_and_launches_of_one_accept_see_what_was_done_before
+6.4 a bad task does not stop its siblings, a bad one of a group stops all | master/decisions/launching::a_bad_task_is_answered_and_its_siblings_run master/decisions/launching_groups::one_fault_keeps_the_whole_group_from_running
+6.5 what is unused is refused with the filter | master/decisions/launching::what_is_left_of_an_offer_is_refused_and_offered_again_later
+6.6 an id on LAUNCH or LAUNCH_GROUP is TASK_ERROR | master/decisions/launching_groups::an_id_on_the_operation_is_refused_and_an_empty_group_is_nothing
+6.7 each kind of operation | master/decisions/operations::the_recorded_session_of_a_framework_with_a_volume master/decisions/operations::a_volume_grows_and_shrinks_where_the_agent_can master/decisions/launching::operations_that_are_not_built_are_answered_not_dropped
+6.8 what is missing in a task is filled in | master/decisions/launching::a_launch_goes_to_the_agent_with_what_the_scheduler_left_out
+6.9 a health check without type gets one | master/decisions/launching::a_health_check_without_a_type_gets_the_one_its_body_shows
 6.10 shell and argv commands | agent/launching/launch::a_shell_command_runs_in_the_shell_and_another_as_its_arguments_say
-6.11 the order of validation | master/validation::tasks_are_refused_for_mesos_reasons master/validation::the_first_of_several_reasons_is_given
-6.12 ids | mesos/ids::ids_are_single_path_components master/validation::an_id_is_taken_while_its_task_lives_or_may_come_back
-6.13 TASK_UNAUTHORIZED | master/permissions::a_task_runs_only_as_a_user_that_its_framework_may_use agent/decisions/permissions::a_task_that_its_framework_may_not_run_as_that_user_is_an_error
-6.14 what an ExecutorInfo needs | master/validation::an_executor_needs_its_command master/validation::executors_are_checked_too
-6.15 a running executor is not charged again | master/validation::a_running_executor_is_not_charged_again_and_must_be_the_same master/launching::an_executor_is_booked_once_and_named_in_later_offers
-6.16 limits: cpus and mem alone; in groups only with share_cgroups=false | master/validation::limits_need_an_agent_that_knows_them master/groups::one_fault_keeps_the_whole_group_from_running
-6.17 shared volumes are offered while in use, and one copy serves every task of an ACCEPT | master/sharing::a_volume_is_offered_while_tasks_of_two_frameworks_use_it master/sharing::one_copy_serves_every_task_of_an_accept_and_of_a_group agent/decisions/shared_volumes::two_tasks_and_a_group_share_a_folder_while_they_run
-6.18 only frameworks with SHARED_RESOURCES create them and are offered them | master/sharing::only_frameworks_that_can_share_are_offered_it master/operations::what_mesos_refuses_is_refused_in_its_words
-6.19 DESTROY of a volume in use is refused, and takes back offers of it | master/sharing::destroy_is_refused_while_anyone_uses_it master/sharing::destroy_takes_back_the_offers_that_others_have_of_it
-6.20 RESERVE is not checked against quota; reservations count as consumed | master/roles::a_reservation_beyond_the_limit_is_made_and_counts
+6.11 the order of validation | master/validation/validation::tasks_are_refused_for_mesos_reasons master/validation/validation::the_first_of_several_reasons_is_given
+6.12 ids | mesos/ids::ids_are_single_path_components master/validation/validation::an_id_is_taken_while_its_task_lives_or_may_come_back
+6.13 TASK_UNAUTHORIZED | master/decisions/permissions::a_task_runs_only_as_a_user_that_its_framework_may_use agent/decisions/permissions::a_task_that_its_framework_may_not_run_as_that_user_is_an_error
+6.14 what an ExecutorInfo needs | master/validation/validation::an_executor_needs_its_command master/validation/validation::executors_are_checked_too
+6.15 a running executor is not charged again | master/validation/validation::a_running_executor_is_not_charged_again_and_must_be_the_same master/decisions/launching::an_executor_is_booked_once_and_named_in_later_offers
+6.16 limits: cpus and mem alone; in groups only with share_cgroups=false | master/validation/validation::limits_need_an_agent_that_knows_them master/decisions/launching_groups::one_fault_keeps_the_whole_group_from_running
+6.17 shared volumes are offered while in use, and one copy serves every task of an ACCEPT | master/decisions/shared_volumes::a_volume_is_offered_while_tasks_of_two_frameworks_use_it master/decisions/shared_volumes::one_copy_serves_every_task_of_an_accept_and_of_a_group agent/decisions/shared_volumes::two_tasks_and_a_group_share_a_folder_while_they_run
+6.18 only frameworks with SHARED_RESOURCES create them and are offered them | master/decisions/shared_volumes::only_frameworks_that_can_share_are_offered_it master/decisions/operations::what_mesos_refuses_is_refused_in_its_words
+6.19 DESTROY of a volume in use is refused, and takes back offers of it | master/decisions/shared_volumes::destroy_is_refused_while_anyone_uses_it master/decisions/shared_volumes::destroy_takes_back_the_offers_that_others_have_of_it
+6.20 RESERVE is not checked against quota; reservations count as consumed | master/decisions/roles::a_reservation_beyond_the_limit_is_made_and_counts
 7.1 the order and form of events | conformance/mesos_master_sessions::a_frameworks_whole_life_is_told_as_a_real_master_told_it
-7.2 the fields of an offer | master/launching::offers_look_as_recorded
-7.3 a Resource in both reservation formats | mesos/resources::json_and_back_is_the_same_in_both_formats master/launching::a_framework_of_refined_reservations_is_offered_them_without_role
-7.4 FAILURE of an agent and of an executor | master/agents::an_agent_that_does_not_answer_is_unreachable_and_may_return master/updates::executors_are_told_and_heard
-7.5 the fields of a TaskStatus; a uuid only where an acknowledgement is wanted | master/updates::an_update_is_passed_on_as_it_came master/launching::task_errors_look_as_recorded
-7.6 INVERSE_OFFERS and their end | master/maintenance::a_schedule_takes_offers_back_and_makes_new_ones_that_say_so master/maintenance::inverse_offers_go_with_their_agent
-8.1 which states are terminal | master/updates::a_terminal_state_is_final
-8.2 frameworks that are not PARTITION_AWARE see TASK_LOST | master/updates::a_task_we_do_not_know_is_unknown_or_gone
+7.2 the fields of an offer | master/decisions/launching::offers_look_as_recorded
+7.3 a Resource in both reservation formats | mesos/resources::json_and_back_is_the_same_in_both_formats master/decisions/launching::a_framework_of_refined_reservations_is_offered_them_without_role
+7.4 FAILURE of an agent and of an executor | master/decisions/agents::an_agent_that_does_not_answer_is_unreachable_and_may_return master/decisions/updates::executors_are_told_and_heard
+7.5 the fields of a TaskStatus; a uuid only where an acknowledgement is wanted | master/decisions/updates::an_update_is_passed_on_as_it_came master/decisions/launching::task_errors_look_as_recorded
+7.6 INVERSE_OFFERS and their end | master/decisions/maintenance::a_schedule_takes_offers_back_and_makes_new_ones_that_say_so master/decisions/maintenance::inverse_offers_go_with_their_agent
+8.1 which states are terminal | master/decisions/updates::a_terminal_state_is_final
+8.2 frameworks that are not PARTITION_AWARE see TASK_LOST | master/decisions/updates::a_task_we_do_not_know_is_unknown_or_gone
 8.3 STARTING, RUNNING and the end, each acknowledged | agent/loop/agent::a_task_starts_runs_and_finishes_each_acknowledged
 8.4 one stream a task, the head alone, again after 10 s, doubling to 10 min | agent/model/updates::an_update_without_acknowledgement_is_sent_again_after_10_s_doubling_to_10_minutes agent/model/updates::the_first_update_is_sent_at_once_and_the_second_waits_for_the_acknowledgement
 8.5 what is not acknowledged survives a restart of the agent | agent/decisions/replay::acknowledged_updates_are_not_pending_and_the_rest_is_in_order
-8.6 the latest state travels beside a waiting head | agent/model/updates::a_waiting_head_says_the_latest_state master/updates::the_latest_state_books_the_resources_while_an_older_one_is_told
-8.7 a task stays until its end is acknowledged, its resources do not | master/updates::resources_are_free_at_the_terminal_state_and_the_task_stays_until_acknowledged
-8.8 an acknowledgement for an agent that is away is dropped | master/updates::an_acknowledgement_for_an_agent_that_is_away_is_dropped
-8.9 implicit reconciliation | master/updates::reconciliation_without_names_tells_of_every_task_as_recorded
-8.10 explicit reconciliation | master/updates::reconciliation_tells_what_was_told_last_not_what_is_ahead master/updates::a_task_of_an_unreachable_agent_is_unreachable_since_then
-8.11 nothing is said while the agent may come back | master/updates::nothing_is_said_of_a_task_that_may_come_back_with_its_agent
+8.6 the latest state travels beside a waiting head | agent/model/updates::a_waiting_head_says_the_latest_state master/decisions/updates::the_latest_state_books_the_resources_while_an_older_one_is_told
+8.7 a task stays until its end is acknowledged, its resources do not | master/decisions/updates::resources_are_free_at_the_terminal_state_and_the_task_stays_until_acknowledged
+8.8 an acknowledgement for an agent that is away is dropped | master/decisions/updates::an_acknowledgement_for_an_agent_that_is_away_is_dropped
+8.9 implicit reconciliation | master/decisions/updates::reconciliation_without_names_tells_of_every_task_as_recorded
+8.10 explicit reconciliation | master/decisions/updates::reconciliation_tells_what_was_told_last_not_what_is_ahead master/decisions/updates::a_task_of_an_unreachable_agent_is_unreachable_since_then
+8.11 nothing is said while the agent may come back | master/decisions/updates::nothing_is_said_of_a_task_that_may_come_back_with_its_agent
 9.1 reasons travel under v1 names | mesos/messages::evolve_and_devolve_rename_agents_and_reasons
-10.1 an agent is unreachable after 75 s of silence | master/agent_link::silence_makes_an_agent_unreachable_and_a_word_brings_it_back
-10.2 agents of the registry have 10 min to come back | master/agents::agents_that_never_come_back_after_a_restart_are_unreachable
-10.3 at most so many operators listen | master/operator_events::the_oldest_listener_makes_room
-10.4 offers time out only when that is asked for | master/subscriptions::offers_time_out_when_that_is_asked_for
-10.5 a change of the registry is durable before anybody hears of it, and all else goes on | master/registrar::while_a_write_takes_long_the_master_does_all_else master/registrar::no_agent_hears_an_id_that_is_not_on_disk master/leadership::a_leader_goes_on_while_zookeeper_is_silent_and_answers_later_who_needs_it
-10.6 changes asked for during a write go into the next one | master/registry_queue::changes_asked_for_during_a_write_go_into_the_next_one_together
-10.7 an agent that is being given up, marked gone or admitted is not heard a second time | master/transitions::a_second_registration_while_the_first_is_stored_is_passed_over master/transitions::an_agent_that_is_being_given_up_is_as_it_was_until_that_is_stored master/transitions::an_agent_marked_gone_while_it_comes_back_stays_away
-10.8 the registry forgets agents by age and count, every 15 min | master/registry_gc::an_agent_that_was_unreachable_for_two_weeks_is_forgotten_with_its_tasks master/registry_gc::the_newest_stay_where_there_are_too_many
-10.9 a master that would give up too many agents after its start stops | master/absences::a_master_that_would_give_up_too_many_stops_instead
-10.10 what agents without MULTI_ROLE run is of their framework's role | master/agents::what_an_older_agent_runs_is_allocated_to_the_role_of_its_framework
+10.1 an agent is unreachable after 75 s of silence | master/agent_link/link::silence_makes_an_agent_unreachable_and_a_word_brings_it_back
+10.2 agents of the registry have 10 min to come back | master/decisions/agents::agents_that_never_come_back_after_a_restart_are_unreachable
+10.3 at most so many operators listen | master/views/operator_events::the_oldest_listener_makes_room
+10.4 offers time out only when that is asked for | master/decisions/subscriptions::offers_time_out_when_that_is_asked_for
+10.5 a change of the registry is durable before anybody hears of it, and all else goes on | master/registry/registrar::while_a_write_takes_long_the_master_does_all_else master/registry/registrar::no_agent_hears_an_id_that_is_not_on_disk master/leadership::a_leader_goes_on_while_zookeeper_is_silent_and_answers_later_who_needs_it
+10.6 changes asked for during a write go into the next one | master/registry/queue::changes_asked_for_during_a_write_go_into_the_next_one_together
+10.7 an agent that is being given up, marked gone or admitted is not heard a second time | master/state/transitions::a_second_registration_while_the_first_is_stored_is_passed_over master/state/transitions::an_agent_that_is_being_given_up_is_as_it_was_until_that_is_stored master/state/transitions::an_agent_marked_gone_while_it_comes_back_stays_away
+10.8 the registry forgets agents by age and count, every 15 min | master/decisions/registry_gc::an_agent_that_was_unreachable_for_two_weeks_is_forgotten_with_its_tasks master/decisions/registry_gc::the_newest_stay_where_there_are_too_many
+10.9 a master that would give up too many agents after its start stops | master/agent_link/absences::a_master_that_would_give_up_too_many_stops_instead
+10.10 what agents without MULTI_ROLE run is of their framework's role | master/decisions/agents::what_an_older_agent_runs_is_allocated_to_the_role_of_its_framework
 """
 
 EXECUTORS = """
@@ -152,48 +152,48 @@ EXECUTORS = """
 """
 
 OPERATORS = """
-1.1 routes with and without the process id | master/operator_api::paths_answer_under_the_process_id_and_with_more_segments
-1.2 .json endings are a switch | master/node_endpoints::paths_of_before_1_0_are_a_switch
-1.3 the longest known prefix answers | master/operator_api::the_operator_api_answers_where_pymesos_looks_for_it
-1.4 jsonp | master/operator_api::pages_from_elsewhere_may_ask_for_a_callback agent/api/operator_api::jsonp_wraps_the_answer
-1.5 reads of one that does not lead are redirected; /redirect, /health | master/leadership::the_second_stands_by_and_goes_on_when_the_first_ends master/operator_api::endpoints_answer_in_the_recorded_shape
-1.6 the routes of a master | master/operator_api::endpoints_answer_in_the_recorded_shape master/roles::the_older_endpoints_do_the_same
+1.1 routes with and without the process id | master/api/operator_api::paths_answer_under_the_process_id_and_with_more_segments
+1.2 .json endings are a switch | master/api/node_endpoints::paths_of_before_1_0_are_a_switch
+1.3 the longest known prefix answers | master/api/operator_api::the_operator_api_answers_where_pymesos_looks_for_it
+1.4 jsonp | master/api/operator_api::pages_from_elsewhere_may_ask_for_a_callback agent/api/operator_api::jsonp_wraps_the_answer
+1.5 reads of one that does not lead are redirected; /redirect, /health | master/leadership::the_second_stands_by_and_goes_on_when_the_first_ends master/api/operator_api::endpoints_answer_in_the_recorded_shape
+1.6 the routes of a master | master/api/operator_api::endpoints_answer_in_the_recorded_shape master/decisions/roles::the_older_endpoints_do_the_same
 1.7 the routes of an agent | agent/api/operator_api::help_and_the_machines_numbers conformance/mesos_agent_answers::an_idle_agent_answers_as_the_recorded_one
 1.8 api/v1/resource_provider, containerizer/debug, profiler | none: there are no resource providers, and no actors to look into
 2.1 cpus, gpus, mem and disk are always there | mesos/resources::the_summary_always_shows_the_four_names
 3.1 /version names dotted numbers | agent/api/operator_api::version_health_and_flags
-4.1 the top of a master's /state | master/operator_api::endpoints_answer_in_the_recorded_shape
-4.2 agents in it, and in /slaves with whole resources | master/operations::slaves_and_get_agents_have_the_shape_of_the_recorded_ones
-4.3 frameworks, tasks, executors and offers in it | master/operator_api::endpoints_answer_in_the_recorded_shape master/operator_api::numbers_of_a_running_task_add_up
-4.4 /state-summary counts | master/operator_api::numbers_of_a_running_task_add_up
-4.5 /tasks with limit, offset, order | master/operator_api::queries_narrow_the_answer
-4.6 /roles with quota and what is used of it | master/roles::weights_and_quota_are_answered_as_recorded
+4.1 the top of a master's /state | master/api/operator_api::endpoints_answer_in_the_recorded_shape
+4.2 agents in it, and in /slaves with whole resources | master/decisions/operations::slaves_and_get_agents_have_the_shape_of_the_recorded_ones
+4.3 frameworks, tasks, executors and offers in it | master/api/operator_api::endpoints_answer_in_the_recorded_shape master/api/operator_api::numbers_of_a_running_task_add_up
+4.4 /state-summary counts | master/api/operator_api::numbers_of_a_running_task_add_up
+4.5 /tasks with limit, offset, order | master/api/operator_api::queries_narrow_the_answer
+4.6 /roles with quota and what is used of it | master/decisions/roles::weights_and_quota_are_answered_as_recorded
 5.1 an agent's /state | agent/api/operator_api::an_idle_agents_state_has_the_shape_of_the_real_one agent/api/operator_api::a_running_agents_state_has_the_shape_of_the_real_one
 5.2 executors in it, with their directory | agent/loop/executor_api::what_the_state_shows_of_it_is_what_mesos_shows
 6.1 the names of a sandbox | agent/api/operator_api::the_files_of_a_sandbox_by_each_of_its_names
 6.2 browse | process/files::browsing_lists_entries_as_ls_would process/files::what_is_not_there_is_not_found
 6.3 read: 64 KiB, -1, beyond the end | process/files::reading_from_an_offset process/files::one_read_returns_at_most_64_kib process/files::negative_numbers_are_refused
 6.4 download | conformance/mesos_agent_answers::an_agent_with_tasks_answers_as_the_recorded_one
-6.5 the logs | master/node_endpoints::the_log_is_read_from_where_one_likes_64_kib_at_a_time agent/live::its_log_is_a_file_that_its_state_names
+6.5 the logs | master/api/node_endpoints::the_log_is_read_from_where_one_likes_64_kib_at_a_time agent/live::its_log_is_a_file_that_its_state_names
 6.6 what ended is collected by age, sooner on a full disk | agent/decisions/collecting::the_fuller_the_disk_the_sooner_as_mesos_computes_it agent/disk/collector::after_a_restart_what_ended_is_as_old_as_it_is_and_what_lives_stays agent/collection_live::what_ended_is_removed_and_no_longer_served_and_all_else_stays
 7.1 /monitor/statistics | agent/live::the_containers_statistics_are_shown agent/api/operator_api::containers_and_statistics_name_the_executor
 7.2 /containers, nested ones when asked for | agent/api/container_api::a_nested_container_is_launched_waited_for_killed_and_removed
-8.1 a master's metrics | master/operator_api::metrics_have_mesos_names
-8.2 those of each framework | master/operator_api::each_framework_has_its_own_metrics_even_after_its_end
+8.1 a master's metrics | master/api/operator_api::metrics_have_mesos_names
+8.2 those of each framework | master/api/operator_api::each_framework_has_its_own_metrics_even_after_its_end
 8.3 an agent's metrics | agent/api/operator_api::metrics_have_every_number_of_an_agent_and_the_machine
 8.4 timers have statistics | mesos/timers::statistics_are_of_all_runs_in_milliseconds
-9.1 the reads of a master | master/operator_api::v1_calls_answer_in_the_recorded_shape master/operator_api::v1_answers_are_of_mesos_types
-9.2 GET_STATE has all parts | master/operator_api::get_state_holds_all_parts
-9.3 logging levels | master/node_endpoints::the_logging_level_changes_for_a_while
-9.4 LIST_FILES and READ_FILE | master/node_endpoints::the_log_over_the_v1_calls
-9.5 weights and quota | master/roles::weights_and_quota_are_answered_as_recorded master/roles::what_cannot_be_is_refused
-9.6 reservations and volumes by operators | master/operations::an_operator_takes_offers_back_that_stand_in_the_way_and_no_others master/operations::an_operators_mistake_is_no_conflict
-9.7 maintenance | master/maintenance::a_machine_goes_down_and_comes_up master/maintenance::operators_and_schedulers_see_what_was_recorded
-9.8 drain, deactivate, reactivate | master/draining::drain_and_reactivate_over_the_wire master/draining::a_drained_agent_has_ended_its_tasks_and_their_ends_are_acknowledged
+9.1 the reads of a master | master/api/operator_api::v1_calls_answer_in_the_recorded_shape master/api/operator_api::v1_answers_are_of_mesos_types
+9.2 GET_STATE has all parts | master/api/operator_api::get_state_holds_all_parts
+9.3 logging levels | master/api/node_endpoints::the_logging_level_changes_for_a_while
+9.4 LIST_FILES and READ_FILE | master/api/node_endpoints::the_log_over_the_v1_calls
+9.5 weights and quota | master/decisions/roles::weights_and_quota_are_answered_as_recorded master/decisions/roles::what_cannot_be_is_refused
+9.6 reservations and volumes by operators | master/decisions/operations::an_operator_takes_offers_back_that_stand_in_the_way_and_no_others master/decisions/operations::an_operators_mistake_is_no_conflict
+9.7 maintenance | master/decisions/maintenance::a_machine_goes_down_and_comes_up master/decisions/maintenance::operators_and_schedulers_see_what_was_recorded
+9.8 drain, deactivate, reactivate | master/decisions/draining::drain_and_reactivate_over_the_wire master/decisions/draining::a_drained_agent_has_ended_its_tasks_and_their_ends_are_acknowledged
 9.9 MARK_AGENT_GONE | conformance/mesos_master_sessions::an_agent_marked_gone_is_gone
-9.10 TEARDOWN | master/operator_api::an_operator_may_tear_a_framework_down
+9.10 TEARDOWN | master/api/operator_api::an_operator_may_tear_a_framework_down
 9.11 the reads of an agent | conformance/mesos_agent_answers::an_agent_with_tasks_answers_as_the_recorded_one
-9.12 SUBSCRIBE and its events | master/operator_events::the_stream_tells_all_that_happens_in_order master/operator_events::a_removed_frameworks_tasks_end_before_it_goes
+9.12 SUBSCRIBE and its events | master/views/operator_events::the_stream_tells_all_that_happens_in_order master/views/operator_events::a_removed_frameworks_tasks_end_before_it_goes
 9.13 64-bit numbers | mesos/messages::64_bit_integers_are_numbers
 9.14 calls of resource providers | none: there are none; such a call is 501
 9.15 how streams are negotiated | agent/api/container_api::forms_are_negotiated_as_mesos_does
@@ -202,15 +202,15 @@ OPERATORS = """
 9.18 LAUNCH_NESTED_CONTAINER_SESSION ends with its client | agent/api/container_api::a_session_ends_when_its_client_goes
 9.19 LAUNCH, WAIT, KILL, REMOVE | agent/api/container_api::a_nested_container_is_launched_waited_for_killed_and_removed agent/api/container_api::what_cannot_be_launched_is_400_and_leaves_nothing
 9.20 a standalone container | agent/api/container_api::a_standalone_container_has_gpus_of_its_own
-10.1 the realms of a master, and what is open | master/access::every_endpoint_asks_in_the_realm_that_it_has_in_mesos master/access::reading_and_changing_are_closed_one_by_one
+10.1 the realms of a master, and what is open | master/api/access::every_endpoint_asks_in_the_realm_that_it_has_in_mesos master/api/access::reading_and_changing_are_closed_one_by_one
 10.2 the realms of an agent, and what is open | agent/api/access::every_endpoint_asks_in_the_realm_that_it_has_in_mesos
 10.3 an executor's token says which one it is, and is wanted from it | agent/api/access::an_executor_shows_the_token_that_it_was_given agent/decisions/permissions::an_executor_speaks_for_itself agent/access_live::a_task_group_runs_on_an_agent_that_asks_its_executor_who_it_is
 10.4 how entities of a list match and allow | mesos/authorization::an_entity_matches_and_allows_as_in_mesos mesos/authorization::the_first_entry_that_matches_decides mesos/authorization::what_no_entry_is_about_is_as_permissive_says
 10.5 a role ending in /% is all below it | mesos/authorization::a_role_with_a_percent_sign_stands_for_all_below_it_and_not_for_itself
-10.6 what an operator needs leave for | master/permissions::each_call_of_an_operator_needs_leave_for_its_own_action master/permissions::who_may_end_a_framework_depends_on_whose_it_is master/permissions::operations_need_leave_for_the_role_or_for_whose_they_undo master/access::lists_say_who_may_do_what_over_every_door
-10.7 an operator reserves as himself | master/permissions::an_operator_without_leave_reserves_nothing_and_one_must_reserve_as_oneself
-10.8 a framework needs leave for its roles, an agent to register | master/permissions::a_framework_subscribes_only_with_roles_that_its_principal_may_have master/access::an_agent_without_leave_is_told_to_go
-10.9 what somebody may not see is left out | master/permissions::frameworks_of_others_are_shown_nowhere master/permissions::roles_of_others_are_left_out_with_what_is_reserved_for_them master/permissions::events_about_what_somebody_may_not_see_do_not_reach_him agent/decisions/permissions::what_runs_as_somebody_else_is_left_out
+10.6 what an operator needs leave for | master/decisions/permissions::each_call_of_an_operator_needs_leave_for_its_own_action master/decisions/permissions::who_may_end_a_framework_depends_on_whose_it_is master/decisions/permissions::operations_need_leave_for_the_role_or_for_whose_they_undo master/api/access::lists_say_who_may_do_what_over_every_door
+10.7 an operator reserves as himself | master/decisions/permissions::an_operator_without_leave_reserves_nothing_and_one_must_reserve_as_oneself
+10.8 a framework needs leave for its roles, an agent to register | master/decisions/permissions::a_framework_subscribes_only_with_roles_that_its_principal_may_have master/api/access::an_agent_without_leave_is_told_to_go
+10.9 what somebody may not see is left out | master/decisions/permissions::frameworks_of_others_are_shown_nowhere master/decisions/permissions::roles_of_others_are_left_out_with_what_is_reserved_for_them master/decisions/permissions::events_about_what_somebody_may_not_see_do_not_reach_him agent/decisions/permissions::what_runs_as_somebody_else_is_left_out
 10.10 containers and sandboxes belong to the user of their executor | agent/decisions/permissions::what_is_done_to_a_container_needs_leave_for_the_user_of_its_task agent/decisions/permissions::an_executor_does_what_it_must_below_its_own_container_and_nothing_else agent/api/access::lists_say_who_may_do_what_over_every_door
 11.1 LIBPROCESS_SSL_* and their older names, defaults and what implies what | mesos/tls_settings::every_setting_is_read mesos/tls_settings::older_names_of_a_switch_do_the_same mesos/tls_settings::names_from_before_1_0_count_where_the_new_one_is_not_set mesos/tls_settings::clients_certificates_are_not_asked_for_without_verifying_servers
 11.2 with TLS messages and HTTP are both behind it, and pids stay as they are | process/tls::messages_and_http_are_both_behind_tls_on_the_one_port cluster/tls::an_agent_registers_and_comes_back_to_the_next_master

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.places import TESTS
 
-AGENT, LIVE, LINK = "agent/loop/test_agent.py", "agent/test_live.py", "master/test_agent_link.py"
+AGENT, LIVE, LINK = "agent/loop/test_agent.py", "agent/test_live.py", "master/agent_link/test_link.py"
 CASES: dict[int, tuple[str, ...]] = {
     1: (
         "agent/cluster/test_master_link.py::test_our_registration_is_the_real_agents_but_for_its_capabilities",
@@ -35,7 +35,7 @@ CASES: dict[int, tuple[str, ...]] = {
     ),
     5: (
         f"{AGENT}::test_it_keeps_trying_until_the_master_answers",
-        "master/test_agents.py::test_agents_that_are_too_old_get_no_answer",
+        "master/decisions/test_agents.py::test_agents_that_are_too_old_get_no_answer",
     ),
     6: (
         f"{AGENT}::test_a_task_starts_runs_and_finishes_each_acknowledged",
@@ -55,7 +55,7 @@ CASES: dict[int, tuple[str, ...]] = {
     10: (f"{LIVE}::test_killed_and_started_again_nothing_is_lost",),
     11: (
         f"{AGENT}::test_told_to_go_it_kills_everything_and_forgets_who_it_was",
-        "master/test_agents.py::test_an_agent_that_forgot_its_id_takes_the_place_of_the_old_one",
+        "master/decisions/test_agents.py::test_an_agent_that_forgot_its_id_takes_the_place_of_the_old_one",
     ),
     12: (
         f"{AGENT}::test_a_ping_that_calls_it_disconnected_makes_it_register_again",
@@ -84,7 +84,7 @@ CASES: dict[int, tuple[str, ...]] = {
     ),
     18: (
         f"{LIVE}::test_sent_away_by_its_operator_it_says_goodbye_and_kills_everything",
-        "master/test_agents.py::test_an_agent_may_leave_and_only_it_can_say_so",
+        "master/decisions/test_agents.py::test_an_agent_may_leave_and_only_it_can_say_so",
     ),
     19: (
         f"{LINK}::test_registration_goes_as_recorded",
@@ -101,9 +101,9 @@ CASES: dict[int, tuple[str, ...]] = {
     ),
     23: (f"{LINK}::test_after_a_restart_of_the_master_nothing_is_lost",),
     24: (
-        "master/test_operations.py::test_the_status_goes_to_the_framework_as_recorded_and_its_acknowledgement_to_the_agent",
-        "master/test_operations.py::test_an_agent_that_comes_back_knows_best_what_it_keeps",
-        "master/test_agents.py::test_an_agents_newer_resource_version_is_the_one_that_tasks_name",
+        "master/decisions/test_operations.py::test_the_status_goes_to_the_framework_as_recorded_and_its_acknowledgement_to_the_agent",
+        "master/decisions/test_operations.py::test_an_agent_that_comes_back_knows_best_what_it_keeps",
+        "master/decisions/test_agents.py::test_an_agents_newer_resource_version_is_the_one_that_tasks_name",
     ),
     25: (
         f"{LINK}::test_garbage_makes_no_agent_and_does_no_harm",

@@ -24,7 +24,7 @@ from tests.agent.decisions.test_hosting import hosted
 from tests.agent.documents import ALL_CAPABILITIES, framework, task
 from tests.agent.loop.test_executor_api import FRAMEWORK, SUBSCRIBE, known
 from tests.fakes.master import ScriptedMaster
-from tests.master.test_access import spellings
+from tests.master.api.test_access import spellings
 
 SECRETS = {"ops": "s3cret", "eve": "eavesdrop"}
 JSON = {"Content-Type": "application/json"}

@@ -31,9 +31,9 @@ from tests.master.build import (
     statuses,
     task_info,
 )
+from tests.master.decisions.test_roles import Operator, recorded
 from tests.master.live import Scheduler, ScriptedAgent, live_master, soon
 from tests.master.shapes import differences
-from tests.master.test_roles import Operator, recorded
 
 MACHINE = {"hostname": "127.0.0.1", "ip": "127.0.0.1"}
 OTHER = {"hostname": "elsewhere"}
