@@ -1,7 +1,7 @@
 """Marathon's acceptance cases, by number, over HTTP: what is refused where, GPUs, and deployments.
 
-Cases of the command line are in tests/marathon_cli; those of tasks, versions and events in tests/marathon/test_api.py;
-those of groups in tests/marathon/test_api_groups.py.
+Cases of the command line are in tests/marathon_cli; those of tasks, versions and events in
+tests/marathon/api/test_apps.py; those of groups in tests/marathon/api/test_groups.py.
 """
 
 from __future__ import annotations

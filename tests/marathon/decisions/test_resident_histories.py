@@ -22,8 +22,8 @@ from mesos_gpu.marathon.state.events import (
 )
 from mesos_gpu.marathon.state.state import restored
 from tests.marathon.builders import Run, offer, only, status
+from tests.marathon.decisions.test_pod_volumes import keeping
 from tests.marathon.residents import Agent, resident
-from tests.marathon.test_pod_volumes import keeping
 
 APPS = st.sampled_from(["/a", "/g/b"])
 AGENTS = st.sampled_from([0, 1])

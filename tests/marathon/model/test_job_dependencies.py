@@ -16,7 +16,7 @@ from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
 from tests.marathon.builders import Run, only, status
 from tests.marathon.conftest import Marathon
-from tests.marathon.test_jobs import job, schedule
+from tests.marathon.decisions.test_jobs import job, schedule
 
 
 def after(job_id: str, *parents: str, **run: Any) -> dict[str, Any]:

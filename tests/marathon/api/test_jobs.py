@@ -10,7 +10,7 @@ from mesos_gpu.marathon.state.actions import Kill, Launch
 from mesos_gpu.marathon.state.events import Tick
 from tests.marathon.builders import offer
 from tests.marathon.conftest import Marathon
-from tests.marathon.test_jobs import job, schedule
+from tests.marathon.decisions.test_jobs import job, schedule
 
 
 async def history(marathon: Marathon, job_id: str = "j") -> dict[str, Any]:
