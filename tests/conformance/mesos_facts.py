@@ -123,7 +123,7 @@ EXECUTORS = """
 3.4 max_completion_time | agent/decisions/state::a_task_may_only_run_for_so_long agent/live::a_task_may_only_run_for_so_long
 3.5 the grace of a kill: the event's, the task's, 3 s | agent/decisions/state::the_grace_is_the_messages_else_the_tasks_else_three_seconds
 3.6 TASK_KILLING for who knows it | agent/decisions/state::a_framework_without_the_capability_is_not_told_of_killing
-3.7 TERM to all processes, KILL after the grace | agent/live::a_task_that_ignores_term_is_killed_after_its_grace container/containerizer::daemons_and_those_that_ignore_term_are_gone_after_the_grace
+3.7 TERM to all processes, KILL after the grace | agent/live::a_task_that_ignores_term_is_killed_after_its_grace container/life/containerizer::daemons_and_those_that_ignore_term_are_gone_after_the_grace
 3.8 killing again can only shorten the grace | agent/decisions/state::killing_again_can_only_shorten_the_grace
 3.9 a kill_policy raises the shutdown grace | agent/launching/launch::a_kill_policy_raises_the_shutdown_grace_shown
 3.10 how long a command executor waits after the end | none: command tasks have no executor process here

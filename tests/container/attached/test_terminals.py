@@ -167,7 +167,7 @@ async def test_a_terminal_outlives_the_agent(box: Box) -> None:
 import asyncio, os, signal
 from pathlib import Path
 from tests.container.conftest import Box
-from tests.container.test_terminals import ECHO, board_of, on_terminal, until
+from tests.container.attached.test_terminals import ECHO, board_of, on_terminal, until
 async def main():
     box = Box(Path({str(box.folder)!r}))
     box.cgroups_root = {box.cgroups_root!r}

@@ -11,9 +11,8 @@ import pytest
 from mesos_gpu.container import open_containerizer
 from mesos_gpu.container.host import runtime as runtimes
 from mesos_gpu.errors import Unavailable
+from tests.container.conftest import Box, FakeIsolator
 from tests.support import places
-
-from .conftest import Box, FakeIsolator
 
 RUN_ONE = """
 import asyncio, sys

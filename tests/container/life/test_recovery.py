@@ -13,9 +13,8 @@ import pytest
 from mesos_gpu.container.cgroups import find_cgroups
 from mesos_gpu.container.state.checkpoints import Checkpoints, Record
 from mesos_gpu.errors import NotFound
+from tests.container.conftest import Box, FakeIsolator
 from tests.support import places
-
-from .conftest import Box, FakeIsolator
 
 pytestmark = pytest.mark.root
 

@@ -17,10 +17,9 @@ from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.device_access import find_device_access
 from mesos_gpu.isolator.live_access import RunningAccess
+from tests.container.conftest import Box
+from tests.container.life.test_opening import IN_PURE_V2
 from tests.support import places
-
-from .conftest import Box
-from .test_opening import IN_PURE_V2
 
 pytestmark = pytest.mark.root
 
@@ -116,7 +115,7 @@ V2 = """
 import asyncio, sys
 from pathlib import Path
 from tests.container.conftest import Box
-from tests.container.test_update import change_after_restart, grow_and_shrink
+from tests.container.life.test_changing import change_after_restart, grow_and_shrink
 
 async def main(folder, cgroups_root):
     box = Box(Path(folder))

@@ -190,7 +190,7 @@ async def test_a_new_process_takes_up_nested_containers_and_ends_the_sessions_of
 import asyncio, os, signal, sys
 from pathlib import Path
 from tests.container.conftest import Box
-from tests.container.test_nested import nested, session, FOREVER
+from tests.container.life.test_nested import nested, session, FOREVER
 async def main():
     box = Box(Path({str(box.folder)!r}))
     box.cgroups_root = {box.cgroups_root!r}
