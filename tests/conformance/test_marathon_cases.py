@@ -15,7 +15,7 @@ from tests.support.places import TESTS
 CASES = range(1, 71)
 NAMED = re.compile(r"^test(?:_case)?((?:_\d{2})+)_[a-z]")
 ELSEWHERE = {
-    70: "tests/marathon_cli/test_app_commands.py::test_a_refusal_is_shown_in_the_servers_words",
+    70: "tests/marathon_cli/commands/apps/test_app.py::test_a_refusal_is_shown_in_the_servers_words",
 }
 """Cases whose test has another name."""
 WITHOUT_TEST: dict[int, str] = {}

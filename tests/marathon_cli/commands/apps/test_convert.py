@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support import places
 
-CASES = Path(__file__).parent / "convert" / "cases"
+CASES = places.TESTS / "marathon_cli" / "convert" / "cases"
 GKE = str(CASES / "deployment-gke.yaml")
 
 
