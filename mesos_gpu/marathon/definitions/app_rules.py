@@ -7,13 +7,13 @@ GPUs, roles, placement and deployment. Ports, networks, volumes and checks are i
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mesos_gpu.errors import Problem
 from mesos_gpu.marathon.definitions.app_ids import name_problem, top_group
 from mesos_gpu.marathon.definitions.app_settings import AppRules
+from mesos_gpu.marathon.definitions.patterns import PATTERN_ADVICE, pattern_problem
 
 App = dict[str, Any]
 Rule = Callable[[App, AppRules], Iterator[Problem]]
@@ -144,12 +144,10 @@ def constraint_problem(field: str, operator: str, value: str | None) -> tuple[st
     if operator == "UNIQUE" and value is not None:
         return "UNIQUE takes no value", "remove the third entry"
     if operator in ("LIKE", "UNLIKE"):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # Java's nested sets
-                re.compile(_as_python_regex(value) if value is not None else "(")
-        except re.error as error:
-            return f"{operator} needs a regular expression: {error if value is not None else 'there is none'}", None
+        if value is None:
+            return f"{operator} needs a regular expression: there is none", None
+        if problem := pattern_problem(value):
+            return f"{operator} needs a regular expression: {problem}", PATTERN_ADVICE
     if (operator == "MAX_PER" or (operator == "GROUP_BY" and value is not None)) and not re.fullmatch(
         "[+-]?[0-9]+", value or ""
     ):
@@ -157,12 +155,6 @@ def constraint_problem(field: str, operator: str, value: str | None) -> tuple[st
     if operator == "IS" and value is not None and not re.fullmatch("[a-zA-Z0-9_/.-]*", value):
         return "IS compares with letters, digits and _ / . - only", None
     return None
-
-
-def _as_python_regex(text: str) -> str:
-    """Rewrite what Java's regular expressions allow and Python's do not; good for judging syntax only."""
-    text = re.sub(r"\\[pP](\{\w+\}|\w)", ".", text)
-    return re.sub(r"\(\?<(?![=!])", "(?P<", re.sub(r"([*+?}])\+", r"\1", text))
 
 
 def _deployment(app: App, rules: AppRules) -> Iterator[Problem]:

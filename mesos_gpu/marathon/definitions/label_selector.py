@@ -11,8 +11,8 @@ from mesos_gpu.errors import InvalidApp, Problem
 # Letters, digits and . - _ ; anything else after a backslash.
 _WORD = r"(?:[A-Za-z0-9.\-_]|\\.)+"
 _TERM = re.compile(
-    rf"\s*(?P<key>{_WORD})\s*(?:(?P<operator>==|!=)\s*(?P<value>{_WORD})"
-    rf"|(?P<set>in|notin)\s*\(\s*(?P<values>{_WORD}(?:\s*,\s*{_WORD})*)\s*\))?\s*(?:,|$)"
+    rf"\s*(?P<key>{_WORD})(?:\s*(?P<operator>==|!=)\s*(?P<value>{_WORD})"
+    rf"|\s*(?P<set>in|notin)\s*\(\s*(?P<values>{_WORD}(?:\s*,\s*{_WORD})*)\s*\))?\s*(?:,|$)"
 )
 
 

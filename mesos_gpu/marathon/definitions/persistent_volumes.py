@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mesos_gpu.errors import Problem
+from mesos_gpu.marathon.definitions.patterns import PATTERN_ADVICE, pattern_problem
 
 
 def completed(volume: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,6 +31,11 @@ def disk_problems(path: str, disk: Mapping[str, Any]) -> Iterator[Problem]:
     for constraint in disk["constraints"]:
         if constraint[0] != "path" or constraint[1].upper() not in ("LIKE", "UNLIKE"):
             yield _wrong(f"{path}/constraints", "only `path` with LIKE or UNLIKE")
+        elif len(constraint) < 3:
+            yield _wrong(f"{path}/constraints", f"{constraint[1].upper()} needs a regular expression: there is none")
+        elif problem := pattern_problem(constraint[2]):
+            sentence = f"{constraint[1].upper()} needs a regular expression: {problem}"
+            yield Problem(f"{path}/constraints", sentence, sentence, PATTERN_ADVICE)
 
 
 def _wrong(path: str, sentence: str) -> Problem:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import InvalidOperation
 from typing import Protocol
 
+from mesos_gpu.marathon.definitions.patterns import like
 from mesos_gpu.marathon.matching.offers import number_text
 from mesos_gpu.marathon.model.instances import Instance, Task
 
@@ -46,7 +46,7 @@ def fulfilled(constraint: Sequence[str], place: Place, placed: Sequence[Task], i
     if here is None:
         return operator == "UNLIKE"
     if operator in ("LIKE", "UNLIKE"):
-        return _like(value or "", here) == (operator == "LIKE")
+        return like(value or "", here) == (operator == "LIKE")
     if operator == "IS":
         return _same(value or "", here)
     taken = [text for task in placed if (text := _value(field, task)) is not None]
@@ -121,13 +121,6 @@ def _same(wanted: str, here: str) -> bool:
         return number_text(wanted) == number_text(here)
     except InvalidOperation:
         return wanted == here
-
-
-def _like(pattern: str, here: str) -> bool:
-    try:
-        return re.fullmatch(pattern, here) is not None
-    except re.error:
-        return False  # an expression that only Java understands matches nothing here
 
 
 def _value(field: str, place: Place) -> str | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from re import error as BadExpression
-from re import fullmatch
 from typing import Any
 
+from mesos_gpu.marathon.definitions.patterns import like
 from mesos_gpu.mesos.resource import Resource, milli
 from mesos_gpu.mesos.resources import Resources
 
@@ -66,11 +65,6 @@ def _suits(wish: Mapping[str, Any], resource: Resource) -> bool:
     if "profileName" in wish and source.get("profile") != wish["profileName"]:
         return False
     root = source.get(_kind(resource), {}).get("root", "")
-    return all(_matches(constraint[2], root) == (constraint[1].upper() == "LIKE") for constraint in wish["constraints"])
-
-
-def _matches(pattern: str, text: str) -> bool:
-    try:
-        return fullmatch(pattern, text) is not None
-    except BadExpression:
-        return False
+    return all(
+        like("".join(constraint[2:3]), root) == (constraint[1].upper() == "LIKE") for constraint in wish["constraints"]
+    )

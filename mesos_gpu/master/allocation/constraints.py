@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mesos_gpu.master.allocation.regex import Pattern
+from mesos_gpu.mesos.regex import Pattern
 from mesos_gpu.mesos.resource import Document
 
 _PSEUDO = ("HOSTNAME", "REGION", "ZONE")

@@ -73,6 +73,29 @@ def test_operators(constraint: list[str], placed: list[Task], accepted: bool) ->
     assert decide(constraint, placed) is accepted
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("pattern", ["(.|.|.)*x", "(h+)+x", "(.|.|.|.)*x" * 50, "(((h?){1000}){1000}){1000}x"])
+def test_no_expression_keeps_matching_busy(pattern: str) -> None:
+    far = "h" * 253
+    assert not decide(["hostname", "LIKE", pattern], host=far)
+    assert decide(["hostname", "UNLIKE", pattern], host=far)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "accepted"),
+    [
+        ("(?<rack>r)1", True),
+        (r"r\d++", True),
+        (r"\p{L}1", False),  # only Java knows it
+        ("(?=r)r1", False),  # kept from before such were refused
+        ("[[r]1]", False),
+        ("r" * 2000, False),
+    ],
+)
+def test_expressions_of_java(pattern: str, accepted: bool) -> None:
+    assert decide(["rack", "LIKE", pattern]) is accepted
+
+
 def test_region_and_zone_come_from_the_fault_domain() -> None:
     domain = {"fault_domain": {"region": {"name": "eu"}, "zone": {"name": "z1"}}}
     assert decide(["@region", "IS", "eu"], domain=domain)

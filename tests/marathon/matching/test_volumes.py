@@ -196,6 +196,30 @@ def test_constraints_and_profiles_choose_among_disks() -> None:
     assert taken([wish(20, "mount", profileName="slow")], *MOUNTS, fast) is None
 
 
+@pytest.mark.parametrize(
+    ("constraint", "words"),
+    [
+        (["path", "LIKE"], "LIKE needs a regular expression: there is none"),
+        (["path", "UNLIKE", "("], "UNLIKE needs a regular expression: Failed to construct"),
+        (["path", "LIKE", "(?=/m)/m2"], "is not supported"),
+        (["size", "LIKE", "1"], "only `path` with LIKE or UNLIKE"),
+    ],
+)
+def test_expressions_that_choose_disks_are_looked_at(constraint: list[str], words: str) -> None:
+    persistent = {"size": 1, "type": "mount", "constraints": [constraint]}
+    found = problems(app(container={"type": "MESOS", "volumes": [{"containerPath": "d", "persistent": persistent}]}))
+    assert any(words in sentence and "constraints" in path for path, sentence in found.items()), found
+
+
+@pytest.mark.timeout(10)
+def test_no_expression_keeps_the_choice_of_disks_busy() -> None:
+    mount = disk(200, "MOUNT", "/" + "m" * 200)
+    assert taken([wish(20, "mount", constraints=[["path", "LIKE", "(.|.|.)*x"]])], mount) is None
+    assert taken([wish(20, "mount", constraints=[["path", "UNLIKE", "(.|.|.)*x"]])], mount) is not None
+    # One that was kept before its expression was asked for matches nothing.
+    assert taken([wish(20, "mount", constraints=[["path", "LIKE"]])], mount) is None
+
+
 def test_disk_of_an_app_is_no_disk_of_another_kind() -> None:
     spec = versioned(read_app(app(disk=60), RULES), V0, None)
     what = Offer.from_json(offer(disk=50, extra=[disk(100, "MOUNT", "/m")]))

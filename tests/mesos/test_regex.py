@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.master.allocation.regex import MAX_REGEX, Pattern
+from mesos_gpu.mesos.regex import MAX_REGEX, Pattern
 
 _atoms = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\w", r"\S", "(?:ab)", "(a|b)", "(|a)"])
 _repeats = st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{1,2}", "*?"])

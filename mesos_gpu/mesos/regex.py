@@ -1,9 +1,9 @@
 """Regular expressions of strangers, matched in bounded time.
 
 Mesos matches offer constraints with RE2, which never backtracks; Python's `re` does, and one pattern of a framework
-could stop the master for hours. So its parser reads the pattern, and matching goes over sets of positions: a text of n
-characters and a pattern of m parts take at most m * n * n steps. What RE2 lacks (look-around, back references) is
-refused.
+could stop the master for hours, or one of an app Marathon. So its parser reads the pattern, and matching goes over sets
+of positions: a text of n characters and a pattern of m parts take at most m * n * n steps. What RE2 lacks (look-around,
+back references) is refused.
 """
 
 from __future__ import annotations
