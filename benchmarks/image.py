@@ -24,8 +24,8 @@ from pathlib import Path
 from benchmarks import image_start
 from mesos_gpu.images.sources import open_source
 from mesos_gpu.images.store import ImageStore
-from tests.images.build import BuiltImage, Layer, base_layer, file, folder, tar_of
-from tests.images.registry import RealRegistry
+from tests.support.images.build import BuiltImage, Layer, base_layer, file, folder, tar_of
+from tests.support.images.registry import RealRegistry
 
 FILES = 20
 """In each layer."""

@@ -36,8 +36,8 @@ from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.zookeeper import ZkSession
 from mesos_gpu.process.zookeeper_tree import ZkTree
-from tests.master.live import ScriptedAgent
-from tests.zookeeper import JAR, RealZooKeeper
+from tests.support.master.live import ScriptedAgent
+from tests.support.zookeeper import JAR, RealZooKeeper
 
 PUBLISHED_S = {50: 6.15, 500: 14.2}
 AGENT = "cpus:32;mem:131072;disk:1000000;ports:[31000-32000]"

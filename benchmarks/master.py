@@ -33,8 +33,8 @@ from mesos_gpu.master.state.actions import SendEvent
 from mesos_gpu.master.state.state import MasterState, Settings
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import NOW, RULES, UUID, framework_info, new_state, resources_of, status
-from tests.master.live import Scheduler, ScriptedAgent, soon
+from tests.support.master.build import NOW, RULES, UUID, framework_info, new_state, resources_of, status
+from tests.support.master.live import Scheduler, ScriptedAgent, soon
 
 CHANGED = (1, 10, 100)
 AGENT = Resources.parse("cpus:16;mem:65536;disk:100000;gpus:8;ports:[31000-32000]").to_json()

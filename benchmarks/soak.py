@@ -25,8 +25,8 @@ from mesos_gpu.master.decisions.invariants import broken
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import OTHER_UUID, framework_info, resources_of
-from tests.master.live import Scheduler, ScriptedAgent, live_master, until
+from tests.support.master.build import OTHER_UUID, framework_info, resources_of
+from tests.support.master.live import Scheduler, ScriptedAgent, live_master, until
 
 AGENT = "cpus:8;mem:8192;gpus:8;disk:1000;ports:[31000-31999]"
 ROLES = ("*", "ml", "ml/train", "ml/serve", "web")

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from examples.demo import run_on_a_box  # noqa: E402 - as a script, only its own folder is on the path
-from tests.images.build import cuda_image  # noqa: E402
-from tests.images.registry import RealRegistry  # noqa: E402
+from tests.support.images.build import cuda_image  # noqa: E402
+from tests.support.images.registry import RealRegistry  # noqa: E402
 
 
 def main() -> int:

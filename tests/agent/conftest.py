@@ -21,9 +21,9 @@ from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.resources import Machine, agent_resources, parse_attributes
 from mesos_gpu.process.endpoint import Endpoint
-from tests.agent.documents import AGENT_ID, new_state
 from tests.fakes.containerizer import FakeContainerizer
 from tests.fakes.master import ScriptedMaster
+from tests.support.agent.documents import AGENT_ID, new_state
 
 BOOT = "boot-1"
 _starts = itertools.count(1)

@@ -10,9 +10,9 @@ import pytest
 
 from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN
 from tests.agent.api.test_access import JSON, as_, secret_files
-from tests.agent.documents import task
-from tests.agent.live import live_agent
 from tests.agent.test_groups_live import launch, said
+from tests.support.agent.documents import task
+from tests.support.agent.live import live_agent
 
 pytestmark = pytest.mark.root
 

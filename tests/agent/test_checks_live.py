@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import unused_port
 
-from tests.agent.live import LiveAgent, live_agent
+from tests.support.agent.live import LiveAgent, live_agent
 
 pytestmark = pytest.mark.root
 

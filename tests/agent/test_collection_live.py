@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.agent.attach import Client, container_id
-from tests.agent.documents import AGENT_ID, FRAMEWORK_ID
-from tests.agent.live import LiveAgent, live_agent
+from tests.support.agent.attach import Client, container_id
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
+from tests.support.agent.live import LiveAgent, live_agent
 
 pytestmark = pytest.mark.root
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.mesos.messages import devolve
-from tests.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, framework, scalar, task
-from tests.agent.live import FRAMEWORK, LiveAgent, live_agent
+from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, framework, scalar, task
+from tests.support.agent.live import FRAMEWORK, LiveAgent, live_agent
 
 pytestmark = pytest.mark.root
 

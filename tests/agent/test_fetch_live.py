@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.agent.live import live_agent
+from tests.support.agent.live import live_agent
 
 pytestmark = pytest.mark.root
 

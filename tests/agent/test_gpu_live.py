@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.agent.live import LiveAgent, new_master
+from tests.support.agent.live import LiveAgent, new_master
 
 pytestmark = pytest.mark.root
 

@@ -15,10 +15,10 @@ from aiohttp.test_utils import TestServer
 
 from mesos_gpu.container.cgroups import find_cgroups
 from mesos_gpu.mesos.messages import devolve
-from tests.agent.documents import FRAMEWORK_ID, scalar, task
-from tests.agent.live import FRAMEWORK, LiveAgent, live_agent
-from tests.images.build import busybox_image, save_archive
 from tests.support import places
+from tests.support.agent.documents import FRAMEWORK_ID, scalar, task
+from tests.support.agent.live import FRAMEWORK, LiveAgent, live_agent
+from tests.support.images.build import busybox_image, save_archive
 
 pytestmark = pytest.mark.root
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.documents import AGENT_ID, scalar
-from tests.agent.live import LiveAgent, live_agent, new_master
+from tests.support.agent.documents import AGENT_ID, scalar
+from tests.support.agent.live import LiveAgent, live_agent, new_master
 
 pytestmark = pytest.mark.root
 

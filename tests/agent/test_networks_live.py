@@ -13,9 +13,9 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from mesos_gpu.mesos.messages import devolve
-from tests.agent.documents import FRAMEWORK_ID, scalar, task
-from tests.agent.live import FRAMEWORK, LiveAgent, live_agent
-from tests.container.cni_networks import PLUGINS, CniNetwork, cni_network
+from tests.support.agent.documents import FRAMEWORK_ID, scalar, task
+from tests.support.agent.live import FRAMEWORK, LiveAgent, live_agent
+from tests.support.container.cni_networks import PLUGINS, CniNetwork, cni_network
 
 pytestmark = pytest.mark.root
 

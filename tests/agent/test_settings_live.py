@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.documents import scalar
-from tests.agent.live import live_agent
+from tests.support.agent.documents import scalar
+from tests.support.agent.live import live_agent
 
 pytestmark = pytest.mark.root
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.mesos.libprocess import Pid
-from tests.box.crashing import Framework, Story, Victim, double_held, figures
-from tests.master.live import live_master, until
+from tests.support.box.crashing import Framework, Story, Victim, double_held, figures
+from tests.support.master.live import live_master, until
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
 

@@ -13,9 +13,9 @@ import pytest
 
 from mesos_gpu.master.service import RunningMaster
 from tests.box.conftest import LiveBox
-from tests.box.crashing import Victim
-from tests.master.build import check_books, framework_info, task_info
-from tests.master.live import Scheduler, live_master, soon, until
+from tests.support.box.crashing import Victim
+from tests.support.master.build import check_books, framework_info, task_info
+from tests.support.master.live import Scheduler, live_master, soon, until
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
 

@@ -15,8 +15,8 @@ import pytest
 
 from mesos_gpu.local.plan import runtime_dir
 from tests.box.conftest import LiveBox, Standing
-from tests.images.build import BuiltImage, Layer, base_layer, busybox_image, cuda_image, file, tar_of
-from tests.images.registry import RealRegistry
+from tests.support.images.build import BuiltImage, Layer, base_layer, busybox_image, cuda_image, file, tar_of
+from tests.support.images.registry import RealRegistry
 from tests.support.places import EXAMPLES
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -197,7 +197,7 @@ def test_a_kill_during_a_pull_works_and_the_pull_is_told(start: Start, silent_re
 
 
 def test_archives_and_pulls_by_hand(start: Start, tmp_path: Path) -> None:
-    from tests.images.build import save_archive
+    from tests.support.images.build import save_archive
 
     save_archive(tmp_path / "archives" / "nvidia" / "cuda:latest.tar", cuda_image(), "nvidia/cuda:latest")
     box = start(source=str(tmp_path / "archives"))

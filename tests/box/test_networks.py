@@ -13,7 +13,7 @@ import requests
 from mesos_gpu.local.bridge import bridge_name, subnet_of
 from mesos_gpu.local.plan import box_id
 from tests.box.conftest import LiveBox
-from tests.container.cni_networks import run
+from tests.support.container.cni_networks import run
 from tests.support.places import EXAMPLES
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]

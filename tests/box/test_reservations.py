@@ -15,10 +15,10 @@ import pytest
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
-from tests.agent.live import LiveAgent
 from tests.fakes.master import ScriptedMaster
-from tests.master.build import framework_info
-from tests.master.live import Scheduler, live_master, until
+from tests.support.agent.live import LiveAgent
+from tests.support.master.build import framework_info
+from tests.support.master.live import Scheduler, live_master, until
 
 ROLE = "ml"
 SKIPPED = ("HEARTBEAT", "OFFERS", "RESCIND")

@@ -22,7 +22,7 @@ from marathon_cli.clients.streams import Answers
 from marathon_cli.connection.http import HttpClient
 from tests.box.conftest import LiveBox, leftovers
 from tests.marathon_cli.conftest import ScriptedServer, scripted_server
-from tests.terminal import terminal
+from tests.support.terminal import terminal
 
 pytestmark = pytest.mark.root
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.tls import Authority
+from tests.support.tls import Authority
 
 PATIENCE_S = 120.0
 APP = {"id": "/plain", "cmd": "echo said by the task; sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1}

@@ -1,5 +1,5 @@
 """A real ZooKeeper for this room."""
 
-from tests.zookeeper import zookeeper
+from tests.support.zookeeper import zookeeper
 
 __all__ = ["zookeeper"]

@@ -10,8 +10,8 @@ import pytest
 
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos.cram_md5 import Credential
-from tests.cluster.live import cluster_agent
-from tests.master.live import ScriptedAgent, live_master, soon, until
+from tests.support.cluster import cluster_agent
+from tests.support.master.live import ScriptedAgent, live_master, soon, until
 
 TIM = Credential("tim", "tanstaaftanstaaf")
 

@@ -20,12 +20,12 @@ from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.messages import devolve, encode
-from tests.agent.documents import AGENT_ID, framework, task
-from tests.cluster.live import ClusterAgent, cluster_agent
 from tests.fakes.master import ScriptedMaster
-from tests.master.build import framework_info
-from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 from tests.support import places
+from tests.support.agent.documents import AGENT_ID, framework, task
+from tests.support.cluster import ClusterAgent, cluster_agent
+from tests.support.master.build import framework_info
+from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 
 PREFIX = "mesos.internal."
 RECORDED: list[dict[str, Any]] = json.loads((places.RECORDED / "libprocess.json").read_text())

@@ -19,10 +19,10 @@ from mesos_gpu.agent.flags import FLAGS
 from mesos_gpu.mesos.authentication import basic_header
 from mesos_gpu.mesos.cram_md5 import Credential
 from mesos_gpu.mesos.flags import parse_flags
-from tests.cluster.live import ClusterAgent, cluster_agent
-from tests.marathon.program import Program
-from tests.master.live import live_master, soon
 from tests.support import places
+from tests.support.cluster import ClusterAgent, cluster_agent
+from tests.support.marathon.program import Program
+from tests.support.master.live import live_master, soon
 
 APP = places.EXAMPLES / "simple-gpu-test.json"
 SECRETS = {"ops": "0ps", "marathon": "m4rathon", "agents": "4gents"}

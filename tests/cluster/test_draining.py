@@ -6,10 +6,10 @@ from pathlib import Path
 
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.messages import devolve
-from tests.agent.documents import AGENT_ID, framework, task
-from tests.cluster.live import cluster_agent
 from tests.fakes.master import ScriptedMaster
-from tests.master.live import soon, until
+from tests.support.agent.documents import AGENT_ID, framework, task
+from tests.support.cluster import cluster_agent
+from tests.support.master.live import soon, until
 
 
 async def test_draining_outlives_the_agent_and_ends_with_the_last_task(tmp_path: Path) -> None:

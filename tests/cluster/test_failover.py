@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tests.agent.documents import task
-from tests.cluster.live import cluster_agent
-from tests.master.build import framework_info
-from tests.master.live import Scheduler, live_master, soon, until
-from tests.zookeeper import RealZooKeeper
+from tests.support.agent.documents import task
+from tests.support.cluster import cluster_agent
+from tests.support.master.build import framework_info
+from tests.support.master.live import Scheduler, live_master, soon, until
+from tests.support.zookeeper import RealZooKeeper
 
 
 async def test_the_next_master_has_the_agent_the_task_and_the_framework(

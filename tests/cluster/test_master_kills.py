@@ -25,10 +25,10 @@ import pytest
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.detector import open_detector
-from tests.cluster.live import cluster_agent
-from tests.master.build import framework_info
-from tests.master.live import JSON, Scheduler, ScriptedAgent
-from tests.zookeeper import RealZooKeeper
+from tests.support.cluster import cluster_agent
+from tests.support.master.build import framework_info
+from tests.support.master.live import JSON, Scheduler, ScriptedAgent
+from tests.support.zookeeper import RealZooKeeper
 
 KILLS = int(os.environ.get("MESOS_GPU_FAULT_KILLS", "1"))
 SEED = int(os.environ.get("MESOS_GPU_FAULT_SEED", "0")) or random.randrange(1, 10**6)

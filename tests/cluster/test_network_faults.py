@@ -22,8 +22,8 @@ import pytest
 
 from mesos_gpu.mesos.resource import Document
 from tests.cluster.network import Cable, Place
-from tests.master.build import framework_info
-from tests.master.live import Scheduler
+from tests.support.master.build import framework_info
+from tests.support.master.live import Scheduler
 
 SECONDS = float(os.environ.get("MESOS_GPU_FAULT_SECONDS", "10"))
 SEED = int(os.environ.get("MESOS_GPU_FAULT_SEED", "0")) or random.randrange(1, 10**6)

@@ -21,9 +21,9 @@ from mesos_gpu.mesos.messages import decode, encode
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
-from tests.cluster.live import ClusterAgent, cluster_agent
-from tests.master.live import live_master, soon, until
 from tests.support import places
+from tests.support.cluster import ClusterAgent, cluster_agent
+from tests.support.master.live import live_master, soon, until
 
 RECORDED: list[dict[str, Any]] = json.loads((places.RECORDED / "libprocess.json").read_text())
 PREFIX = "mesos.internal."

@@ -14,10 +14,10 @@ from mesos_gpu.master.service import RunningMaster, open_master
 from mesos_gpu.mesos.tls_settings import TlsSettings
 from mesos_gpu.process.tls import Tls
 from mesos_gpu.process.tls_context import client_context
-from tests.cluster.live import cluster_agent
-from tests.master.live import Scheduler, master_flags, soon, until
-from tests.tls import Authority
-from tests.zookeeper import RealZooKeeper
+from tests.support.cluster import cluster_agent
+from tests.support.master.live import Scheduler, master_flags, soon, until
+from tests.support.tls import Authority
+from tests.support.zookeeper import RealZooKeeper
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ import pytest
 import pytest_asyncio
 
 from mesos_gpu.mesos.messages import devolve
-from tests.agent.attach import Client, container_id
-from tests.agent.documents import ALL_CAPABILITIES, framework, scalar, task
-from tests.agent.live import LiveAgent, live_agent
+from tests.support.agent.attach import Client, container_id
+from tests.support.agent.documents import ALL_CAPABILITIES, framework, scalar, task
+from tests.support.agent.live import LiveAgent, live_agent
 from tests.support.places import RECORDED
 
 pytestmark = [pytest.mark.root, pytest.mark.asyncio(loop_scope="module")]

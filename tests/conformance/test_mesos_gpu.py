@@ -32,9 +32,9 @@ from mesos_gpu.isolator import (
 from mesos_gpu.master.allocation.eligibility import dominant_share, quantities
 from mesos_gpu.master.decisions import offering
 from mesos_gpu.mesos.resources import Resources
-from tests.agent.live import LiveAgent, live_agent
-from tests.isolator.driver_machine import VERSION, usual_machine
-from tests.master import build
+from tests.support.agent.live import LiveAgent, live_agent
+from tests.support.driver_machine import VERSION, usual_machine
+from tests.support.master import build
 
 DRIVER = SimulatedDriver(4)
 GPUS = DRIVER.gpus()

@@ -10,8 +10,8 @@ import pytest
 
 from tests.box.conftest import LiveBox
 from tests.box.test_images import failure, image_app, images_box, pulling, standing_registry  # noqa: F401 - fixtures
-from tests.images.build import BuiltImage, busybox_image, cuda_image
-from tests.images.registry import RealRegistry
+from tests.support.images.build import BuiltImage, busybox_image, cuda_image
+from tests.support.images.registry import RealRegistry
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 

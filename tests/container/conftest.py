@@ -19,7 +19,7 @@ from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, NotEnoughGpus
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
-from tests.container.waiting import until
+from tests.support.container.waiting import until
 
 MEM_BYTES = 64 << 20
 

@@ -21,7 +21,7 @@ from mesos_gpu.mesos.tls_settings import TlsSettings
 from mesos_gpu.process.tls import Tls
 from tests.executor.test_main import PROGRAM, Pod, task
 from tests.fakes.container_agent import ContainerAgent
-from tests.tls import Authority
+from tests.support.tls import Authority
 
 
 @pytest.fixture(scope="module")

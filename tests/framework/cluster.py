@@ -9,7 +9,7 @@ from mesos_gpu.master.model.model import Offer
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
-from tests.master.build import NOW, add_agent, check_books, events, new_state, offers
+from tests.support.master.build import NOW, add_agent, check_books, events, new_state, offers
 
 AGENT = "cpus:8;gpus:4;mem:4096;disk:4096;ports:[31000-31009]"
 RESERVED = (

@@ -9,8 +9,8 @@ import pytest
 from mesos_gpu.errors import NotFound
 from mesos_gpu.framework import GpuTask, volume
 from mesos_gpu.testing import BoxFactory, MesosBox
-from tests.images.build import busybox_image, save_archive
-from tests.testing.player import Player, playing
+from tests.support.images.build import busybox_image, save_archive
+from tests.support.player import Player, playing
 
 pytestmark = pytest.mark.root
 

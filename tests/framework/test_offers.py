@@ -15,7 +15,7 @@ from mesos_gpu.framework import GpuTask, Offered, framework_info, volume
 from mesos_gpu.master.state.actions import RunTask, RunTaskGroup
 from mesos_gpu.mesos.resource import Document
 from tests.framework.cluster import AGENT, RESERVED, Cluster
-from tests.master.build import statuses
+from tests.support.master.build import statuses
 
 ROLES = [{}, {"roles": "ml"}, {"roles": ["ml/train"]}, {"roles": ["ml"], "capabilities": ["RESERVATION_REFINEMENT"]}]
 

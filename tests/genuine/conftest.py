@@ -15,7 +15,7 @@ import pytest
 from mesos_gpu.testing.client import NurseryClient
 from tests.genuine.box import GenuineBox
 from tests.genuine.releases import LINES, RELEASES, USUAL, Missing, Release, open_release
-from tests.zookeeper import zookeeper
+from tests.support.zookeeper import zookeeper
 
 __all__ = ["zookeeper"]
 

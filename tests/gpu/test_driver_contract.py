@@ -15,7 +15,7 @@ from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.gpu.numbers import read_character_majors
 from mesos_gpu.gpu.nvml import NvmlDriver
 from mesos_gpu.gpu.simulated import SimulatedDriver
-from tests.gpu.fake_nvml import FakeNvml, fake_gpus
+from tests.fakes.nvml import FakeNvml, fake_gpus
 
 PROC_DEVICES = "Character devices:\n  1 mem\n195 nvidia\n510 nvidia-uvm\n\nBlock devices:\n  7 loop\n"
 

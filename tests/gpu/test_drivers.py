@@ -5,7 +5,7 @@ import pytest
 from mesos_gpu.errors import BadFlag, DeviceError
 from mesos_gpu.gpu import nvml
 from mesos_gpu.gpu.drivers import open_driver
-from tests.gpu.fake_nvml import LIBRARY_NOT_FOUND, FakeNvml, fake_gpus
+from tests.fakes.nvml import LIBRARY_NOT_FOUND, FakeNvml, fake_gpus
 
 
 def use(monkeypatch: pytest.MonkeyPatch, binding: FakeNvml) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mesos_gpu.errors import DeviceError
 from mesos_gpu.gpu.nvml import NvmlDriver, find_nvml
-from tests.gpu.fake_nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, LIBRARY_NOT_FOUND, NOT_SUPPORTED, FakeNvml, fake_gpus
+from tests.fakes.nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, LIBRARY_NOT_FOUND, NOT_SUPPORTED, FakeNvml, fake_gpus
 
 
 def test_gpu_carries_what_nvml_reports() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.registry import registry, shared_registry
+from tests.support.images.registry import registry, shared_registry
 
 __all__ = ["registry", "shared_registry", "small_disk"]
 

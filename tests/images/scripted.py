@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from tests.images.build import BuiltImage
+from tests.support.images.build import BuiltImage
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

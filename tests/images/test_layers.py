@@ -14,7 +14,7 @@ import zstandard
 
 from mesos_gpu.errors import ImageError
 from mesos_gpu.images.layers import OPAQUE_ATTRIBUTE, Extracted, LayerLimits, extract_layer, is_opaque
-from tests.images.build import Layer, file, folder, hard_link, link, member, sha256, tar_of
+from tests.support.images.build import Layer, file, folder, hard_link, link, member, sha256, tar_of
 
 pytestmark = pytest.mark.root  # owners, whiteouts and trusted.* attributes
 

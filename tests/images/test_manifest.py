@@ -18,7 +18,7 @@ from mesos_gpu.images.manifest import (
     read_config,
     read_manifest,
 )
-from tests.images.build import BuiltImage, Layer, index_of, sha256, tar_of
+from tests.support.images.build import BuiltImage, Layer, index_of, sha256, tar_of
 
 AMD64, ARM64 = Platform("amd64"), Platform("arm64", "v8")
 

@@ -17,10 +17,10 @@ from mesos_gpu.images.credentials import Credentials, DockerConfig
 from mesos_gpu.images.manifest import Descriptor
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.registry import DOCKER_HUB_URL, Patience, Registry
-from tests.images.build import BuiltImage, Layer, cuda_image, file, sha256, tar_of
-from tests.images.registry import PASSWORD, USER, RealRegistry
 from tests.images.scripted import ScriptedRegistry, serving, status
-from tests.tls import Authority
+from tests.support.images.build import BuiltImage, Layer, cuda_image, file, sha256, tar_of
+from tests.support.images.registry import PASSWORD, USER, RealRegistry
+from tests.support.tls import Authority
 
 IMPATIENT = Patience(connect_s=5, silence_s=5, tries=3, pause_s=0.001)
 CUDA = ImageReference.parse("nvidia/cuda")

@@ -15,8 +15,8 @@ from mesos_gpu.images.manifest import Index, Manifest, Platform, read_config, re
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.registry import Registry
 from mesos_gpu.images.sources import Source, open_source
-from tests.images.build import BuiltImage, Layer, file, member, save_archive, sha256, tar_of, write_layout
-from tests.images.registry import RealRegistry
+from tests.support.images.build import BuiltImage, Layer, file, member, save_archive, sha256, tar_of, write_layout
+from tests.support.images.registry import RealRegistry
 
 CUDA = ImageReference.parse("nvidia/cuda")
 IMAGE = BuiltImage(

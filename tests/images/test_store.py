@@ -29,7 +29,7 @@ from mesos_gpu.images.progress import Progress
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.sources import Source, open_source
 from mesos_gpu.images.store import ImageStore, StoreLimits
-from tests.images.build import (
+from tests.support.images.build import (
     BuiltImage,
     Compression,
     Layer,
@@ -45,7 +45,7 @@ from tests.images.build import (
     sha256,
     tar_of,
 )
-from tests.images.registry import RealRegistry
+from tests.support.images.registry import RealRegistry
 
 pytestmark = pytest.mark.root  # layers are unpacked with their owners
 

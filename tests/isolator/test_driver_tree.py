@@ -6,7 +6,7 @@ import pytest
 
 from mesos_gpu.isolator.driver_files import CAPABILITIES
 from mesos_gpu.isolator.driver_tree import VolumeFile, VolumeLink, driver_tree
-from tests.isolator.driver_machine import LIB64, VERSION, DriverMachine, usual_machine
+from tests.support.driver_machine import LIB64, VERSION, DriverMachine, usual_machine
 
 
 def paths(root: Path, capabilities: tuple[str, ...] = CAPABILITIES) -> dict[str, str]:

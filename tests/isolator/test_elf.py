@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.isolator.driver_files import LibraryFacts
 from mesos_gpu.isolator.elf import read_library
-from tests.isolator.driver_machine import elf
+from tests.support.driver_machine import elf
 
 
 @pytest.mark.parametrize("bits", [32, 64])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.isolator.ldcache import libraries
-from tests.isolator.driver_machine import loader_cache
+from tests.support.driver_machine import loader_cache
 
 ENTRIES = [("libcuda.so.1", "/usr/lib/libcuda.so.1"), ("libm.so.6", "/lib/libm.so.6"), ("libcuda.so.1", "/lib32/x")]
 

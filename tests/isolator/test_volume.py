@@ -16,8 +16,8 @@ from mesos_gpu.isolator.driver_tree import gpu_table
 from mesos_gpu.isolator.elf import read_library
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from mesos_gpu.isolator.volume import NvidiaVolume
-from tests.isolator.driver_machine import VERSION, usual_machine
 from tests.support import places
+from tests.support.driver_machine import VERSION, usual_machine
 
 
 def create(directory: Path, count: int = 2) -> NvidiaVolume:

@@ -22,8 +22,8 @@ from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.process.endpoint import Endpoint
 from tests.fakes.mesos_link import FakeMesosLink
-from tests.marathon.builders import SETTINGS, T0, app, offer, status
-from tests.zookeeper import zookeeper
+from tests.support.marathon.builders import SETTINGS, T0, app, offer, status
+from tests.support.zookeeper import zookeeper
 
 __all__ = ["zookeeper"]
 

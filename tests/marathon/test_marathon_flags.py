@@ -21,7 +21,7 @@ from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.store.copy import back_up
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.mesos.flags import help_text, parse_flags
-from tests.marathon.builders import Run, app, container, only, pod, status
+from tests.support.marathon.builders import Run, app, container, only, pod, status
 
 ALL = [*FLAGS, *TOGGLES, *FOREIGN_FLAGS]
 

@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 
 from tests.fakes.scheduler_master import SchedulerMaster
-from tests.marathon.builders import app, offer, status
-from tests.marathon.program import Program
-from tests.marathon.starts import Starts
-from tests.tls import Authority
+from tests.support.marathon.builders import app, offer, status
+from tests.support.marathon.program import Program
+from tests.support.marathon.starts import Starts
+from tests.support.tls import Authority
 
 
 @pytest.fixture

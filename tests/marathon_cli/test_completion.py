@@ -14,7 +14,7 @@ import pytest
 
 from tests.marathon_cli.conftest import Answer, ScriptedServer
 from tests.support import places
-from tests.terminal import terminal
+from tests.support.terminal import terminal
 
 TASK = "train.instance-1._app.1"
 Ask = Callable[..., list[str]]

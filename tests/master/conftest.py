@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.master.service import RunningMaster
-from tests.master.build import check_books
-from tests.master.live import Scheduler, ScriptedAgent, live_master
-from tests.zookeeper import zookeeper
+from tests.support.master.build import check_books
+from tests.support.master.live import Scheduler, ScriptedAgent, live_master
+from tests.support.zookeeper import zookeeper
 
 __all__ = ["agent", "master", "new_scheduler", "scheduler", "zookeeper"]
 

@@ -7,7 +7,7 @@ import pytest
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, min_allocatable, settings
 from mesos_gpu.mesos.flags import parse_flags
-from tests.master.live import master_flags
+from tests.support.master.live import master_flags
 
 
 def test_defaults_are_those_of_a_machine_with_gpus(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import base64
 import uuid
 
 from mesos_gpu.master.model.ids import Ids
-from tests.master.build import MASTER_ID
+from tests.support.master.build import MASTER_ID
 
 
 def test_ids_begin_with_the_masters_and_count_each_kind_by_itself() -> None:

@@ -15,9 +15,9 @@ from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos.leader import Leader
 from mesos_gpu.mesos.libprocess import Pid
-from tests.master.build import framework_info, task_info
-from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
-from tests.zookeeper import RealZooKeeper
+from tests.support.master.build import framework_info, task_info
+from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until
+from tests.support.zookeeper import RealZooKeeper
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from mesos_gpu.master.flags import FLAGS, check_flags, settings
 from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.mesos.foreign import parser_flags, settle
-from tests.master.build import recorded
+from tests.support.master.build import recorded
 
 OWN = frozenset(flag.name for flag in FLAGS)
 # What else Mesos' documentation of masters names (docs/configuration/master.md, master-and-agent.md).

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import requests
 
-from tests.master.build import OTHER_UUID, THIRD_UUID, UUID
-from tests.master.live import ScriptedAgent, live_master, soon
 from tests.support import places
+from tests.support.master.build import OTHER_UUID, THIRD_UUID, UUID
+from tests.support.master.live import ScriptedAgent, live_master, soon
 
 PATIENCE_S = 60.0
 EXAMPLE = places.EXAMPLES / "gpu_framework.py"

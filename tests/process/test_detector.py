@@ -19,7 +19,7 @@ from mesos_gpu.process.detector import FixedDetector, ListDetector, ZkDetector, 
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
 from mesos_gpu.process.zookeeper import ZkGroup, ZkSession, ZkValue
-from tests.zookeeper import RealZooKeeper
+from tests.support.zookeeper import RealZooKeeper
 
 PATIENCE_S = 60.0
 

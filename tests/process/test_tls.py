@@ -21,7 +21,7 @@ from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
 from mesos_gpu.process.tls import Reverse, Tls, reverse_name
-from tests.tls import Authority
+from tests.support.tls import Authority
 
 T = TypeVar("T")
 NAME = "mesos.internal.Hello"

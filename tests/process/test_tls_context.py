@@ -12,7 +12,7 @@ import pytest
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.tls_settings import MESOS_CIPHERS, TlsSettings
 from mesos_gpu.process.tls_context import client_context, server_context, tls_problem
-from tests.tls import Authority
+from tests.support.tls import Authority
 
 
 @pytest.fixture(scope="module")

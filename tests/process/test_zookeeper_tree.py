@@ -16,7 +16,7 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.zookeeper import ZkSession
 from mesos_gpu.process.zookeeper_tree import REQUEST_BYTES, ZkTree
-from tests.zookeeper import RealZooKeeper
+from tests.support.zookeeper import RealZooKeeper
 
 
 @pytest.fixture

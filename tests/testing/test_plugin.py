@@ -105,7 +105,7 @@ def test_nothing_is_left_when_pytest_is_killed(project: pytest.Pytester) -> None
         import sys, threading
         sys.path.insert(0, {str(ROOT)!r})
         from mesos_gpu.framework import GpuTask
-        from tests.testing.player import playing
+        from tests.support.player import playing
 
         def test_waits(mesos_box):
             box = mesos_box(agents=2, gpus=1)

@@ -21,10 +21,10 @@ from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.process.access import READONLY, READWRITE
 from tests.agent.conftest import Running, Start
 from tests.agent.decisions.test_hosting import hosted
-from tests.agent.documents import ALL_CAPABILITIES, framework, task
 from tests.agent.loop.test_executor_api import FRAMEWORK, SUBSCRIBE, known
 from tests.fakes.master import ScriptedMaster
 from tests.master.api.test_access import spellings
+from tests.support.agent.documents import ALL_CAPABILITIES, framework, task
 
 SECRETS = {"ops": "s3cret", "eve": "eavesdrop"}
 JSON = {"Content-Type": "application/json"}

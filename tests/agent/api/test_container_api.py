@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.agent.attach import JSON, PROTOBUF, RECORDIO, Client, container_id
-from tests.agent.live import LiveAgent, live_agent
+from tests.support.agent.attach import JSON, PROTOBUF, RECORDIO, Client, container_id
+from tests.support.agent.live import LiveAgent, live_agent
 
 pytestmark = [pytest.mark.root, pytest.mark.asyncio(loop_scope="module")]
 

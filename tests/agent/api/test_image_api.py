@@ -17,7 +17,7 @@ from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.errors import BadFlag, BadInput
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.process.http import make_app
-from tests.images.build import Layer, busybox_image, file, tar_of, write_layout
+from tests.support.images.build import Layer, busybox_image, file, tar_of, write_layout
 
 Client = TestClient[web.Request, web.Application]
 

@@ -13,8 +13,8 @@ import pytest
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.conftest import Running, Start
-from tests.agent.documents import ALL_CAPABILITIES, framework, scalar, task
 from tests.fakes.master import ScriptedMaster
+from tests.support.agent.documents import ALL_CAPABILITIES, framework, scalar, task
 from tests.support.places import RECORDED
 
 # Ours has no git behind it, and fewer flags and parts (docs/differences.md).

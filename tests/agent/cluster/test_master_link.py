@@ -15,8 +15,8 @@ from mesos_gpu.agent.model.status import Verdict, container_status, make_status
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, encode, evolve
-from tests.agent.documents import AGENT_ID, FRAMEWORK_ID
 from tests.support import places
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
 
 RECORDED = json.loads((places.RECORDED / "libprocess.json").read_text())
 MASTER = Pid("master", "127.0.0.1", 5050)

@@ -11,8 +11,8 @@ import aiohttp
 
 from mesos_gpu.mesos.messages import decode, devolve, encode
 from tests.agent.conftest import Start
-from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, task
 from tests.fakes.master import ScriptedMaster
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, task
 
 VERSION = {"uuid": {"value": base64.b64encode(b"v" * 16).decode()}}
 RESERVED = {

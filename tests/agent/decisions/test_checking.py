@@ -11,7 +11,7 @@ from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.events import Moment
 from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.mesos.checks import CheckNews, HealthNews
-from tests.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
+from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
 
 HEALTH = {"type": "COMMAND", "command": {"value": "true"}, "delay_seconds": 2}
 CHECK = {"type": "COMMAND", "command": {"command": {"value": "exit 5"}}}

@@ -19,7 +19,7 @@ from mesos_gpu.agent.model.executors import ExecutorKey, Stage
 from mesos_gpu.agent.model.tasks import Phase
 from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.mesos.tasks import is_terminal
-from tests.agent.documents import (
+from tests.support.agent.documents import (
     ALL_CAPABILITIES,
     FRAMEWORK_ID,
     IDENTITY,

@@ -28,7 +28,7 @@ from mesos_gpu.agent.decisions.operations import (
 from mesos_gpu.mesos.messages import check
 from mesos_gpu.mesos.resource import Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
-from tests.agent.documents import AGENT_ID, FRAMEWORK_ID
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
 
 FLAGS = Resources.parse("cpus:2;gpus:4;disk:1000")
 ML = (Reservation("ml", "DYNAMIC"),)

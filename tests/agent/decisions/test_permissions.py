@@ -12,7 +12,7 @@ from mesos_gpu.agent.model.tasks import Framework
 from mesos_gpu.agent.views import state_json, views_v1
 from mesos_gpu.mesos.authorization import Acls, Principal, read_acls
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
-from tests.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, new_state, run, task
+from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, new_state, run, task
 
 OPS, EVE = Principal("ops"), Principal("eve")
 EXECUTOR = Principal(claims={"fid": FRAMEWORK_ID, "eid": "pod", "cid": "c0"})

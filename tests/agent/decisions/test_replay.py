@@ -14,7 +14,7 @@ from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.tasks import Fate, Framework, Phase
 from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.mesos.tasks import is_terminal
-from tests.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
+from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
 
 UNSURE = (Phase.LAUNCHING, Phase.CANCELLED)
 INFO = framework(*ALL_CAPABILITIES)

@@ -14,8 +14,8 @@ from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatie
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.container.spec.config import Volume
 from mesos_gpu.mesos.messages import devolve
-from tests.agent.documents import FRAMEWORK_ID, IDENTITY, at, framework, key, new_state, run, scalar, task
-from tests.agent.live import FRAMEWORK, live_agent
+from tests.support.agent.documents import FRAMEWORK_ID, IDENTITY, at, framework, key, new_state, run, scalar, task
+from tests.support.agent.live import FRAMEWORK, live_agent
 
 ML = {"reservations": [{"type": "DYNAMIC", "role": "ml"}]}
 

@@ -12,7 +12,17 @@ from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.tasks import NEXT_PHASE, Cause, IllegalTransition, Phase, next_phase
 from mesos_gpu.agent.model.updates import Forward
-from tests.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
+from tests.support.agent.documents import (
+    AGENT_ID,
+    ALL_CAPABILITIES,
+    FRAMEWORK_ID,
+    at,
+    framework,
+    key,
+    new_state,
+    run,
+    task,
+)
 
 NANO = 1_000_000_000
 

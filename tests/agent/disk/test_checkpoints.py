@@ -11,7 +11,7 @@ from mesos_gpu.agent.disk.recovery import Recovered, recover
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.mesos.messages import encode
-from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, key, task
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, key, task
 
 BOOT = "boot-1"
 INFO = {"hostname": "h", "port": 5051, "id": {"value": AGENT_ID}}

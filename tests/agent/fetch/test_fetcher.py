@@ -23,7 +23,7 @@ from mesos_gpu.agent.fetch.fetch_cache import FetchCache
 from mesos_gpu.agent.fetch.fetcher import Fetcher, FetcherSettings
 from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.errors import ContainerError
-from tests.tls import Authority
+from tests.support.tls import Authority
 
 
 class Source:

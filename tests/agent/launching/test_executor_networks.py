@@ -17,7 +17,7 @@ from mesos_gpu.agent.running.networks import domain_socket
 from mesos_gpu.executor.agent import Agent
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
-from tests.agent.documents import FRAMEWORK_ID, IDENTITY, framework, scalar
+from tests.support.agent.documents import FRAMEWORK_ID, IDENTITY, framework, scalar
 
 SOCKET = "/run/agent/agent.sock"
 

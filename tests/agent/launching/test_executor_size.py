@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mesos_gpu.agent.launching.executor_size import disk_bytes, executor_size
 from mesos_gpu.container.spec.config import Size
 from mesos_gpu.container.spec.linux import UNLIMITED
-from tests.agent.documents import scalar
+from tests.support.agent.documents import scalar
 
 MIB = 1 << 20
 EXECUTOR = {"resources": [scalar("cpus", 0.1), scalar("mem", 32.0), scalar("disk", 8.0)]}

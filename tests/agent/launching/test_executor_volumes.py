@@ -15,7 +15,7 @@ from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.container.spec.config import ContainerConfig, Volume
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import BadInput
-from tests.agent.documents import FRAMEWORK_ID, IDENTITY, framework, key, scalar, task
+from tests.support.agent.documents import FRAMEWORK_ID, IDENTITY, framework, key, scalar, task
 
 
 def volume(name: str) -> dict[str, Any]:

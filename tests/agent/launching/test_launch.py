@@ -9,7 +9,7 @@ import pytest
 from mesos_gpu.agent.launching.launch import executor_name, executor_resources, launch_spec, refusal
 from mesos_gpu.container.spec.config import ImageAsk, Volume
 from mesos_gpu.container.spec.runtime_spec import Command
-from tests.agent.documents import AGENT_ID, FRAMEWORK_ID, IDENTITY, framework, scalar, task
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, IDENTITY, framework, scalar, task
 
 SANDBOX = f"/var/lib/mesos/slaves/{AGENT_ID}/frameworks/{FRAMEWORK_ID}/executors/t1/runs/c1"
 

@@ -8,7 +8,7 @@ import pytest
 
 from mesos_gpu.agent.launching.nested import container_config, wait_shown
 from mesos_gpu.container.spec.config import Termination
-from tests.agent.documents import IDENTITY, scalar
+from tests.support.agent.documents import IDENTITY, scalar
 
 MIB = 1 << 20
 

@@ -13,7 +13,7 @@ from mesos_gpu.agent.launching.task_limits import read_settings
 from mesos_gpu.agent.launching.variables import read_variables
 from mesos_gpu.container.spec.linux import RLIM_INFINITY, UNLIMITED, LinuxSettings, Rlimit
 from mesos_gpu.errors import BadInput
-from tests.agent.documents import IDENTITY, framework, task
+from tests.support.agent.documents import IDENTITY, framework, task
 
 
 def linux(**info: Any) -> LinuxSettings:

@@ -17,9 +17,9 @@ from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.messages import devolve
 from tests.agent.conftest import Running, Start
 from tests.agent.decisions.test_hosting import AWARE, hosted
-from tests.agent.documents import AGENT_ID, FRAMEWORK_ID
 from tests.fakes.master import ScriptedMaster
 from tests.support import places
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
 
 RECORDED = json.loads((places.RECORDED / "executor-session.json").read_text())
 SIDE: list[dict[str, Any]] = RECORDED["executor_side"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container.supervisor.holder import GAP, LISTEN, MAX_BEHIND, MUTE, SAID, TERMINAL, Holder, receive
-from tests.container.waiting import until
+from tests.support.container.waiting import until
 
 
 class Held:

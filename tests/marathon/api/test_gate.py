@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from mesos_gpu.marathon.api.gate import HttpSettings, limited
-from tests.marathon.builders import app
+from tests.support.marathon.builders import app
 
 PAGE = {"Origin": "http://ui.example:8888"}
 ALLOW = "Access-Control-Allow-Origin"

@@ -8,9 +8,9 @@ import pytest
 
 from mesos_gpu.marathon.state.actions import Kill, Launch
 from mesos_gpu.marathon.state.events import Tick
-from tests.marathon.builders import offer
 from tests.marathon.conftest import Marathon
 from tests.marathon.decisions.test_jobs import job, schedule
+from tests.support.marathon.builders import offer
 
 
 async def history(marathon: Marathon, job_id: str = "j") -> dict[str, Any]:

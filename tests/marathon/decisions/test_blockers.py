@@ -8,7 +8,7 @@ import pytest
 
 from mesos_gpu.marathon.decisions.blockers import blockers
 from mesos_gpu.marathon.state.actions import Kill
-from tests.marathon.builders import Run, app, only, status
+from tests.support.marathon.builders import Run, app, only, status
 
 
 def found(run: Run) -> list[dict[str, Any]]:

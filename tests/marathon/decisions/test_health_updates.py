@@ -12,7 +12,7 @@ from mesos_gpu.marathon.model.health import Health, ignores_failure, must_end, v
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Publish
 from mesos_gpu.marathon.state.events import HealthChecked, ReadinessChecked
 from mesos_gpu.marathon.views.views import app_view, deployment_view, task_views
-from tests.marathon.builders import T0, Run, app, only, status
+from tests.support.marathon.builders import T0, Run, app, only, status
 
 HTTP = {"protocol": "HTTP", "gracePeriodSeconds": 10, "maxConsecutiveFailures": 2}
 READY = {"portName": "default", "preserveLastResponse": True}

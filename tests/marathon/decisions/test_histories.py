@@ -53,7 +53,7 @@ from mesos_gpu.marathon.state.events import (
 from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 from mesos_gpu.marathon.state.state import Lasting, State, restored
 from mesos_gpu.marathon.views.tree import current_root
-from tests.marathon.builders import SETTINGS, T0, app, container, offer, pod, status
+from tests.support.marathon.builders import SETTINGS, T0, app, container, offer, pod, status
 
 APPS = ("/a", "/b", "/g/c")
 LIMITED = replace(SETTINGS, launch_tokens=4)

@@ -23,7 +23,7 @@ from mesos_gpu.marathon.state.events import (
     Tick,
 )
 from mesos_gpu.marathon.state.state import restored
-from tests.marathon.builders import RULES, SETTINGS, T0, Run, offer, only, status
+from tests.support.marathon.builders import RULES, SETTINGS, T0, Run, offer, only, status
 
 MINUTE = 60.0
 

@@ -39,7 +39,7 @@ from mesos_gpu.marathon.state.events import (
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State, restored
 from mesos_gpu.marathon.views.views import queue_view
-from tests.marathon.builders import RULES, Run, app, offer, only, status
+from tests.support.marathon.builders import RULES, Run, app, offer, only, status
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from mesos_gpu.marathon.state.events import KillTasks, PutPod, RemoveApp, Tick
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.views.pod_views import instance_status, pod_status
 from mesos_gpu.marathon.views.views import task_views
-from tests.marathon.builders import RULES, SETTINGS, Run, container, only, pod, status
-from tests.marathon.residents import Agent
+from tests.support.marathon.builders import RULES, SETTINGS, Run, container, only, pod, status
+from tests.support.marathon.residents import Agent
 
 SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
 MOUNT = {"name": "data", "mountPath": "here"}

@@ -29,8 +29,8 @@ from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.views.views import app_view, queue_view, task_views
 from mesos_gpu.mesos.resources import Resources
-from tests.marathon.builders import ROLE, SETTINGS, Run, offer, only, status
-from tests.marathon.residents import VOLUME, Agent, resident
+from tests.support.marathon.builders import ROLE, SETTINGS, Run, offer, only, status
+from tests.support.marathon.residents import VOLUME, Agent, resident
 
 SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
 

@@ -21,9 +21,9 @@ from mesos_gpu.marathon.state.events import (
     Tick,
 )
 from mesos_gpu.marathon.state.state import restored
-from tests.marathon.builders import Run, offer, only, status
 from tests.marathon.decisions.test_pod_volumes import keeping
-from tests.marathon.residents import Agent, resident
+from tests.support.marathon.builders import Run, offer, only, status
+from tests.support.marathon.residents import Agent, resident
 
 APPS = st.sampled_from(["/a", "/g/b"])
 AGENTS = st.sampled_from([0, 1])

@@ -10,7 +10,7 @@ from mesos_gpu.marathon.decisions.reversal import groups_before
 from mesos_gpu.marathon.model.groups import Group, Root
 from mesos_gpu.marathon.state.actions import Answer
 from mesos_gpu.marathon.state.events import CancelDeployment, PutGroup
-from tests.marathon.builders import Run, app, only
+from tests.support.marathon.builders import Run, app, only
 
 
 @pytest.fixture

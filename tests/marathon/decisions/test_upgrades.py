@@ -15,7 +15,7 @@ from mesos_gpu.marathon.model.instances import Phase
 from mesos_gpu.marathon.state.actions import Action, Kill, Launch
 from mesos_gpu.marathon.state.events import Subscribed, Tick
 from mesos_gpu.marathon.state.state import restored
-from tests.marathon.builders import Run, app, only, status
+from tests.support.marathon.builders import Run, app, only, status
 
 
 class Upgrade(Run):

@@ -13,7 +13,7 @@ from mesos_gpu.marathon.definitions.runspec import differs_in_config
 from mesos_gpu.marathon.state.actions import Launch, TaskGroup
 from mesos_gpu.marathon.state.events import PutPod
 from mesos_gpu.mesos.resources import Resources
-from tests.marathon.builders import RULES, SETTINGS, Run, container, only, pod, scalar
+from tests.support.marathon.builders import RULES, SETTINGS, Run, container, only, pod, scalar
 
 BRIDGE = [{"mode": "container/bridge"}]
 NAMED = [{"mode": "container", "name": "n"}]

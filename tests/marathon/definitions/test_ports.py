@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.marathon.definitions.ports import service_ports, take_ports, wishes
 from mesos_gpu.mesos.resources import Resources
-from tests.marathon.builders import ranges, spec
+from tests.support.marathon.builders import ranges, spec
 
 ROLES = ("slave_public", "*")
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.marathon.definitions.runspec import restarted, versioned
 from mesos_gpu.marathon.definitions.timestamps import later_than, seconds_of, timestamp
-from tests.marathon.builders import V0, spec
+from tests.support.marathon.builders import V0, spec
 
 V1 = "2024-01-01T00:00:00.000Z"
 

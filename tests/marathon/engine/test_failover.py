@@ -17,10 +17,10 @@ from kazoo.client import KazooClient
 
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from tests.fakes.scheduler_master import SchedulerMaster
-from tests.marathon.builders import app, container, offer, pod, status
-from tests.marathon.program import Program
-from tests.marathon.starts import Starts
-from tests.zookeeper import RealZooKeeper
+from tests.support.marathon.builders import app, container, offer, pod, status
+from tests.support.marathon.program import Program
+from tests.support.marathon.starts import Starts
+from tests.support.zookeeper import RealZooKeeper
 
 SESSION = "--zk_session_timeout=4000"
 

@@ -37,8 +37,8 @@ from mesos_gpu.process.tls import Tls
 from mesos_gpu.process.tunnel import Tunnel
 from tests.fakes.mesos_link import FakeMesosLink
 from tests.fakes.scheduler_master import SchedulerMaster
-from tests.marathon.builders import offer, status
-from tests.tls import Authority
+from tests.support.marathon.builders import offer, status
+from tests.support.tls import Authority
 
 FRAMEWORK = {"user": "root", "name": "marathon", "roles": ["slave_public"], "failover_timeout": 604800.0}
 

@@ -17,7 +17,7 @@ from mesos_gpu.marathon.matching.checks import Probe
 from mesos_gpu.marathon.state.events import HealthChecked, ReadinessChecked
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
-from tests.tls import Authority
+from tests.support.tls import Authority
 
 NEVER_S = 3600.0
 

@@ -13,7 +13,7 @@ from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.mesos.messages import check as message_problem
-from tests.marathon.builders import T0, offer, spec
+from tests.support.marathon.builders import T0, offer, spec
 
 TIMES = {
     "delay_seconds": 15.0,

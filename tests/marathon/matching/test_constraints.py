@@ -14,7 +14,7 @@ from mesos_gpu.marathon.matching.constraints import from_fullest, fulfilled
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, match
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance, Task
-from tests.marathon.builders import offer, spec
+from tests.support.marathon.builders import offer, spec
 
 
 def task(host: str, rack: str | None = None) -> Task:

@@ -10,7 +10,7 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Reason, Refusal, RolesBehaviour, match
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance, Phase, Task
-from tests.marathon.builders import T0, offer, scalar, spec
+from tests.support.marathon.builders import T0, offer, scalar, spec
 
 RESTRICTED, UNRESTRICTED = GpuBehaviour.RESTRICTED, GpuBehaviour.UNRESTRICTED
 

@@ -10,7 +10,7 @@ from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, match
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.mesos.messages import check
-from tests.marathon.builders import ROLE, T0, V0, offer, spec
+from tests.support.marathon.builders import ROLE, T0, V0, offer, spec
 
 TASK_ID = "prod_web.instance-9f3a1c1e-0b6e-5c7a-9d3f-0a1b2c3d4e5f._app.1"
 

@@ -15,7 +15,7 @@ from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, match
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.mesos.resources import Resources
-from tests.marathon.builders import RULES, SETTINGS, T0, V0, Run, app, offer
+from tests.support.marathon.builders import RULES, SETTINGS, T0, V0, Run, app, offer
 
 ALL = replace(RULES, features=frozenset({"external_volumes", "secrets", "gpu_resources"}))
 DVDI = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesos_gpu.marathon.model.backoff import after_failure, ready_at
-from tests.marathon.builders import spec
+from tests.support.marathon.builders import spec
 
 
 def test_delays_grow_by_the_factor_from_one_second() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec, restarted, versioned
 from mesos_gpu.marathon.model.deployment import Counts, Rolling, Work, plan, rolling
-from tests.marathon.builders import spec
+from tests.support.marathon.builders import spec
 
 V1 = "2024-01-01T00:00:00.000Z"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.model.deployment import plan
 from mesos_gpu.marathon.model.groups import Group, all_groups, ancestors, conflicts, depths, enforced, needs, within
-from tests.marathon.builders import spec
+from tests.support.marathon.builders import spec
 
 NAMES = [f"/a{n}" for n in range(6)]
 

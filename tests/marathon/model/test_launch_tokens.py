@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
 from mesos_gpu.marathon.state.actions import Decline, Launch
 from mesos_gpu.marathon.state.state import State
-from tests.marathon.builders import SETTINGS, Run, app, only, status
+from tests.support.marathon.builders import SETTINGS, Run, app, only, status
 
 
 @given(st.lists(st.sampled_from(["take", "return", "wait"]), max_size=40), st.integers(1, 5))

@@ -15,7 +15,7 @@ from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.decisions.requests import MAX_INSTANCES
 from mesos_gpu.marathon.state.events import PutGroup, RemoveApp
 from mesos_gpu.marathon.state.members import Members
-from tests.marathon.builders import Run, app
+from tests.support.marathon.builders import Run, app
 
 NAMES = st.sampled_from(["a", "b", "c"])
 

@@ -20,7 +20,7 @@ from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.state import Lasting
 from mesos_gpu.marathon.store.sqlite import FORMAT, SqliteStore
-from tests.marathon.builders import spec
+from tests.support.marathon.builders import spec
 
 
 @pytest.fixture

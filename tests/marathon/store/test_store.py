@@ -25,8 +25,8 @@ from mesos_gpu.marathon.store.zookeeper import ZkLimits, ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.zookeeper import ZkSession
 from mesos_gpu.process.zookeeper_tree import ZkTree
-from tests.marathon.builders import Run, app, only, spec, status
-from tests.zookeeper import RealZooKeeper
+from tests.support.marathon.builders import Run, app, only, spec, status
+from tests.support.zookeeper import RealZooKeeper
 
 
 @dataclass

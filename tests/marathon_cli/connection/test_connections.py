@@ -13,8 +13,8 @@ from marathon_cli.connection.access import Access, addresses, proxy_for
 from marathon_cli.connection.http import HttpClient
 from mesos_gpu.errors import BadInput, Unavailable
 from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer, scripted_server
-from tests.marathon_cli.proxy import proxy
-from tests.tls import Authority
+from tests.support.marathon_cli.proxy import proxy
+from tests.support.tls import Authority
 
 Apps = Callable[[ScriptedServer], None]
 

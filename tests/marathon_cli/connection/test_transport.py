@@ -17,8 +17,8 @@ from marathon_cli.connection.http import HttpClient
 from marathon_cli.connection.transport import NoAnswer, Transport, proxy_login
 from mesos_gpu.errors import Unavailable
 from tests.marathon_cli.conftest import ScriptedServer, scripted_server
-from tests.marathon_cli.proxy import proxy
-from tests.tls import Authority
+from tests.support.marathon_cli.proxy import proxy
+from tests.support.tls import Authority
 
 JSON = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 

@@ -19,9 +19,9 @@ from marathon_cli.connection.http import HttpClient
 from marathon_cli.oneoff.session import End, Wish, attach, execute, exit_status
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound, ProtocolError, Refused, Unavailable
 from mesos_gpu.mesos.recordio import RecordDecoder, encode
-from tests.marathon_cli.proxy import proxy
 from tests.support import places
-from tests.tls import Authority
+from tests.support.marathon_cli.proxy import proxy
+from tests.support.tls import Authority
 
 RECORDED = places.RECORDED / "nested-containers.json"
 PARENT = {"value": "c0b02504", "parent": {"value": "93b5e9f7"}}

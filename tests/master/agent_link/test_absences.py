@@ -13,8 +13,8 @@ from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.process.endpoint import Endpoint
-from tests.master.build import framework_info, report, task_info
-from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
+from tests.support.master.build import framework_info, report, task_info
+from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 
 SLOW = "--agent_removal_rate_limit=1/1hrs"
 

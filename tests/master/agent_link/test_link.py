@@ -17,9 +17,9 @@ from mesos_gpu.mesos.messages import decode, encode
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.endpoint import Endpoint
-from tests.master.build import OTHER_UUID, framework_info, resources_of
-from tests.master.live import PREFIX, Scheduler, ScriptedAgent, internal_framework, live_master, soon, until
 from tests.support import places
+from tests.support.master.build import OTHER_UUID, framework_info, resources_of
+from tests.support.master.live import PREFIX, Scheduler, ScriptedAgent, internal_framework, live_master, soon, until
 
 WIRE = json.loads((places.RECORDED / "libprocess.json").read_text())
 

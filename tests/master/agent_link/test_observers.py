@@ -10,7 +10,7 @@ import pytest
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.master.agent_link.observers import RemovalLimit
 from mesos_gpu.master.flags import removal_interval_s
-from tests.master.live import ScriptedAgent, live_master, soon, until
+from tests.support.master.live import ScriptedAgent, live_master, soon, until
 
 
 def test_the_rate_is_read_as_mesos_writes_it() -> None:

@@ -20,7 +20,7 @@ from mesos_gpu.master.allocation.eligibility import (
 )
 from mesos_gpu.mesos.resource import Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import RULES
+from tests.support.master.build import RULES
 
 R = Resources.parse
 

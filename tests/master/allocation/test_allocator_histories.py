@@ -18,7 +18,7 @@ from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.model.shared_volumes import free_of
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import RULES
+from tests.support.master.build import RULES
 
 R = Resources.parse
 NOTHING = Resources()

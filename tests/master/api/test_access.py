@@ -19,8 +19,8 @@ from mesos_gpu.master.api.access import FRAMEWORKS, NOBODY_ASKED, open_access, u
 from mesos_gpu.master.flags import check_flags, flags_as_text
 from mesos_gpu.mesos.authentication import basic_header
 from mesos_gpu.process.access import READONLY, READWRITE
-from tests.master.build import framework_info
-from tests.master.live import JSON, PATIENCE_S, Scheduler, ScriptedAgent, live_master, master_flags, soon
+from tests.support.master.build import framework_info
+from tests.support.master.live import JSON, PATIENCE_S, Scheduler, ScriptedAgent, live_master, master_flags, soon
 
 SECRETS = {"ops": "s3cret", "spark": "sp:ark", "eve": "eavesdrop"}
 REALMS = {READONLY: "mesos-master-readonly", READWRITE: "mesos-master-readwrite", FRAMEWORKS: "mesos-master-scheduler"}

@@ -13,8 +13,8 @@ import pytest
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.process import streams
 from mesos_gpu.process.http import MAX_REQUEST
-from tests.master.build import framework_info
-from tests.master.live import Scheduler, soon, until
+from tests.support.master.build import framework_info
+from tests.support.master.live import Scheduler, soon, until
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 SUBSCRIBE = json.dumps({"type": "SUBSCRIBE", "subscribe": {"framework_info": framework_info("sleeper")}}).encode()

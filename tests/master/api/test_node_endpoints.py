@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from mesos_gpu.master.service import RunningMaster
-from tests.master.live import JSON, live_master
+from tests.support.master.live import JSON, live_master
 
 LINES = "".join(f"line {n}\n" for n in range(10_000))
 

@@ -13,10 +13,10 @@ import pytest
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
-from tests.master.build import OTHER_UUID, UUID, framework_info, recorded, resources_of
-from tests.master.live import JSON, Scheduler, ScriptedAgent, until
-from tests.master.shapes import differences
 from tests.support import places
+from tests.support.master.build import OTHER_UUID, UUID, framework_info, recorded, resources_of
+from tests.support.master.live import JSON, Scheduler, ScriptedAgent, until
+from tests.support.master.shapes import differences
 
 RESOURCES = "cpus:2;gpus:4;mem:23081;disk:252899;ports:[31000-32000]"
 ATTRIBUTES = [

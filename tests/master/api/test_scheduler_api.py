@@ -13,8 +13,8 @@ from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.mesos.resource import Document
-from tests.master.build import OTHER_UUID, THIRD_UUID, UUID, framework_info, recorded, resources_of
-from tests.master.live import JSON, Scheduler, ScriptedAgent, soon, until
+from tests.support.master.build import OTHER_UUID, THIRD_UUID, UUID, framework_info, recorded, resources_of
+from tests.support.master.live import JSON, Scheduler, ScriptedAgent, soon, until
 
 
 def task(agent: ScriptedAgent, task_id: str = "t", resources: str = "cpus:0.1;mem:32;gpus:1") -> Document:

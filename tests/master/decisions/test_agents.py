@@ -24,8 +24,8 @@ from mesos_gpu.master.state.actions import (
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from tests.master.at_once import agents, readmission
-from tests.master.build import (
+from tests.support.master.at_once import agents, readmission
+from tests.support.master.build import (
     GPU_AGENT,
     MASTER_ID,
     NOW,

@@ -13,9 +13,9 @@ from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.actions import DrainAgent, ForgetAgent, ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
-from tests.master import build
-from tests.master.at_once import agents, draining, readmission
-from tests.master.build import (
+from tests.support.master import build
+from tests.support.master.at_once import agents, draining, readmission
+from tests.support.master.build import (
     NOW,
     UUID,
     add_framework,
@@ -30,7 +30,7 @@ from tests.master.build import (
     statuses,
     task_info,
 )
-from tests.master.live import Scheduler, ScriptedAgent, live_master
+from tests.support.master.live import Scheduler, ScriptedAgent, live_master
 
 CAPABILITIES = (*build.CAPABILITIES, "AGENT_DRAINING")
 

@@ -46,7 +46,7 @@ from mesos_gpu.mesos.conversions import applied, conversions, unallocated, with_
 from mesos_gpu.mesos.resource import Document, Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal
-from tests.master.build import NOW, UUID, check_books, framework_info, new_state, report, resources_of, status
+from tests.support.master.build import NOW, UUID, check_books, framework_info, new_state, report, resources_of, status
 
 SIZES = ["cpus:2;mem:128;gpus:4", "cpus:2;mem:128", "cpus:1;mem:64;gpus(ml):2"]
 BAD = [None, None, None, "gpus:0.5", "cpus:9"]

@@ -13,8 +13,8 @@ from mesos_gpu.master.decisions.invariants import broken
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import add_agent, add_framework, launch, new_state, offers, report, task_info
-from tests.master.live import live_master, soon
+from tests.support.master.build import add_agent, add_framework, launch, new_state, offers, report, task_info
+from tests.support.master.live import live_master, soon
 
 GPU = Resources.parse("gpus:1")
 

@@ -8,7 +8,7 @@ from mesos_gpu.master.decisions import launching, offering
 from mesos_gpu.master.state.actions import RunTask
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import (
+from tests.support.master.build import (
     NOW,
     add_agent,
     add_framework,

@@ -14,7 +14,7 @@ from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import (
+from tests.support.master.build import (
     NOW,
     add_agent,
     add_framework,
@@ -25,7 +25,7 @@ from tests.master.build import (
     statuses,
     task_info,
 )
-from tests.master.live import Scheduler, ScriptedAgent
+from tests.support.master.live import Scheduler, ScriptedAgent
 
 EXECUTOR = "cpus:0.1;mem:64;disk:8"
 

@@ -16,8 +16,9 @@ from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.actions import ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
-from tests.master.at_once import agents, maintenance, readmission
-from tests.master.build import (
+from tests.master.decisions.test_roles import Operator, recorded
+from tests.support.master.at_once import agents, maintenance, readmission
+from tests.support.master.build import (
     NOW,
     add_agent,
     add_framework,
@@ -31,9 +32,8 @@ from tests.master.build import (
     statuses,
     task_info,
 )
-from tests.master.decisions.test_roles import Operator, recorded
-from tests.master.live import Scheduler, ScriptedAgent, live_master, soon
-from tests.master.shapes import differences
+from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon
+from tests.support.master.shapes import differences
 
 MACHINE = {"hostname": "127.0.0.1", "ip": "127.0.0.1"}
 OTHER = {"hostname": "elsewhere"}

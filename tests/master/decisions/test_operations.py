@@ -28,8 +28,9 @@ from mesos_gpu.master.views.views import slaves_view
 from mesos_gpu.master.views.views_v1 import get_agents, get_operations
 from mesos_gpu.mesos.resource import Document, Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
-from tests.master.at_once import agents, draining, readmission
-from tests.master.build import (
+from tests.support import places
+from tests.support.master.at_once import agents, draining, readmission
+from tests.support.master.build import (
     NOW,
     UUID,
     add_framework,
@@ -44,8 +45,7 @@ from tests.master.build import (
     statuses,
     task_info,
 )
-from tests.master.shapes import differences
-from tests.support import places
+from tests.support.master.shapes import differences
 
 CAPABLE = [
     "MULTI_ROLE",

@@ -13,7 +13,7 @@ from mesos_gpu.master.views import operator_events, views, views_v1
 from mesos_gpu.mesos.authorization import Acls, Principal, read_acls
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
-from tests.master.build import (
+from tests.support.master.build import (
     NOW,
     RULES,
     add_agent,

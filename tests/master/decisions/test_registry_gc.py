@@ -13,8 +13,8 @@ from mesos_gpu.master.model.model import KnownAgent
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.state import MasterState
-from tests.master.at_once import agents, readmission, stored
-from tests.master.build import (
+from tests.support.master.at_once import agents, readmission, stored
+from tests.support.master.build import (
     NOW,
     add_agent,
     add_framework,
@@ -25,7 +25,7 @@ from tests.master.build import (
     report,
     task_info,
 )
-from tests.master.live import live_master, until
+from tests.support.master.live import live_master, until
 
 DAY_S = 24 * 3600.0
 

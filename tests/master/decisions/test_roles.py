@@ -16,11 +16,11 @@ from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.views.views import roles_view
 from mesos_gpu.mesos.resources import Resources
-from tests.master.at_once import roles
-from tests.master.build import NOW, add_agent, add_framework, check_books, events, new_state, offers
-from tests.master.live import JSON, Scheduler, ScriptedAgent, framework_info, live_master
-from tests.master.shapes import differences
 from tests.support import places
+from tests.support.master.at_once import roles
+from tests.support.master.build import NOW, add_agent, add_framework, check_books, events, new_state, offers
+from tests.support.master.live import JSON, Scheduler, ScriptedAgent, framework_info, live_master
+from tests.support.master.shapes import differences
 
 R = Resources.parse
 CHANGES = json.loads((places.RECORDED / "operator-changes.json").read_text())

@@ -13,8 +13,8 @@ from mesos_gpu.master.model.model import Agent
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import RULES, add_agent, add_framework, launch, new_state, offers, task_info
 from tests.support import places
+from tests.support.master.build import RULES, add_agent, add_framework, launch, new_state, offers, task_info
 
 R = Resources.parse
 MESOS = Rules(min_allocatable=min_allocatable("cpus:0.01|mem:32"))

@@ -18,7 +18,7 @@ from mesos_gpu.master.state.actions import (
 from mesos_gpu.master.state.state import MAX_COMPLETED_FRAMEWORKS, MasterState, Settings
 from mesos_gpu.master.views import views
 from mesos_gpu.mesos.resource import Document
-from tests.master.build import (
+from tests.support.master.build import (
     MASTER_ID,
     NOW,
     RULES,

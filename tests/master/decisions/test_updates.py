@@ -7,8 +7,8 @@ from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.actions import AcknowledgeStatus, KillTask, MessageExecutor, ShutdownExecutor
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
-from tests.master.at_once import agents, readmission
-from tests.master.build import (
+from tests.support.master.at_once import agents, readmission
+from tests.support.master.build import (
     NOW,
     OTHER_UUID,
     UUID,

@@ -23,8 +23,8 @@ from mesos_gpu.master.registry.registry import FileKeeper, Registry
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
-from tests.master.build import framework_info, new_state, report, task_info
-from tests.master.live import Scheduler, ScriptedAgent, live_master, soon, until
+from tests.support.master.build import framework_info, new_state, report, task_info
+from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 
 
 class SlowKeeper:

@@ -8,8 +8,8 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.state import MasterState
-from tests.master.at_once import agents
-from tests.master.build import NOW, add_agent, new_state
+from tests.support.master.at_once import agents
+from tests.support.master.build import NOW, add_agent, new_state
 
 
 def test_a_first_start_knows_nobody(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from mesos_gpu.master.state.actions import (
     Warn,
 )
 from mesos_gpu.master.state.state import MasterState
-from tests.master.at_once import maintenance as maintenance_at_once
-from tests.master.build import (
+from tests.support.master.at_once import maintenance as maintenance_at_once
+from tests.support.master.build import (
     NOW,
     add_agent,
     add_framework,

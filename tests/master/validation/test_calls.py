@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.master.validation.calls import call_problem, framework_problem
-from tests.master.build import UUID, framework_info, recorded
+from tests.support.master.build import UUID, framework_info, recorded
 
 ID = {"value": "f"}
 

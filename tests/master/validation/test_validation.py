@@ -10,7 +10,7 @@ from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.validation import Launch, executor_resources, task_problem
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from tests.master.build import GPU_AGENT, add_agent, add_framework, new_state, resources_of, task_info
+from tests.support.master.build import GPU_AGENT, add_agent, add_framework, new_state, resources_of, task_info
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process import streams
-from tests.master.build import UUID, framework_info, resources_of
-from tests.master.live import JSON, Scheduler, ScriptedAgent, live_master, soon, until
+from tests.support.master.build import UUID, framework_info, resources_of
+from tests.support.master.live import JSON, Scheduler, ScriptedAgent, live_master, soon, until
 
 EVENT = "mesos.v1.master.Event"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
-from tests.terminal import terminal
+from tests.support.terminal import terminal
 
 TASK = "train.instance-1._app.1"
 

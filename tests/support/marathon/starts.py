@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fakes.scheduler_master import SchedulerMaster
-from tests.marathon.builders import offer, status
+from tests.support.marathon.builders import offer, status
 
 
 class Starts:

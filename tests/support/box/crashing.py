@@ -15,8 +15,8 @@ from typing import Any
 from mesos_gpu.mesos.tasks import is_terminal
 from mesos_gpu.testing.client import NurseryClient
 from mesos_gpu.testing.plan import Program, cgroups_prefix
-from tests.master.build import framework_info, task_info
-from tests.master.live import Scheduler
+from tests.support.master.build import framework_info, task_info
+from tests.support.master.live import Scheduler
 
 PATIENCE_S = 60.0
 RUNS_ON = "exec sleep 600"

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.images.reference import ImageReference
-from tests.images.build import BuiltImage, push
+from tests.support.images.build import BuiltImage, push
 
 USER, PASSWORD = "tester", "secret"
 _BCRYPT = "$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a"

@@ -16,8 +16,8 @@ import aiohttp
 
 from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.mesos.tasks import is_terminal
-from tests.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework, task
 from tests.fakes.master import ScriptedMaster
+from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework, task
 
 PATIENCE_S = 60.0
 FRAMEWORK = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES))

@@ -22,7 +22,7 @@ from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
-from tests.master.build import GPU_AGENT, UUID, framework_info
+from tests.support.master.build import GPU_AGENT, UUID, framework_info
 
 PATIENCE_S = 60.0
 PREFIX = "mesos.internal."

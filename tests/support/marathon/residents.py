@@ -9,7 +9,7 @@ from mesos_gpu.marathon.state.actions import Action, Launch
 from mesos_gpu.marathon.state.events import Offered
 from mesos_gpu.mesos.conversions import applied, conversions
 from mesos_gpu.mesos.resources import Resources
-from tests.marathon.builders import ROLE, Run, app, offer, only, status
+from tests.support.marathon.builders import ROLE, Run, app, offer, only, status
 
 VOLUME = {"containerPath": "data", "mode": "RW", "persistent": {"size": 100}}
 

@@ -16,7 +16,7 @@ from mesos_gpu.master.decisions import roles as _roles
 from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action, Store
 from mesos_gpu.master.state.state import MasterState
-from tests.master.build import NOW
+from tests.support.master.build import NOW
 
 
 def stored(state: MasterState, actions: list[Action], now: Moment = NOW) -> list[Action]:
