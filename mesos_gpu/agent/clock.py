@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mesos_gpu.agent.model.events import Moment
+from mesos_gpu.mesos.moment import Moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from mesos_gpu.agent.cluster.authentication import Patience
 from mesos_gpu.agent.decisions.collecting import GcRules
 from mesos_gpu.agent.decisions.operations import fitting
 from mesos_gpu.agent.decisions.registration import Registration
-from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.decisions.state import AgentState, FreshIds
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.disk.recovery import Recovered, read_boot_id, recover
@@ -152,8 +152,8 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                     domain_socket_for_all=flags["http_executor_domain_sockets"],
                 ),
                 _base64(uuid.uuid4()),
-                new_uuid=lambda: _base64(uuid.uuid4()),
-                new_container_id=lambda: str(uuid.uuid4()),
+                FreshIds(lambda: _base64(uuid.uuid4()), lambda: str(uuid.uuid4())),
+                _patience(flags),
             ),
             endpoint=endpoint,
             containers=containers,
@@ -169,12 +169,6 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 flags["authentication_backoff_factor"],
             ),
             collector=Collector(work_dir, gc_rules(flags)),
-        )
-        agent.state.patience = ExecutorPatience(
-            registration_s=flags["executor_registration_timeout"],
-            reregistration_s=flags["executor_reregistration_timeout"],
-            shutdown_s=flags["executor_shutdown_grace_period"],
-            recovery_s=flags["recovery_timeout"],
         )
         shown = flags_as_text(flags)
         api = OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"], access=access)
@@ -202,7 +196,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
                 await images.close()
     finally:
         os.close(lock)
-    if agent.stop_reason is not None and agent.state.stopping is None:
+    if agent.stop_reason is not None and agent.state.departure.stopping is None:
         raise Unavailable(agent.stop_reason)
     return EXIT_OK
 
@@ -251,6 +245,15 @@ def _open_driver(flags: Mapping[str, Any]) -> GpuDriver:
         simulated_machine=flags["simulated_gpu_machine"],
         mig_strategy=flags["mig_strategy"],
         simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
+    )
+
+
+def _patience(flags: Mapping[str, Any]) -> ExecutorPatience:
+    return ExecutorPatience(
+        registration_s=flags["executor_registration_timeout"],
+        reregistration_s=flags["executor_reregistration_timeout"],
+        shutdown_s=flags["executor_shutdown_grace_period"],
+        recovery_s=flags["recovery_timeout"],
     )
 
 

@@ -129,7 +129,7 @@ async def test_a_master_that_vanishes_after_the_launch_finds_the_task_when_it_is
         for resource in document["resources"]:
             resource["allocation_info"] = offer["allocation_info"]
         await scheduler.launch(offer, document)
-        await until(lambda: len(agent.agent.state.tasks()) == 1)
+        await until(lambda: len(agent.agent.state.frameworks.tasks()) == 1)
         framework_id = scheduler.framework_id
         await scheduler.close()
     agent.containers.launches_go_on.set()

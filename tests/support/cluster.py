@@ -13,7 +13,7 @@ from mesos_gpu.agent.api.access import Access
 from mesos_gpu.agent.api.operator_api import OperatorApi
 from mesos_gpu.agent.cluster.authentication import Patience
 from mesos_gpu.agent.decisions.registration import Registration
-from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.decisions.state import AgentState, FreshIds
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.disk.recovery import recover
 from mesos_gpu.agent.loop.agent import Agent
@@ -54,12 +54,7 @@ class ClusterAgent:
         identity = Identity("", "", "127.0.0.1", 0, str(self.folder))
         if self._access is not None:
             identity = replace(identity, acls=self._access.acls, executor_key=self._access.executor_key)
-        state = AgentState(
-            identity,
-            _uuid(),
-            new_uuid=_uuid,
-            new_container_id=lambda: str(uuid.uuid4()),
-        )
+        state = AgentState(identity, _uuid(), FreshIds(_uuid, lambda: str(uuid.uuid4())))
         self.agent = Agent(
             {"hostname": "127.0.0.1", "resources": total.to_json(), "attributes": []},
             state,

@@ -75,7 +75,7 @@ class ContainersShown:
             if (standalone or not alone) and (nested or not is_nested(name)):
                 named[name] = None
         for name in named:
-            if not sees_container(viewer, self._agent.state, name):
+            if not sees_container(viewer, self._agent.state.frameworks, name):
                 continue
             try:
                 yield of_tasks.get(name), name, dict(await containers.usage(name))
@@ -85,9 +85,9 @@ class ContainersShown:
     def _running(self) -> list[Task | Executor]:
         """Return whatever has a container that runs: command tasks, and executors."""
         state, phases = self._agent.state, (Phase.RUNNING, Phase.ENDING)
-        tasks = [task for task in state.tasks() if task.phase in phases and not task.hosted]
+        tasks = [task for task in state.frameworks.tasks() if task.phase in phases and not task.hosted]
         gone = (Stage.LAUNCHING, Stage.TERMINATED)
-        return [*tasks, *(executor for executor in state.executors() if executor.stage not in gone)]
+        return [*tasks, *(executor for executor in state.frameworks.executors() if executor.stage not in gone)]
 
     def _status(self, name: str, task: Task | Executor | None) -> Document:
         status: Document = {"container_id": container_id_of(name)}

@@ -66,12 +66,12 @@ class GpuApi:
         if gpus is None:
             return []
         usage = await gpus.usage()
-        tasks = {task.container_id: task for task in self._agent.state.tasks()}
+        tasks = {task.container_id: task for task in self._agent.state.frameworks.tasks()}
         views = []
         for gpu in gpus.all():
             container = gpus.holder(gpu.uuid) or ""
             task = tasks.get(container)
-            if container and not sees_container(viewer, self._agent.state, container):
+            if container and not sees_container(viewer, self._agent.state.frameworks, container):
                 container, task = "", None
             names = {} if task is None else {"framework": task.key.framework, "task": task.key.task}
             views.append(GpuView(gpu, usage.get(gpu.uuid), gpus.illness(gpu.uuid), container, **names))

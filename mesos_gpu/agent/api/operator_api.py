@@ -22,8 +22,9 @@ from mesos_gpu.agent.decisions import permissions
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.loop.executor_api import ExecutorApi
 from mesos_gpu.agent.model.executors import Executor
+from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.paths import latest_path, virtual_latest_path
-from mesos_gpu.agent.model.tasks import Framework, Task
+from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.running.images import AgentImages
 from mesos_gpu.agent.views import views_v1
 from mesos_gpu.agent.views.metrics import agent_metrics
@@ -96,10 +97,10 @@ class OperatorApi:
             self._files,
             self._level,
             viewer_of=self._viewer,
-            may=lambda viewer, kind, body: permissions.may(viewer, agent.state, kind, body),
+            may=lambda viewer, kind, body: permissions.may(viewer, agent.state.frameworks, kind, body),
         )
         self._executors = ExecutorApi(
-            agent.state,
+            agent.state.frameworks,
             agent.streams,
             post=agent.post,
             ready=lambda: agent.takes_executors,
@@ -218,8 +219,8 @@ class OperatorApi:
             if LOG_FLAG in self._flags:
                 document[LOG_FLAG] = self._flags[LOG_FLAG]
             document["flags"] = dict(self._flags)
-        document["frameworks"] = frameworks_shown(state.frameworks.values(), viewer)
-        document["completed_frameworks"] = frameworks_shown(state.completed.values(), viewer)
+        document["frameworks"] = frameworks_shown(state.frameworks.active.values(), viewer)
+        document["completed_frameworks"] = frameworks_shown(state.frameworks.completed.values(), viewer)
         return json_response(document, request=request)
 
     async def _show_flags(self, request: web.Request) -> web.Response:
@@ -293,7 +294,7 @@ class OperatorApi:
             yield LOG, self._flags[LOG_FLAG], None
         state = self._agent.state
         identity = state.identity
-        for framework in (*state.frameworks.values(), *state.completed.values()):
+        for framework in (*state.frameworks.active.values(), *state.frameworks.completed.values()):
             # The newest run first, so that `latest` is its.
             live: list[Task | Executor] = [*framework.tasks.values(), *framework.executors.values()]
             for task in (*live, *reversed(framework.completed)):

@@ -188,7 +188,7 @@ class Membership:
             {**self.info, "id": {"value": self.agent_id}},
             version,
             kept,
-            tasks=[task.to_message() for task in self._state.tasks()],
-            frameworks=[framework.info for framework in self._state.frameworks.values()],
-            executors=[executor.info for executor in self._state.executors() if not executor.over],
+            tasks=[task.to_message() for task in self._state.frameworks.tasks()],
+            frameworks=[framework.info for framework in self._state.frameworks.active.values()],
+            executors=[executor.info for executor in self._state.frameworks.executors() if not executor.over],
         )

@@ -15,8 +15,8 @@ from typing_extensions import assert_never
 from mesos_gpu.agent.launching.variables import read_variables
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.actions import Action
-from mesos_gpu.agent.model.status import EXECUTOR, Verdict
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
+from mesos_gpu.agent.model.verdict import EXECUTOR, Verdict
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.checks import CheckNews, HealthNews, News, begin, empty_status, plans_of
 from mesos_gpu.mesos.resource import Document

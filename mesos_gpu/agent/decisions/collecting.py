@@ -16,7 +16,8 @@ from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.paths import executor_directory, framework_directory, run_directory, task_directory
 
 if TYPE_CHECKING:
-    from mesos_gpu.agent.model.tasks import Framework, Task
+    from mesos_gpu.agent.model.frameworks import Framework
+    from mesos_gpu.agent.model.tasks import Task
 
 WEEK_S = 7 * 24 * 3600.0
 _RUN_DEPTH = 7

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from mesos_gpu.agent.decisions import checking
 from mesos_gpu.agent.decisions.permissions import run_refusal
 from mesos_gpu.agent.launching import executor_launch, launch
-from mesos_gpu.agent.model.events import Ending, Identity, RunTask
+from mesos_gpu.agent.model.events import Identity, RunTask
 from mesos_gpu.agent.model.executors import DEFAULT, Executor, ExecutorPatience
+from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.paths import is_path_safe
-from mesos_gpu.agent.model.status import AGENT, Verdict, how_it_ended, verdict_of
-from mesos_gpu.agent.model.tasks import Fate, Framework, Phase, Task
+from mesos_gpu.agent.model.status import how_it_ended, verdict_of
+from mesos_gpu.agent.model.tasks import Fate, Phase, Task
+from mesos_gpu.agent.model.verdict import AGENT, Verdict
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
@@ -67,7 +70,7 @@ def killed_during_launch(task: Task) -> Verdict:
     return Verdict("TASK_KILLED", AGENT, task.reason or "REASON_TASK_KILLED_DURING_LAUNCH", words)
 
 
-def ended(framework: Framework, task: Task, ending: Ending) -> Verdict:
+def ended(framework: Framework, task: Task, ending: Termination) -> Verdict:
     """Return what is said when the container of a running (or ending) task ended."""
     message = how_it_ended(ending)
     if task.fate is Fate.TIMED_OUT:
@@ -165,7 +168,7 @@ def executor_vanished(framework: Framework, *, rebooted: bool) -> Verdict:
     return _dropped(framework, "REASON_EXECUTOR_TERMINATED", f"Lost: {why}", "TASK_GONE")
 
 
-def with_its_executor(executor: Executor, task: Task, ending: Ending | None) -> Verdict:
+def with_its_executor(executor: Executor, task: Task, ending: Termination | None) -> Verdict:
     """Return what is said of a task that ran, or waited, when its executor's container ended."""
     if task.fate is Fate.GPU_ILL:
         return gpu_ill(task)
@@ -189,7 +192,7 @@ def of_agents_doing(framework: Framework, task: Task, status: Document) -> Docum
     return {**status, "state": "TASK_GONE_BY_OPERATOR" if gone else "TASK_KILLED", "reason": task.reason}
 
 
-def wait_status(ending: Ending | None) -> int:
+def wait_status(ending: Termination | None) -> int:
     """Return the status as wait(2) gives it, -1 when nobody knows it."""
     if ending is None or (ending.exit_code is None and ending.signal is None):
         return -1

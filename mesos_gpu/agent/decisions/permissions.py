@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mesos_gpu.agent.decisions.roster import Roster
+from mesos_gpu.agent.decisions.frameworks import Frameworks
 from mesos_gpu.agent.launching.nested import container_name
 from mesos_gpu.agent.model.executors import Executor
-from mesos_gpu.agent.model.tasks import Framework, Task
+from mesos_gpu.agent.model.frameworks import Framework
+from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.container.spec.nesting import is_nested, top_level
 from mesos_gpu.mesos.authorization import Acls, Principal
 from mesos_gpu.mesos.resource import Document
@@ -31,7 +32,7 @@ _CONTAINERS = {
 }
 
 
-def may(viewer: Viewer, roster: Roster, kind: str, body: Mapping[str, Any]) -> bool:
+def may(viewer: Viewer, frameworks: Frameworks, kind: str, body: Mapping[str, Any]) -> bool:
     """Tell whether somebody may make a v1 call of this kind. What only shows things is filtered instead."""
     if kind in _WITHOUT_OBJECT:
         return viewer.may(_WITHOUT_OBJECT[kind])
@@ -39,7 +40,7 @@ def may(viewer: Viewer, roster: Roster, kind: str, body: Mapping[str, Any]) -> b
         return True
     name = container_name(body["container_id"])
     root = top_level(name)
-    user = owner_of(roster, root)
+    user = owner_of(frameworks, root)
     approved, who = viewer.acls.approved, viewer.principal
     if kind in _LAUNCHES:
         if not is_nested(name):
@@ -55,15 +56,15 @@ def may(viewer: Viewer, roster: Roster, kind: str, body: Mapping[str, Any]) -> b
     return approved(action, who, user, container=root)
 
 
-def owner_of(roster: Roster, container: str) -> str | None:
+def owner_of(frameworks: Frameworks, container: str) -> str | None:
     """Return the user of the task or executor that a top level container is of; None for one of neither."""
-    found = _find(roster, container)
+    found = _find(frameworks, container)
     return None if found is None else user_of(command_of(found[1]), found[0].info)
 
 
-def _find(roster: Roster, container: str) -> tuple[Framework, Task | Executor] | None:
+def _find(frameworks: Frameworks, container: str) -> tuple[Framework, Task | Executor] | None:
     """Return what a top level container is of."""
-    for framework in roster.frameworks.values():
+    for framework in frameworks.active.values():
         runs: list[Task | Executor] = [task for task in framework.tasks.values() if not task.hosted]
         for run in (*runs, *framework.executors.values()):
             if run.container_id == container:
@@ -86,11 +87,11 @@ def sees_task(viewer: Viewer, framework: Framework, task: Task) -> bool:
     return viewer.task(user_of_task(task.info), framework.info)
 
 
-def sees_container(viewer: Viewer, roster: Roster, container: str) -> bool:
+def sees_container(viewer: Viewer, frameworks: Frameworks, container: str) -> bool:
     """Tell whether somebody may see a container, by the task or executor that its top level one is of."""
     if viewer.sees_all:
         return True
-    found = _find(roster, top_level(container))
+    found = _find(frameworks, top_level(container))
     if found is None:
         return viewer.may("view_standalone_containers")
     framework, run = found

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mesos_gpu.agent.launching import launch
-from mesos_gpu.agent.model.events import Moment
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey
 from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 

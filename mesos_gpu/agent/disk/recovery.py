@@ -10,11 +10,13 @@ from typing import TypeVar
 
 from mesos_gpu.agent.decisions.replay import ExecutorRun, Run, replay, replay_executor
 from mesos_gpu.agent.disk.checkpoints import HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
-from mesos_gpu.agent.model.events import Identity, Moment
+from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.executors import Executor
+from mesos_gpu.agent.model.frameworks import MAX_COMPLETED_EXECUTORS, Framework
 from mesos_gpu.agent.model.paths import sandbox_path
-from mesos_gpu.agent.model.tasks import MAX_COMPLETED_EXECUTORS, Fate, Framework, Phase, Task
+from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.errors import Conflict
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,9 @@ from mesos_gpu.agent.cluster.authentication import Authentication, Patience
 from mesos_gpu.agent.cluster.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
 from mesos_gpu.agent.cluster.membership import Membership
 from mesos_gpu.agent.cluster.operation_effects import OperationEffects
+from mesos_gpu.agent.decisions.adopting import adopt_executor, adopt_task, adopted
 from mesos_gpu.agent.decisions.collecting import in_use
+from mesos_gpu.agent.decisions.handling import handle
 from mesos_gpu.agent.decisions.operations import (
     ApplyOperation,
     KeepResources,
@@ -88,7 +90,7 @@ class Agent:
         self.collector.on_removed = lambda path: self.post(ev.Collected(path))
         self._link = MasterLink(endpoint, self._incoming)
         self.holdings = OperationEffects(
-            Operations(state.new_uuid), checkpoints, self._link, lambda: self.membership.happened(Cause.CHANGED)
+            Operations(state.ids.uuid), checkpoints, self._link, lambda: self.membership.happened(Cause.CHANGED)
         )
         self.membership = Membership(
             info,
@@ -163,7 +165,7 @@ class Agent:
         await self._recover(found)
         agent_id = self.state.identity.agent_id
         nested = self.nested_sandboxes.recover(self.state.identity.work_dir)
-        await self.collector.recover(agent_id, lambda: nested | in_use(agent_id, self.state.frameworks.values()))
+        await self.collector.recover(agent_id, lambda: nested | in_use(agent_id, self.state.frameworks.active.values()))
         self.collector.start()
         self.recovery_s = self.clock.mono() - began_s
 
@@ -183,11 +185,11 @@ class Agent:
         await self.containers.recover([container_id for container_id in live if container_id is not None])
         self._runner.rebooted = found.rebooted
         for task, pending in tasks:
-            self._hands.perform(self.state.adopt(frameworks[task.key.framework], task, pending))
+            self._hands.perform(adopt_task(self.state, frameworks[task.key.framework], task, pending))
         for executor, hosted, complete in executors:
             framework = frameworks[executor.key.framework]
-            self._hands.perform(self.state.adopt_executor(framework, executor, hosted, now, complete=complete))
-        self.state.adopted()
+            self._hands.perform(adopt_executor(self.state, framework, executor, hosted, now, complete=complete))
+        adopted(self.state)
         if found.drain is not None:
             self.post(ev.Drain(found.drain.get("max_grace_s"), bool(found.drain.get("gone"))))
         self._look_after_gpus()
@@ -196,7 +198,7 @@ class Agent:
         # The master hears of no task before the executors had their time to say what became of theirs.
         self._settle()
         await self._settled.wait()
-        log.info("recovered agent %s with %d tasks", self.agent_id, len(self.state.tasks()))
+        log.info("recovered agent %s with %d tasks", self.agent_id, len(self.state.frameworks.tasks()))
 
     def follow(self, master: Pid | None) -> None:
         """Take this master for the leading one from now on, or none."""
@@ -214,7 +216,7 @@ class Agent:
         self._busy = True
         try:
             while self._inbox:
-                self._hands.perform(self.state.handle(self._inbox.popleft(), self.clock.now()))
+                self._hands.perform(handle(self.state, self._inbox.popleft(), self.clock.now()))
         except OSError as error:
             # What cannot be written down must not be acted on; a next process finds all that was.
             self._inbox.clear()
@@ -245,12 +247,12 @@ class Agent:
         await self.collector.close()
         await self._checker.stop()
         await self._runner.stop()
-        for task in self.state.tasks():
-            framework = self.state.frameworks[task.key.framework]
+        for task in self.state.frameworks.tasks():
+            framework = self.state.frameworks.active[task.key.framework]
             if not framework.checkpoint and task.container_id is not None:
                 await self.containers.destroy(task.container_id)
-        for executor in self.state.executors():
-            if not self.state.frameworks[executor.key.framework].checkpoint:
+        for executor in self.state.frameworks.executors():
+            if not self.state.frameworks.active[executor.key.framework].checkpoint:
                 await self.containers.destroy(executor.container_id)
         await self.containers.close()
 
@@ -267,7 +269,7 @@ class Agent:
         if self.gpus is None:
             return
         self._advertise()
-        for task in self.state.tasks():
+        for task in self.state.frameworks.tasks():
             self._tell_holder(task)
 
     def _tell_holder(self, task: Task) -> None:
@@ -279,14 +281,14 @@ class Agent:
 
     def _advertise(self) -> None:
         """Have the master know how many GPUs may be offered."""
-        if self.gpus is None or self._closing or self._left or self.state.stopping is not None:
+        if self.gpus is None or self._closing or self._left or self.state.departure.stopping is not None:
             return
         self.membership.offer(with_gpus(self._whole, self.gpus.advertised, self.holdings.kept.base()).to_json())
 
     def _from_containers(self, event: ev.Event) -> None:
         if isinstance(event, ev.Launched):
             self.post(event)
-            task = self.state.task(event.key)
+            task = self.state.frameworks.task(event.key)
             if task is not None:
                 self._tell_holder(task)
             return
@@ -330,7 +332,7 @@ class Agent:
         return ours
 
     def _welcomed(self, welcome: Welcome) -> None:
-        if self._left or self.state.stopping is not None:
+        if self._left or self.state.departure.stopping is not None:
             return
         why = self.membership.welcomed(welcome)
         if why is not None:
@@ -340,7 +342,7 @@ class Agent:
         """End this process; the next one is a new agent when this one was sent away."""
         log.warning("stopping: %s", why)
         self.stop_reason = why
-        if self.state.stopping is not None:
+        if self.state.departure.stopping is not None:
             self._checkpoints.forget_agent()
         self.stopped.set()
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from aiohttp import web
 
+from mesos_gpu.agent.decisions.frameworks import Frameworks
 from mesos_gpu.agent.decisions.permissions import claims_problem
-from mesos_gpu.agent.decisions.roster import Roster
 from mesos_gpu.agent.launching.nested import container_name
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import ExecutorKey, Stage
@@ -100,21 +100,23 @@ class ExecutorStreams:
 
 
 class ExecutorApi:
-    """The endpoint. `state` is only read; what happens is posted. `ready` says whether recovery has come that far.
+    """The endpoint. `frameworks` are only read; what happens is posted.
 
-    `pid_of` gives the init of a container by its id, nested ones included, or None.
+    `ready` says whether recovery has come that far. `pid_of` gives the init of a container by its id, nested ones
+    included, or None.
     """
 
     def __init__(
         self,
-        state: Roster,
+        frameworks: Frameworks,
         streams: ExecutorStreams,
         *,
         post: Callable[[ev.Event], None],
         ready: Callable[[], bool],
         pid_of: Callable[[str], int | None],
     ) -> None:
-        self._state, self._streams, self._post, self._ready, self._pid_of = state, streams, post, ready, pid_of
+        self._frameworks, self._streams, self._post = frameworks, streams, post
+        self._ready, self._pid_of = ready, pid_of
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one call."""
@@ -128,9 +130,9 @@ class ExecutorApi:
             if problem is not None:
                 raise refuse(400, f"Failed to validate executor::Call: {problem}")
             key = ExecutorKey(call["framework_id"]["value"], call["executor_id"]["value"])
-            if key.framework not in self._state.frameworks:
+            if key.framework not in self._frameworks.active:
                 raise refuse(400, "Framework cannot be found")
-            executor = self._state.executor(key)
+            executor = self._frameworks.executor(key)
             if executor is None:
                 raise refuse(400, "Executor cannot be found")
             problem = claims_problem(principal_of(request), key.framework, key.executor, executor.container_id)

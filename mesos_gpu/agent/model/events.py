@@ -8,20 +8,13 @@ from typing import TypeAlias
 
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.checks import News
 from mesos_gpu.mesos.resource import Document
 
 Owner: TypeAlias = TaskKey | ExecutorKey
 """What a container is for: a command task, or an executor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When something happens: `mono_s` for clocks that must not jump, `wall_s` (Unix time) for what others read."""
-
-    mono_s: float
-    wall_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,23 +150,11 @@ class LaunchFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How a container ended; both `exit_code` and `signal` None: nobody knows."""
-
-    exit_code: int | None = None
-    signal: int | None = None
-    oom: bool = False
-    mem_limit_bytes: int | None = None
-    message: str | None = None
-    disk_limit_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """A container ended, and what it held (GPUs, cgroup, mounts) is free again."""
 
     key: Owner
-    ending: Ending
+    ending: Termination
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +261,7 @@ class Tick:
     """Time passed: retries and deadlines may be due."""
 
 
-Event: TypeAlias = (
+FromMaster: TypeAlias = (
     RunTask
     | KillTask
     | ShutdownFramework
@@ -289,22 +270,13 @@ Event: TypeAlias = (
     | UpdateFramework
     | Acknowledged
     | Reconcile
-    | Launched
-    | Pulling
-    | LaunchFailed
-    | Ended
-    | Vanished
-    | GpuIll
-    | Subscribed
-    | StreamClosed
-    | ExecutorSays
-    | ExecutorMessage
     | FrameworkMessage
     | ShutdownExecutor
-    | Resized
-    | Checked
-    | Collected
     | Registered
     | Disconnected
-    | Tick
 )
+ContainerLife: TypeAlias = Launched | Pulling | LaunchFailed | Ended | Vanished
+"""What happens to a container of whomever it is for."""
+FromContainers: TypeAlias = ContainerLife | Resized | Checked | GpuIll
+FromExecutor: TypeAlias = Subscribed | StreamClosed | ExecutorSays | ExecutorMessage
+Event: TypeAlias = FromMaster | FromContainers | FromExecutor | Collected | Tick

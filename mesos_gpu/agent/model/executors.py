@@ -9,13 +9,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from mesos_gpu.agent.model.tasks import Task
+from mesos_gpu.agent.model.verdict import Verdict
 from mesos_gpu.mesos.resource import Document
-
-if TYPE_CHECKING:
-    from mesos_gpu.agent.model.status import Verdict
-    from mesos_gpu.agent.model.tasks import Task
 
 MAX_COMPLETED_TASKS = 200
 """How many ended tasks of one executor are remembered (slave/constants.hpp)."""

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mesos_gpu.agent.model.events import Ending, Identity
+from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.tasks import Task
+from mesos_gpu.agent.model.verdict import AGENT, EXECUTOR, Verdict
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 from mesos_gpu.mesos.units import MIB
 
-EXECUTOR, AGENT = "SOURCE_EXECUTOR", "SOURCE_AGENT"
 _LIMITATIONS = {"mem": "REASON_CONTAINER_LIMITATION_MEMORY", "disk": "REASON_CONTAINER_LIMITATION_DISK"}
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is to be said about a task; everything else of a status follows from the task."""
-
-    state: str
-    source: str = EXECUTOR
-    reason: str | None = None
-    message: str | None = None
-    limitation: Document | None = None
 
 
 def make_status(
@@ -97,7 +86,7 @@ def container_status(container_id: str, networks: Sequence[Document], pid: int |
     return status
 
 
-def verdict_of(ending: Ending) -> Verdict:
+def verdict_of(ending: Termination) -> Verdict:
     """Return what a container's end means for a task that nobody asked to end."""
     if ending.disk_limit_bytes is not None:
         return _limited("disk", ending.disk_limit_bytes, ending.message or "Disk quota exceeded")
@@ -114,7 +103,7 @@ def verdict_of(ending: Ending) -> Verdict:
     return Verdict("TASK_FINISHED" if ending.exit_code == 0 else "TASK_FAILED", message=message)
 
 
-def how_it_ended(ending: Ending) -> str | None:
+def how_it_ended(ending: Termination) -> str | None:
     """Return the words of the command executor for an end, None when it is unknown."""
     if ending.signal is not None:
         name = signal.strsignal(ending.signal) if 0 < ending.signal < signal.NSIG else None
@@ -124,7 +113,7 @@ def how_it_ended(ending: Ending) -> str | None:
     return None
 
 
-def _memory_limit(ending: Ending) -> Verdict:
+def _memory_limit(ending: Termination) -> Verdict:
     limit_mib = (ending.mem_limit_bytes or 0) // MIB
     message = ending.message or f"Memory limit exceeded: Requested: {limit_mib}MB Maximum Used: {limit_mib}MB"
     return _limited("mem", ending.mem_limit_bytes, message)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
-from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.secrets import without_secrets
 
-MAX_COMPLETED_EXECUTORS = 150
-"""`--max_completed_executors_per_framework` of Mesos."""
 _COPIED = ("labels", "discovery", "container", "health_check", "kill_policy", "limits")
 
 
@@ -151,33 +147,3 @@ class Task:
         if user is not None:
             document["user"] = user
         return document
-
-
-@dataclass(slots=True)
-class Framework:
-    """A framework with tasks and executors here, and what ran for it and is over: command tasks, and executors."""
-
-    info: Document
-    tasks: dict[str, Task] = field(default_factory=dict)
-    executors: dict[str, Executor] = field(default_factory=dict)
-    completed: deque[Task | Executor] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_EXECUTORS))
-    silenced: bool = False
-
-    @property
-    def id(self) -> str:
-        """Return the framework's id."""
-        return str(self.info["id"]["value"])
-
-    @property
-    def checkpoint(self) -> bool:
-        """Tell whether its tasks are to survive this agent's death."""
-        return bool(self.info.get("checkpoint"))
-
-    def hosted_by(self, executor: Executor) -> list[Task]:
-        """Return the tasks of an executor that are not completely over."""
-        run = executor.container_id
-        return [task for task in self.tasks.values() if task.hosted and task.container_id == run]
-
-    def can(self, capability: str) -> bool:
-        """Tell whether it has a capability such as TASK_KILLING_STATE."""
-        return any(c.get("type") == capability for c in self.info.get("capabilities", ()))

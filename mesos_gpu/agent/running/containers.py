@@ -275,25 +275,13 @@ class Runner:
 
     async def _wait(self, key: Owner, container_id: str) -> None:
         try:
-            end = await self._containers.wait(container_id)
+            ending = await self._containers.wait(container_id)
         except NotFound:
             self._post(ev.Vanished(key, self.rebooted))
             return
         finally:
             self._released(container_id)
-        self._post(
-            ev.Ended(
-                key,
-                ev.Ending(
-                    exit_code=end.exit_code,
-                    signal=end.signal,
-                    oom=end.oom,
-                    mem_limit_bytes=end.mem_limit_bytes,
-                    message=end.message,
-                    disk_limit_bytes=end.disk_limit_bytes,
-                ),
-            )
-        )
+        self._post(ev.Ended(key, ending))
 
     async def _resize(self, action: act.Resize) -> None:
         problem: str | None = None

@@ -27,9 +27,9 @@ def agent_metrics(
     state: AgentState, total: Resources, used: Resources, *, registered: bool, uptime_s: float
 ) -> dict[str, float]:
     """Return the agent's own numbers."""
-    tasks = state.tasks()
+    tasks = state.frameworks.tasks()
     phases = Counter(task.phase for task in tasks if not task.hosted)
-    stages = Counter(executor.stage for executor in state.executors())
+    stages = Counter(executor.stage for executor in state.frameworks.executors())
     states = Counter(task.state for task in tasks)
     counts = state.counts
     numbers: dict[str, float] = dict.fromkeys(_ABSENT, 0.0)
@@ -53,9 +53,9 @@ def agent_metrics(
     numbers["slave/executors_terminating"] = float(
         phases[Phase.ENDING] + phases[Phase.CANCELLED] + stages[Stage.TERMINATING]
     )
-    past = [*state.frameworks.values(), *state.completed.values()]
+    past = [*state.frameworks.active.values(), *state.frameworks.completed.values()]
     numbers["slave/executors_terminated"] = float(sum(len(framework.completed) for framework in past))
-    numbers["slave/frameworks_active"] = float(len(state.frameworks))
+    numbers["slave/frameworks_active"] = float(len(state.frameworks.active))
     numbers["slave/registered"] = float(registered)
     numbers["slave/uptime_secs"] = uptime_s
     return numbers

@@ -8,8 +8,9 @@ from mesos_gpu.agent.decisions.permissions import sees_run, sees_task
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.model.executors import Executor
+from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.resources import attributes_summary
-from mesos_gpu.agent.model.tasks import Framework, Phase, Task
+from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -26,8 +27,10 @@ def total_resources(info: Document, kept: Resources) -> Resources:
 
 def used_resources(state: AgentState) -> Resources:
     """Return what running executors and their tasks have, still saying whom it is allocated to."""
-    own = (Resources.from_json(e.info.get("resources", [])) for e in state.executors() if not e.over)
-    return sum((executor_total(task) for task in state.tasks() if task.phase is not Phase.OVER), sum(own, Resources()))
+    executors = (executor for executor in state.frameworks.executors() if not executor.over)
+    tasks = (task for task in state.frameworks.tasks() if task.phase is not Phase.OVER)
+    own = (Resources.from_json(executor.info.get("resources", [])) for executor in executors)
+    return sum(map(executor_total, tasks), sum(own, Resources()))
 
 
 def executor_total(task: Task) -> Resources:

@@ -9,7 +9,8 @@ from mesos_gpu.agent.decisions.permissions import sees_run, sees_task
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.model.executors import Executor
-from mesos_gpu.agent.model.tasks import Framework, Phase, Task
+from mesos_gpu.agent.model.frameworks import Framework
+from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.mesos.messages import normalize, with_defaults
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
@@ -25,12 +26,12 @@ def get_tasks(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
     shown: dict[str, list[Document]] = {
         name: [] for name in ("pending_tasks", "queued_tasks", "launched_tasks", "terminated_tasks", "completed_tasks")
     }
-    for framework in seen(state.frameworks, viewer):
+    for framework in seen(state.frameworks.active, viewer):
         for task in framework.tasks.values():
             host = framework.executors.get(task.executor_id) if task.hosted else None
             if sees_run(viewer, framework, host or task) and sees_task(viewer, framework, task):
                 shown[_standing(task)].append(_task(task))
-    for framework in (*seen(state.frameworks, viewer), *seen(state.completed, viewer)):
+    for framework in (*seen(state.frameworks.active, viewer), *seen(state.frameworks.completed, viewer)):
         for run in (*framework.executors.values(), *framework.completed):
             if sees_run(viewer, framework, run):
                 over = run.completed if isinstance(run, Executor) else [run]
@@ -40,7 +41,7 @@ def get_tasks(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
 
 def get_executors(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
     """Return the answer to GET_EXECUTORS."""
-    here, past = seen(state.frameworks, viewer), seen(state.completed, viewer)
+    here, past = seen(state.frameworks.active, viewer), seen(state.frameworks.completed, viewer)
     executors = [_executor(run) for f in here for run in _runs(f) if sees_run(viewer, f, run)]
     completed = [_executor(run) for f in (*here, *past) for run in f.completed if sees_run(viewer, f, run)]
     return {"executors": executors, "completed_executors": completed}
@@ -49,8 +50,8 @@ def get_executors(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
 def get_frameworks(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
     """Return the answer to GET_FRAMEWORKS."""
     return {
-        "frameworks": _frameworks(seen(state.frameworks, viewer)),
-        "completed_frameworks": _frameworks(seen(state.completed, viewer)),
+        "frameworks": _frameworks(seen(state.frameworks.active, viewer)),
+        "completed_frameworks": _frameworks(seen(state.frameworks.completed, viewer)),
     }
 
 

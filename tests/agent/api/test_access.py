@@ -116,7 +116,7 @@ async def test_an_executor_shows_the_token_that_it_was_given(
     while len(running.containers.launched) < 2:  # noqa: ASYNC110 - nobody tells of it
         await asyncio.sleep(0)
     tokens = {}
-    for executor in running.agent.state.executors():
+    for executor in running.agent.state.frameworks.executors():
         [config] = [c for c in running.containers.launched if c.container_id == executor.container_id]
         tokens[executor.key.executor] = dict(config.environment)[EXECUTOR_TOKEN]
     assert tokens["echo"] != tokens["other"]
@@ -164,7 +164,7 @@ async def listed(tmp_path: Path, start: Start, master: ScriptedMaster) -> Runnin
 
 
 async def test_lists_say_who_may_do_what_over_every_door(listed: Running, http: aiohttp.ClientSession) -> None:
-    [one] = listed.agent.state.tasks()
+    [one] = listed.agent.state.frameworks.tasks()
     Path(one.sandbox).mkdir(parents=True, exist_ok=True)
     Path(one.sandbox, "stdout").write_text("a line")
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from mesos_gpu.agent.decisions.adopting import adopt_task
+from mesos_gpu.agent.decisions.handling import handle
 from mesos_gpu.agent.decisions.replay import Run, replay
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model import events as ev
-from mesos_gpu.agent.model.events import Moment
 from mesos_gpu.agent.model.updates import Forward
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.checks import CheckNews, HealthNews
+from mesos_gpu.mesos.moment import Moment
 from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
 
 HEALTH = {"type": "COMMAND", "command": {"value": "true"}, "delay_seconds": 2}
@@ -34,13 +37,13 @@ class Life:
 
     def handle(self, event: ev.Event, mono_s: float = 0.0) -> list[act.Action]:
         """Handle an event and acknowledge whatever is sent."""
-        actions = self.state.handle(event, at(mono_s))
+        actions = handle(self.state, event, at(mono_s))
         done = list(actions)
         for action in done:  # grows meanwhile
             if isinstance(action, Forward):
                 status = action.status
                 self.said.append({name: status[name] for name in OF_CHECKS if name in status})
-                done += self.state.handle(ev.Acknowledged(key(), status["uuid"]), at(mono_s))
+                done += handle(self.state, ev.Acknowledged(key(), status["uuid"]), at(mono_s))
         self.actions += done
         self.records += [action.record for action in done if isinstance(action, act.Log)]
         return done
@@ -53,7 +56,7 @@ def test_a_healthy_task_is_told_as_recorded() -> None:
     life.handle(ev.Checked(key(), CheckNews(FIVE)))
     life.handle(ev.Checked(key(), HealthNews(True)))
     life.handle(ev.KillTask(key()))
-    life.handle(ev.Ended(key(), ev.Ending(signal=9)))
+    life.handle(ev.Ended(key(), Termination(signal=9)))
     assert life.said == [
         {"state": "TASK_STARTING", "check_status": EMPTY},
         {"state": "TASK_RUNNING", "check_status": EMPTY},
@@ -75,7 +78,7 @@ def test_a_sick_task_is_killed_and_told_as_recorded() -> None:
     actions = life.handle(ev.Checked(key(), HealthNews(False, kill=True)))
     assert [action.grace_s for action in actions if isinstance(action, act.Kill)] == [1.0]
     assert act.EndChecks(key()) in actions
-    life.handle(ev.Ended(key(), ev.Ending(signal=15)))
+    life.handle(ev.Ended(key(), Termination(signal=15)))
     reason = "REASON_TASK_HEALTH_CHECK_STATUS_UPDATED"
     assert life.said == [
         {"state": "TASK_STARTING"},
@@ -103,8 +106,8 @@ def test_the_next_agent_process_checks_on_from_what_was_known() -> None:
     found, pending = replay(Run(FRAMEWORK_ID, "c0", life.info, tuple(life.records)), "/sandbox", now)
     assert (found.healthy, found.check_status) == (True, FIVE)
     next_process = new_state(100)
-    info = life.state.frameworks[FRAMEWORK_ID]
-    (begin,) = (a for a in next_process.adopt(info, found, pending) if isinstance(a, act.BeginChecks))
+    info = life.state.frameworks.active[FRAMEWORK_ID]
+    (begin,) = (a for a in adopt_task(next_process, info, found, pending) if isinstance(a, act.BeginChecks))
     check, health = begin.courses
     assert (check.due_s, check.last) == (975.0, FIVE)  # 15 s after it began to run, 40 s ago
     assert (health.due_s, health.proven) == (990.0, True)
@@ -112,8 +115,8 @@ def test_the_next_agent_process_checks_on_from_what_was_known() -> None:
 
 def test_a_check_that_cannot_be_done_fails_the_task_in_words() -> None:
     state = new_state()
-    state.handle(ev.Registered(), at())
-    actions = state.handle(run(task(health_check={"type": "HTTP", "http": {"port": 1, "scheme": "gopher"}})), at())
+    handle(state, ev.Registered(), at())
+    actions = handle(state, run(task(health_check={"type": "HTTP", "http": {"port": 1, "scheme": "gopher"}})), at())
     (status,) = (action.status for action in actions if isinstance(action, Forward))
     assert status["state"] == "TASK_FAILED"
     assert "scheme 'gopher'" in status["message"]

@@ -12,6 +12,7 @@ from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.tasks import Phase
+from mesos_gpu.container.spec.config import Termination
 from tests.agent.decisions.test_hosting import AWARE, AnyHistory
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, key, run, task
 
@@ -101,20 +102,20 @@ class Collected(AnyHistory):
                 self.schedule.put(path, self.now_s + 30.0)
 
     def used(self) -> set[str]:
-        return in_use(AGENT_ID, self.state.frameworks.values())
+        return in_use(AGENT_ID, self.state.frameworks.active.values())
 
     @rule(name=st.sampled_from("xy"))
     def command_task(self, name: str) -> None:
         """Its folder has the name of an executor's."""
-        if self.state.task(key(name)) is None:
+        if self.state.frameworks.task(key(name)) is None:
             self.ended.pop(name, None)  # another task, of a name that was free again
             self.do(run(task(name), info=AWARE))
 
     @rule(name=st.sampled_from("xy"))
     def command_ends(self, name: str) -> None:
-        found = self.state.task(key(name))
+        found = self.state.frameworks.task(key(name))
         if found is not None and found.phase is not Phase.OVER:
-            self.do(ev.Ended(found.key, ev.Ending(exit_code=0)))
+            self.do(ev.Ended(found.key, Termination(exit_code=0)))
 
     @rule()
     def framework_is_torn_down(self) -> None:
@@ -136,13 +137,13 @@ class Collected(AnyHistory):
 
     @invariant()
     def what_is_over_is_collected_or_waits(self) -> None:
-        for framework in (*self.state.frameworks.values(), *self.state.completed.values()):
+        for framework in (*self.state.frameworks.active.values(), *self.state.frameworks.completed.values()):
             for one in framework.completed:
                 name = one.key.executor if isinstance(one, Executor) else one.executor_id
                 path = f"{F}/executors/{name}/runs/{one.container_id}"
                 assert one.collected or path in self.schedule
-        if FRAMEWORK_ID in self.state.completed and FRAMEWORK_ID not in self.state.frameworks:
-            runs = self.state.completed[FRAMEWORK_ID].completed
+        if FRAMEWORK_ID in self.state.frameworks.completed and FRAMEWORK_ID not in self.state.frameworks.active:
+            runs = self.state.frameworks.completed[FRAMEWORK_ID].completed
             assert F in self.schedule or all(one.collected for one in runs)
 
 

@@ -12,12 +12,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from mesos_gpu.agent.decisions.handling import handle
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import ExecutorKey, Stage
 from mesos_gpu.agent.model.tasks import Phase
 from mesos_gpu.agent.model.updates import Forward
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.tasks import is_terminal
 from tests.support.agent.documents import (
     ALL_CAPABILITIES,
@@ -73,19 +75,19 @@ def told(actions: list[act.Action]) -> list[tuple[str, str, str | None]]:
 @pytest.fixture
 def state() -> AgentState:
     fresh = new_state()
-    fresh.handle(ev.Registered(), at())
+    handle(fresh, ev.Registered(), at())
     return fresh
 
 
 def subscribed(state: AgentState, *tasks: dict[str, Any], group: bool = False) -> list[act.Action]:
     """Run tasks in a new executor that launches and subscribes; return what followed from the last step."""
-    state.handle(run(*(tasks or (hosted("t1"),)), info=AWARE, group=group), at())
-    state.handle(ev.Launched(ECHO, 42), at())
-    return state.handle(ev.Subscribed(ECHO), at())
+    handle(state, run(*(tasks or (hosted("t1"),)), info=AWARE, group=group), at())
+    handle(state, ev.Launched(ECHO, 42), at())
+    return handle(state, ev.Subscribed(ECHO), at())
 
 
 def test_the_executor_is_on_disk_before_it_is_launched_and_so_are_its_tasks(state: AgentState) -> None:
-    actions = state.handle(run(hosted("t1", gpus=1), info=AWARE), at())
+    actions = handle(state, run(hosted("t1", gpus=1), info=AWARE), at())
     kinds = [type(action) for action in actions]
     assert kinds == [act.SaveFramework, act.SaveExecutor, act.SaveTask, act.Launch]
     (launch,) = [action for action in actions if isinstance(action, act.Launch)]
@@ -100,8 +102,8 @@ def test_the_executor_is_on_disk_before_it_is_launched_and_so_are_its_tasks(stat
 def test_the_default_executor_alone_is_told_how_the_agent_speaks_tls(kind: str, told: str | None) -> None:
     secure = replace(IDENTITY, default_executor=("/executor",), tls_environment={"LIBPROCESS_SSL_ENABLED": "1"})
     state = new_state(identity=secure)
-    state.handle(ev.Registered(), at())
-    actions = state.handle(run(hosted("t1", kind=kind), info=AWARE, group=kind == "DEFAULT"), at())
+    handle(state, ev.Registered(), at())
+    actions = handle(state, run(hosted("t1", kind=kind), info=AWARE, group=kind == "DEFAULT"), at())
     (launch,) = [action for action in actions if isinstance(action, act.Launch)]
     assert launch.spec.environment.get("LIBPROCESS_SSL_ENABLED") == told
 
@@ -110,33 +112,33 @@ def test_tasks_are_handed_over_once_it_has_subscribed(state: AgentState) -> None
     actions = subscribed(state)
     assert [type(action) for action in actions] == [act.NoteRun, act.Welcome, act.ToExecutor]
     assert sent(actions) == ["LAUNCH"]
-    task_now = state.task(key())
+    task_now = state.frameworks.task(key())
     assert task_now is not None
     assert task_now.phase is Phase.RUNNING
 
 
 def test_a_later_task_waits_until_the_container_is_large_enough(state: AgentState) -> None:
     subscribed(state)
-    actions = state.handle(run(hosted("t2", gpus=2), info=AWARE, launch_executor=False), at())
+    actions = handle(state, run(hosted("t2", gpus=2), info=AWARE, launch_executor=False), at())
     (resize,) = [action for action in actions if isinstance(action, act.Resize)]
     assert (resize.size.cpus_milli, resize.size.gpus) == (1100, 2)
     assert sent(actions) == []
-    assert sent(state.handle(ev.Resized(ECHO, resize.container_id, resize.round), at())) == ["LAUNCH"]
+    assert sent(handle(state, ev.Resized(ECHO, resize.container_id, resize.round), at())) == ["LAUNCH"]
 
 
 def test_a_task_for_which_the_container_cannot_grow_fails_alone(state: AgentState) -> None:
     subscribed(state)
-    state.handle(run(hosted("t2", gpus=9), info=AWARE, launch_executor=False), at())
-    actions = state.handle(ev.Resized(ECHO, "c0", 1, "Requested 9 gpus but only 4 available"), at())
+    handle(state, run(hosted("t2", gpus=9), info=AWARE, launch_executor=False), at())
+    actions = handle(state, ev.Resized(ECHO, "c0", 1, "Requested 9 gpus but only 4 available"), at())
     assert told(actions) == [("t2", "TASK_FAILED", "REASON_CONTAINER_UPDATE_FAILED")]
-    executor = state.executor(ECHO)
+    executor = state.frameworks.executor(ECHO)
     assert executor is not None
     assert executor.stage is Stage.RUNNING
 
 
 def test_an_update_is_logged_forwarded_and_acknowledged_in_that_order(state: AgentState) -> None:
     subscribed(state)
-    actions = state.handle(says("t1", "TASK_RUNNING"), at())
+    actions = handle(state, says("t1", "TASK_RUNNING"), at())
     assert [type(action) for action in actions] == [act.Log, Forward, act.ToExecutor]
     status = actions[1].status  # type: ignore[union-attr]
     assert status["container_status"]["executor_pid"] == 42
@@ -147,25 +149,25 @@ def test_an_update_is_logged_forwarded_and_acknowledged_in_that_order(state: Age
 def test_a_repeated_update_is_only_acknowledged_again(state: AgentState) -> None:
     subscribed(state)
     update = says("t1", "TASK_RUNNING")
-    state.handle(update, at())
-    assert sent(state.handle(update, at())) == ["ACKNOWLEDGED"]
-    assert told(state.handle(update, at())) == []
+    handle(state, update, at())
+    assert sent(handle(state, update, at())) == ["ACKNOWLEDGED"]
+    assert told(handle(state, update, at())) == []
 
 
 def test_a_terminal_update_makes_the_container_smaller(state: AgentState) -> None:
     subscribed(state, hosted("t1", gpus=1))
-    actions = state.handle(says("t1", "TASK_FINISHED"), at())
+    actions = handle(state, says("t1", "TASK_FINISHED"), at())
     (resize,) = [action for action in actions if isinstance(action, act.Resize)]
     assert (resize.size.cpus_milli, resize.size.gpus) == (100, 0)
 
 
 def test_a_kill_goes_to_the_executor_with_the_policy_of_the_call(state: AgentState) -> None:
     subscribed(state)
-    (_, action) = state.handle(ev.KillTask(key(), 2.0), at())
+    (_, action) = handle(state, ev.KillTask(key(), 2.0), at())
     assert isinstance(action, act.ToExecutor)
     kill = {"task_id": {"value": "t1"}, "kill_policy": {"grace_period": {"nanoseconds": 2_000_000_000}}}
     assert action.event == {"type": "KILL", "kill": kill}
-    (again,) = [a for a in state.handle(ev.KillTask(key()), at()) if isinstance(a, act.ToExecutor)]
+    (again,) = [a for a in handle(state, ev.KillTask(key()), at()) if isinstance(a, act.ToExecutor)]
     assert again.event["kill"] == {"task_id": {"value": "t1"}}
 
 
@@ -173,88 +175,88 @@ def test_a_group_that_was_not_handed_over_is_killed_whole_and_its_executor_with_
     state = new_state(
         identity=ev.Identity("a-S0", "slave(1)@127.0.0.1:1", "127.0.0.1", 1, "/w", default_executor=("x",))
     )
-    state.handle(ev.Registered(), at())
+    handle(state, ev.Registered(), at())
     tasks = (hosted("a", kind="DEFAULT"), hosted("b", kind="DEFAULT"))
-    state.handle(run(*tasks, info=AWARE, group=True), at())
-    actions = state.handle(ev.KillTask(key("b")), at())
+    handle(state, run(*tasks, info=AWARE, group=True), at())
+    actions = handle(state, ev.KillTask(key("b")), at())
     reason = "REASON_TASK_KILLED_DURING_LAUNCH"
     assert told(actions) == [("a", "TASK_KILLED", reason), ("b", "TASK_KILLED", reason)]
     assert any(isinstance(action, act.Kill) for action in actions)
 
 
 def test_an_executor_that_does_not_subscribe_in_time_is_ended_and_its_task_told(state: AgentState) -> None:
-    state.handle(run(hosted("t1"), info=AWARE), at())
-    state.handle(ev.Launched(ECHO, 42), at(1.0))
+    handle(state, run(hosted("t1"), info=AWARE), at())
+    handle(state, ev.Launched(ECHO, 42), at(1.0))
     assert state.next_due_s == 61.0
-    actions = state.handle(ev.Tick(), at(61.0))
+    actions = handle(state, ev.Tick(), at(61.0))
     assert [type(action) for action in actions] == [act.Kill]
-    actions = state.handle(ev.Ended(ECHO, ev.Ending(signal=9)), at(61.0))
+    actions = handle(state, ev.Ended(ECHO, Termination(signal=9)), at(61.0))
     assert told(actions) == [("t1", "TASK_FAILED", "REASON_EXECUTOR_REGISTRATION_TIMEOUT")]
     assert [a.status for a in actions if isinstance(a, act.ExecutorGone)] == [9]
 
 
 def test_a_shutdown_is_a_word_first_and_the_end_of_the_container_after_the_grace(state: AgentState) -> None:
     subscribed(state)
-    assert sent(state.handle(ev.ShutdownExecutor(ECHO), at(10.0))) == ["SHUTDOWN"]
+    assert sent(handle(state, ev.ShutdownExecutor(ECHO), at(10.0))) == ["SHUTDOWN"]
     assert state.next_due_s == 15.0
-    (kill,) = state.handle(ev.Tick(), at(15.0))
+    (kill,) = handle(state, ev.Tick(), at(15.0))
     assert kill == act.Kill(ECHO, "c0", 0.0)
-    dropped = state.handle(run(hosted("t2"), info=AWARE), at(15.0))
+    dropped = handle(state, run(hosted("t2"), info=AWARE), at(15.0))
     assert told(dropped) == [("t2", "TASK_DROPPED", "REASON_EXECUTOR_TERMINATED")]
 
 
 def test_the_end_of_an_executor_is_the_end_of_its_tasks_and_told_with_its_status(state: AgentState) -> None:
     subscribed(state)
-    actions = state.handle(ev.Ended(ECHO, ev.Ending(exit_code=3)), at())
+    actions = handle(state, ev.Ended(ECHO, Termination(exit_code=3)), at())
     assert told(actions) == [("t1", "TASK_FAILED", "REASON_EXECUTOR_TERMINATED")]
     assert [a for a in actions if isinstance(a, act.ExecutorGone)] == [act.ExecutorGone(*ECHO, status=3 << 8)]
-    assert state.executor(ECHO) is not None  # until its task's end is acknowledged
+    assert state.frameworks.executor(ECHO) is not None  # until its task's end is acknowledged
     uuid = next(a.status["uuid"] for a in actions if isinstance(a, Forward))
-    state.handle(ev.Acknowledged(key(), uuid), at())
-    assert state.executor(ECHO) is None
-    assert state.frameworks == {}
-    assert len(state.completed[FRAMEWORK_ID].completed) == 1
+    handle(state, ev.Acknowledged(key(), uuid), at())
+    assert state.frameworks.executor(ECHO) is None
+    assert state.frameworks.active == {}
+    assert len(state.frameworks.completed[FRAMEWORK_ID].completed) == 1
 
 
 def test_a_framework_that_is_gone_takes_its_executor_along_in_silence(state: AgentState) -> None:
     subscribed(state)
-    actions = state.handle(ev.ShutdownFramework(FRAMEWORK_ID), at())
+    actions = handle(state, ev.ShutdownFramework(FRAMEWORK_ID), at())
     assert sent(actions) == ["SHUTDOWN"]
-    actions = state.handle(ev.Ended(ECHO, ev.Ending(exit_code=0)), at())
+    actions = handle(state, ev.Ended(ECHO, Termination(exit_code=0)), at())
     assert told(actions) == []
     assert not any(isinstance(action, act.ExecutorGone) for action in actions)
-    assert state.frameworks == {}
+    assert state.frameworks.active == {}
 
 
 def test_an_executor_that_the_master_does_not_ask_to_launch_and_is_gone_cannot_run_a_task(state: AgentState) -> None:
-    actions = state.handle(run(hosted("t1"), info=AWARE, launch_executor=False), at())
+    actions = handle(state, run(hosted("t1"), info=AWARE, launch_executor=False), at())
     assert told(actions) == [("t1", "TASK_DROPPED", "REASON_EXECUTOR_TERMINATED")]
 
 
 def test_a_subscription_to_an_ending_executor_is_answered_with_shutdown(state: AgentState) -> None:
     subscribed(state)
-    state.handle(ev.ShutdownExecutor(ECHO), at())
-    actions = state.handle(ev.Subscribed(ECHO), at())
+    handle(state, ev.ShutdownExecutor(ECHO), at())
+    actions = handle(state, ev.Subscribed(ECHO), at())
     assert [type(action) for action in actions] == [act.ToExecutor, act.CloseStream]
     assert sent(actions) == ["SHUTDOWN"]
 
 
 def test_while_its_stream_is_broken_new_tasks_wait_and_kills_are_said_again(state: AgentState) -> None:
     subscribed(state)
-    state.handle(says("t1", "TASK_RUNNING"), at())
-    state.handle(ev.StreamClosed(ECHO), at())
-    state.handle(run(hosted("t2"), info=AWARE, launch_executor=False), at())
-    state.handle(ev.Resized(ECHO, "c0", 1), at())
-    state.handle(ev.KillTask(key()), at())
-    assert sent(state.handle(ev.Subscribed(ECHO), at())) == ["KILL", "LAUNCH"]
+    handle(state, says("t1", "TASK_RUNNING"), at())
+    handle(state, ev.StreamClosed(ECHO), at())
+    handle(state, run(hosted("t2"), info=AWARE, launch_executor=False), at())
+    handle(state, ev.Resized(ECHO, "c0", 1), at())
+    handle(state, ev.KillTask(key()), at())
+    assert sent(handle(state, ev.Subscribed(ECHO), at())) == ["KILL", "LAUNCH"]
 
 
 def test_draining_gives_kills_no_more_than_its_grace_and_its_reason(state: AgentState) -> None:
     subscribed(state)
-    actions = state.handle(ev.Drain(1.0, gone=False), at())
+    actions = handle(state, ev.Drain(1.0, gone=False), at())
     (kill,) = [action for action in actions if isinstance(action, act.ToExecutor)]
     assert kill.event["kill"]["kill_policy"] == {"grace_period": {"nanoseconds": 1_000_000_000}}
-    actions = state.handle(says("t1", "TASK_KILLED"), at())
+    actions = handle(state, says("t1", "TASK_KILLED"), at())
     assert told(actions) == [("t1", "TASK_KILLED", "REASON_AGENT_DRAINING")]
 
 
@@ -272,7 +274,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.do(ev.Registered())
 
     def do(self, event: ev.Event) -> None:
-        for action in self.state.handle(event, at(self.now_s)):
+        for action in handle(self.state, event, at(self.now_s)):
             self.see(action)
             if isinstance(action, act.Launch) and isinstance(action.key, ExecutorKey):
                 assert action.spec.container_id not in self.running
@@ -291,20 +293,20 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(executor=st.sampled_from("xy"))
     def container_runs(self, executor: str) -> None:
-        found = self.state.executor(ExecutorKey(FRAMEWORK_ID, executor))
+        found = self.state.frameworks.executor(ExecutorKey(FRAMEWORK_ID, executor))
         if found is not None and found.pid is None and not found.over:
             self.do(ev.Launched(found.key, 7))
 
     @rule(executor=st.sampled_from("xy"), held=st.booleans())
     def subscribe(self, executor: str, held: bool) -> None:
-        found = self.state.executor(ExecutorKey(FRAMEWORK_ID, executor))
+        found = self.state.frameworks.executor(ExecutorKey(FRAMEWORK_ID, executor))
         if found is not None:
-            tasks = self.state.frameworks[FRAMEWORK_ID].hosted_by(found) if held else []
+            tasks = self.state.frameworks.active[FRAMEWORK_ID].hosted_by(found) if held else []
             self.do(ev.Subscribed(found.key, tuple(one.key.task for one in tasks)))
 
     @rule(data=st.data(), status=st.sampled_from(("TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED", "TASK_KILLED")))
     def say(self, data: st.DataObject, status: str) -> None:
-        live = [t for t in self.state.tasks() if t.phase in (Phase.RUNNING, Phase.ENDING)]
+        live = [t for t in self.state.frameworks.tasks() if t.phase in (Phase.RUNNING, Phase.ENDING)]
         if live:
             one = data.draw(st.sampled_from(live))
             update = says(one.key.task, status)
@@ -312,8 +314,8 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def kill(self, data: st.DataObject) -> None:
-        if self.state.tasks():
-            self.do(ev.KillTask(data.draw(st.sampled_from(self.state.tasks())).key))
+        if self.state.frameworks.tasks():
+            self.do(ev.KillTask(data.draw(st.sampled_from(self.state.frameworks.tasks())).key))
 
     @rule(data=st.data(), end=st.sampled_from(("ended", "failed", "vanished")))
     def container_ends(self, data: st.DataObject, end: str) -> None:
@@ -321,7 +323,7 @@ class AnyHistory(RuleBasedStateMachine):
             container_id = data.draw(st.sampled_from(sorted(self.running)))
             owner = self.running.pop(container_id)
             happened: dict[str, ev.Event] = {
-                "ended": ev.Ended(owner, ev.Ending(exit_code=0)),
+                "ended": ev.Ended(owner, Termination(exit_code=0)),
                 "failed": ev.LaunchFailed(owner, "no"),
                 "vanished": ev.Vanished(owner, False),
             }
@@ -333,7 +335,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(executor=st.sampled_from("xy"), problem=st.sampled_from((None, "no")))
     def resized(self, executor: str, problem: str | None) -> None:
-        found = self.state.executor(ExecutorKey(FRAMEWORK_ID, executor))
+        found = self.state.frameworks.executor(ExecutorKey(FRAMEWORK_ID, executor))
         if found is not None:
             self.do(ev.Resized(found.key, found.container_id, found.round, problem))
 
@@ -359,8 +361,8 @@ class AnyHistory(RuleBasedStateMachine):
     @invariant()
     def every_task_ends_once_and_none_hangs(self) -> None:
         assert all(count == 1 for count in self.ended.values())
-        for executor in self.state.executors():
-            tasks = self.state.frameworks[FRAMEWORK_ID].hosted_by(executor)
+        for executor in self.state.frameworks.executors():
+            tasks = self.state.frameworks.active[FRAMEWORK_ID].hosted_by(executor)
             if executor.over:
                 assert tasks, "an executor that is gone stays for what its tasks still have to say"
                 assert all(one.phase is Phase.OVER for one in tasks)
@@ -371,7 +373,7 @@ class AnyHistory(RuleBasedStateMachine):
             assert len(queued) == len(set(queued))
             by_id = {one.key.task: one for one in tasks}
             assert all(by_id[task_id].phase is Phase.LAUNCHING for task_id in queued)
-        for one in self.state.tasks():
+        for one in self.state.frameworks.tasks():
             if one.phase is Phase.OVER:
                 assert self.state.streams.pending(one.key)
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from mesos_gpu.agent.decisions import permissions
+from mesos_gpu.agent.decisions.handling import handle
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model.events import Identity
-from mesos_gpu.agent.model.tasks import Framework
+from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.views import state_json, views_v1
 from mesos_gpu.mesos.authorization import Acls, Principal, read_acls
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
@@ -33,7 +34,7 @@ def state() -> AgentState:
     """Alice's framework with a task of hers (c0) and one that runs as bob (c1)."""
     found = new_state()
     as_bob = task("of-bob", command={"value": "true", "user": "bob"})
-    found.handle(run(task("of-alice"), as_bob, info=framework(*ALL_CAPABILITIES, user="alice")), at())
+    handle(found, run(task("of-alice"), as_bob, info=framework(*ALL_CAPABILITIES, user="alice")), at())
     return found
 
 
@@ -70,20 +71,20 @@ def test_what_is_done_to_a_container_needs_leave_for_the_user_of_its_task(
 ) -> None:
     body = {"container_id": container(*names), **more}
     alices = acls(**{action: only("ops", "users", "alice")})
-    assert permissions.may(Viewer(alices, OPS), state, kind, body)
-    assert not permissions.may(Viewer(alices, EVE), state, kind, body)
-    assert not permissions.may(Viewer(alices, None), state, kind, body)
+    assert permissions.may(Viewer(alices, OPS), state.frameworks, kind, body)
+    assert not permissions.may(Viewer(alices, EVE), state.frameworks, kind, body)
+    assert not permissions.may(Viewer(alices, None), state.frameworks, kind, body)
     others = acls(**{action: only("ops", "users", "carol")})
-    assert permissions.may(Viewer(others, EVE), state, kind, body)
-    assert permissions.may(EVERYBODY, state, kind, body)
+    assert permissions.may(Viewer(others, EVE), state.frameworks, kind, body)
+    assert permissions.may(EVERYBODY, state.frameworks, kind, body)
 
 
 @pytest.mark.parametrize("verb", ["LAUNCH", "KILL", "WAIT", "REMOVE"])
 def test_containers_of_no_task_have_lists_of_their_own(state: AgentState, verb: str) -> None:
     judged = acls(**{f"{verb.lower()}_standalone_containers": only("ops", "users")})
     body = {"container_id": container("alone"), "command": {"value": "true"}}
-    assert permissions.may(Viewer(judged, OPS), state, f"{verb}_CONTAINER", body)
-    assert not permissions.may(Viewer(judged, EVE), state, f"{verb}_CONTAINER", body)
+    assert permissions.may(Viewer(judged, OPS), state.frameworks, f"{verb}_CONTAINER", body)
+    assert not permissions.may(Viewer(judged, EVE), state.frameworks, f"{verb}_CONTAINER", body)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +97,8 @@ def test_containers_of_no_task_have_lists_of_their_own(state: AgentState, verb: 
 )
 def test_calls_about_the_agent_itself_need_leave(state: AgentState, kind: str, action: str, objects: str) -> None:
     judged = acls(**{action: only("ops", objects)})
-    assert permissions.may(Viewer(judged, OPS), state, kind, {})
-    assert not permissions.may(Viewer(judged, EVE), state, kind, {})
+    assert permissions.may(Viewer(judged, OPS), state.frameworks, kind, {})
+    assert not permissions.may(Viewer(judged, EVE), state.frameworks, kind, {})
 
 
 def test_an_executor_does_what_it_must_below_its_own_container_and_nothing_else(state: AgentState) -> None:
@@ -105,9 +106,9 @@ def test_an_executor_does_what_it_must_below_its_own_container_and_nothing_else(
     for kind in ("LAUNCH_NESTED_CONTAINER", "WAIT_NESTED_CONTAINER", "KILL_NESTED_CONTAINER", "REMOVE_CONTAINER"):
         for root, may in (("c0", True), ("c1", False)):
             body = {"container_id": container(root, "n"), "command": {"value": "true", "user": "root"}}
-            assert permissions.may(executor, state, kind, body) is may, (kind, root)
-    assert not permissions.may(executor, state, "KILL_CONTAINER", {"container_id": container("c0")})
-    assert not permissions.may(executor, state, "SET_LOGGING_LEVEL", {})
+            assert permissions.may(executor, state.frameworks, kind, body) is may, (kind, root)
+    assert not permissions.may(executor, state.frameworks, "KILL_CONTAINER", {"container_id": container("c0")})
+    assert not permissions.may(executor, state.frameworks, "SET_LOGGING_LEVEL", {})
     assert views_v1.get_tasks(state, executor)["launched_tasks"] == []
 
 
@@ -132,14 +133,14 @@ def test_a_task_that_its_framework_may_not_run_as_that_user_is_an_error() -> Non
     judged = acls(run_tasks=only("spark", "users", "root"))
     identity = Identity("a-S0", "slave(1)@127.0.0.1:1", "127.0.0.1", 1, "/w", acls=judged)
     refused = new_state(identity=identity)
-    refused.handle(run(task("t"), info=framework(*ALL_CAPABILITIES, principal="eve")), at())
-    [only_one] = refused.tasks()
+    handle(refused, run(task("t"), info=framework(*ALL_CAPABILITIES, principal="eve")), at())
+    [only_one] = refused.frameworks.tasks()
     status = only_one.statuses[-1]
     assert (status["state"], status["reason"]) == ("TASK_ERROR", "REASON_TASK_UNAUTHORIZED")
     assert status["message"] == f"Framework {FRAMEWORK_ID} is not authorized to launch task t"
     allowed = new_state(identity=identity)
-    allowed.handle(run(task("t"), info=framework(*ALL_CAPABILITIES, principal="spark")), at())
-    assert [t.state for t in allowed.tasks()] == ["TASK_STARTING"]
+    handle(allowed, run(task("t"), info=framework(*ALL_CAPABILITIES, principal="spark")), at())
+    assert [t.state for t in allowed.frameworks.tasks()] == ["TASK_STARTING"]
 
 
 def tasks_of(document: Any) -> list[str]:
@@ -156,7 +157,7 @@ def test_what_runs_as_somebody_else_is_left_out(
     state: AgentState, action: str, v1: int, executors: int, frameworks: int
 ) -> None:
     viewer = Viewer(acls(**{action: only("nobody", "users", "bob")}), OPS)
-    shown = state_json.frameworks_shown(state.frameworks.values(), viewer)
+    shown = state_json.frameworks_shown(state.frameworks.active.values(), viewer)
     assert len(shown) == frameworks
     assert sum(len(f["executors"]) for f in shown) == executors
     assert len(tasks_of(shown)) == v1
@@ -167,20 +168,20 @@ def test_what_runs_as_somebody_else_is_left_out(
 
 def test_a_framework_of_somebody_else_is_left_out_with_all_it_runs(state: AgentState) -> None:
     viewer = Viewer(acls(view_frameworks=only("nobody", "users", "alice")), OPS)
-    assert state_json.frameworks_shown(state.frameworks.values(), viewer) == []
+    assert state_json.frameworks_shown(state.frameworks.active.values(), viewer) == []
     assert views_v1.get_state(state, viewer)["get_frameworks"]["frameworks"] == []
     assert not any(views_v1.get_tasks(state, viewer).values())
-    assert not permissions.sees_container(viewer, state, "c0")
-    assert permissions.sees_container(EVERYBODY, state, "c0")
+    assert not permissions.sees_container(viewer, state.frameworks, "c0")
+    assert permissions.sees_container(EVERYBODY, state.frameworks, "c0")
 
 
 def test_a_sandbox_and_a_container_are_seen_by_the_user_that_they_are_of(state: AgentState) -> None:
-    [alices] = state.frameworks.values()
+    [alices] = state.frameworks.active.values()
     assert isinstance(alices, Framework)
     sandboxes = Viewer(acls(access_sandboxes=only("nobody", "users", "bob")), OPS)
     assert [permissions.may_enter(sandboxes, alices, one) for one in alices.tasks.values()] == [True, False]
     containers = Viewer(acls(view_containers=only("nobody", "users", "bob")), OPS)
-    assert [permissions.sees_container(containers, state, name) for name in ("c0", "c0.n", "c1", "x")] == [
+    assert [permissions.sees_container(containers, state.frameworks, name) for name in ("c0", "c0.n", "c1", "x")] == [
         True,
         True,
         False,

@@ -7,12 +7,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mesos_gpu.agent.decisions.adopting import adopt_task, adopted
+from mesos_gpu.agent.decisions.handling import handle
 from mesos_gpu.agent.decisions.replay import Run, replay
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model import events as ev
-from mesos_gpu.agent.model.tasks import Fate, Framework, Phase
+from mesos_gpu.agent.model.frameworks import Framework
+from mesos_gpu.agent.model.tasks import Fate, Phase
 from mesos_gpu.agent.model.updates import Forward
+from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.tasks import is_terminal
 from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
 
@@ -82,7 +86,7 @@ class World:
     def act(self, event: ev.Event, *, dies_after: int | None = None) -> bool:
         """Handle an event; carry out its actions, or only the first `dies_after`. Tell whether all were."""
         self.now += 1.0
-        return self.perform(self.state.handle(event, at(self.now)), dies_after)
+        return self.perform(handle(self.state, event, at(self.now)), dies_after)
 
     def perform(self, actions: list[act.Action], dies_after: int | None = None) -> bool:
         for number, action in enumerate(actions):
@@ -119,15 +123,15 @@ class World:
                 Run(FRAMEWORK_ID, "c0", task(), tuple(self.records), self.closed), "/s", at(self.now)
             )
             if not self.closed:
-                self.perform(self.state.adopt(Framework(INFO), stood, pending))
-                self.state.adopted()
+                self.perform(adopt_task(self.state, Framework(INFO), stood, pending))
+                adopted(self.state)
                 if stood.phase in UNSURE and self.container == "running":
                     self.act(ev.Launched(key(), None))
         self.act(ev.Registered())
 
     @property
     def phase(self) -> Phase | None:
-        known = self.state.task(key())
+        known = self.state.frameworks.task(key())
         return None if known is None else known.phase
 
 
@@ -163,9 +167,9 @@ def test_killed_at_any_moment_no_status_is_lost_and_the_task_ends_once(
             done = world.act(ev.GpuIll(key(), ILL, kill=what == "too ill"), dies_after=dies_after)
         elif what == "end" and world.phase not in (None, Phase.OVER, Phase.LAUNCHING, Phase.CANCELLED):
             world.container = "ended"
-            done = world.act(ev.Ended(key(), ev.Ending(exit_code=0)), dies_after=dies_after)
+            done = world.act(ev.Ended(key(), Termination(exit_code=0)), dies_after=dies_after)
         elif what == "end" and world.phase is Phase.CANCELLED and world.container == "killed":
-            done = world.act(ev.Ended(key(), ev.Ending(signal=9)), dies_after=dies_after)
+            done = world.act(ev.Ended(key(), Termination(signal=9)), dies_after=dies_after)
         elif what == "ack" and (pending := world.state.streams.pending(key())):
             done = world.act(ev.Acknowledged(key(), pending[0]["uuid"]), dies_after=dies_after)
         elif what == "retry":
@@ -181,7 +185,7 @@ def test_killed_at_any_moment_no_status_is_lost_and_the_task_ends_once(
     assert len(ends) == 1
     assert logged[-1] is ends[0]
     assert world.closed
-    assert world.state.task(key()) is None
+    assert world.state.frameworks.task(key()) is None
     assert sum(status.get("message") == ILL for status in logged if status is not ends[0]) <= 1
     fates = {r["fate"] for r in world.records if r["type"] == "KILL"}
     assert len(fates) <= 1

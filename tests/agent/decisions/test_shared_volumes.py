@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.agent.decisions.handling import handle
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.launching.executor_launch import executor_spec, late_volume
 from mesos_gpu.agent.model import actions as act
@@ -30,7 +31,7 @@ def using(task_id: str, *volumes: dict[str, Any], line: str = "sleep 1", **more:
 
 
 def launched(state: AgentState, *infos: dict[str, Any]) -> tuple[Volume, ...]:
-    (launch,) = [action for action in state.handle(run(*infos), at()) if isinstance(action, act.Launch)]
+    (launch,) = [action for action in handle(state, run(*infos), at()) if isinstance(action, act.Launch)]
     return launch.spec.volumes
 
 

@@ -169,7 +169,7 @@ async def test_a_framework_shut_down_ends_without_a_word(start: Start, master: S
     master.run(FRAMEWORK, internal())
     await master.reaches("t1", "TASK_RUNNING")
     master.send("ShutdownFrameworkMessage", {"framework_id": {"value": FRAMEWORK_ID}})
-    await wait_for(lambda: not running.containers.running and not running.agent.state.frameworks)
+    await wait_for(lambda: not running.containers.running and not running.agent.state.frameworks.active)
     assert master.states("t1")[-1] == "TASK_RUNNING"
 
 
@@ -326,7 +326,7 @@ async def test_tasks_of_a_framework_that_does_not_checkpoint_end_with_the_agent(
     containers = FakeContainerizer(gpus=4, running=first.containers.running)
     second = await start(containers)
     assert containers.running == {}
-    assert second.agent.state.tasks() == []
+    assert second.agent.state.frameworks.tasks() == []
     assert master.messages("ReregisterSlaveMessage")[-1].get("tasks", []) == []
 
 

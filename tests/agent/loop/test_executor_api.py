@@ -110,7 +110,7 @@ def shape(value: Any) -> Any:
 
 async def known(running: Running, tasks: int = 1) -> None:
     """Wait until the agent has that many tasks: a message of the master may be on its way still."""
-    while len(running.agent.state.tasks()) < tasks:  # noqa: ASYNC110 - nobody tells of it
+    while len(running.agent.state.frameworks.tasks()) < tasks:  # noqa: ASYNC110 - nobody tells of it
         await asyncio.sleep(0)
 
 
@@ -142,7 +142,7 @@ async def test_a_session_is_as_a_real_mesos_had_it(running: Running, client: Cli
     ours, real = seen[0]["subscribed"], real_events[0]["subscribed"]  # type: ignore[index]
     assert set(ours) == set(real)
     assert set(ours["agent_info"]) == set(real["agent_info"])
-    executor = next(iter(running.agent.state.executors()))
+    executor = next(iter(running.agent.state.frameworks.executors()))
     running.containers.end(executor.container_id, Termination(exit_code=0))
     assert (await master.got("ExitedExecutorMessage"))["status"] == 0
 
@@ -214,7 +214,7 @@ async def test_a_second_subscription_closes_the_first(running: Running, client: 
         async with client.subscribe() as second:
             assert (await second.next() or {})["type"] == "SUBSCRIBED"
             assert await first.next() is None
-            assert next(iter(running.agent.state.executors())).connected
+            assert next(iter(running.agent.state.frameworks.executors())).connected
 
 
 async def test_after_a_restart_the_executor_says_what_the_agent_missed(

@@ -6,9 +6,10 @@ import base64
 import itertools
 from typing import Any
 
-from mesos_gpu.agent.decisions.state import AgentState
-from mesos_gpu.agent.model.events import Identity, Moment, RunTask
+from mesos_gpu.agent.decisions.state import AgentState, FreshIds
+from mesos_gpu.agent.model.events import Identity, RunTask
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.mesos.moment import Moment
 
 AGENT_ID = "e21bee5b-d554-4516-b5c2-672e37e2490c-S0"
 FRAMEWORK_ID = "e21bee5b-d554-4516-b5c2-672e37e2490c-0000"
@@ -64,8 +65,10 @@ def new_state(start: int = 0, *, identity: Identity = IDENTITY) -> AgentState:
     return AgentState(
         identity,
         VERSION,
-        new_uuid=lambda: base64.b64encode(next(numbers).to_bytes(16, "big")).decode(),
-        new_container_id=lambda: f"c{next(containers)}",
+        FreshIds(
+            lambda: base64.b64encode(next(numbers).to_bytes(16, "big")).decode(),
+            lambda: f"c{next(containers)}",
+        ),
     )
 
 

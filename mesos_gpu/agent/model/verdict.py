@@ -1,0 +1,20 @@
+"""What the agent decided to say about a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mesos_gpu.mesos.resource import Document
+
+EXECUTOR, AGENT = "SOURCE_EXECUTOR", "SOURCE_AGENT"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be said about a task; everything else of a status follows from the task."""
+
+    state: str
+    source: str = EXECUTOR
+    reason: str | None = None
+    message: str | None = None
+    limitation: Document | None = None
