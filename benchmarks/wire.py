@@ -4,7 +4,8 @@
 
 The messages are recorded ones of a real master and agent (tests/recorded/libprocess.json), one of each kind, in turn.
 `protobuf` parses and serializes their bytes and nothing else; `framing` is libprocess' HTTP around them; `message` is
-what the programs do: bytes to messages to plain documents, and back.
+what the programs do: bytes to messages to plain documents, and back. `launches` are the recorded RunTaskMessage with
+the v1 documents of master and agent in it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pathlib import Path
 
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import MessageDecoder, Pid
-from mesos_gpu.mesos.messages import _message_class, decode, encode
+from mesos_gpu.mesos.message_types import message_class
+from mesos_gpu.mesos.messages import decode, decode_to_v1, encode, encode_from_v1
 
 RECORDED = Path(__file__).parent.parent / "tests" / "recorded" / "libprocess.json"
 SENDER, TO = Pid("slave(1)", "127.0.0.1", 5051), Pid("master", "127.0.0.1", 5050)
@@ -45,7 +47,7 @@ def main() -> None:
     arguments.add_argument("--seconds", type=float, default=2.0, help="how long each is measured (default: 2)")
     seconds = arguments.parse_args().seconds
     messages = recorded()
-    classes = [(_message_class(name), body) for name, body in messages]
+    classes = [(message_class(name), body) for name, body in messages]
     parsed = [kind.FromString(body) for kind, body in classes]
     documents = [(name, decode(name, body)) for name, body in messages]
     stream = b"".join(libprocess.encode(SENDER, TO, name, body) for name, body in messages) * 20
@@ -82,10 +84,22 @@ def main() -> None:
             libprocess.encode(SENDER, TO, name, encode(name, document))
         return len(documents)
 
+    launch, body = next((name, body) for name, body in messages if name.endswith(".RunTaskMessage"))
+    task = decode_to_v1(launch, body)
+
+    def taken() -> int:
+        decode_to_v1(launch, body)
+        return 1
+
+    def launched() -> int:
+        encode_from_v1(launch, task)
+        return 1
+
     rows: list[tuple[str, Callable[[], int], Callable[[], int]]] = [
         ("protobuf alone", protobuf_decoded, protobuf_encoded),
         ("framing alone", framed, unframed),
         ("message to document, and back", decoded, encoded),
+        ("launches of v1 documents", taken, launched),
     ]
     size = sum(len(body) for _, body in messages) / len(messages)
     print(f"{len(messages)} kinds of message, {size:.0f} bytes each on average; messages a second")

@@ -71,11 +71,11 @@ async def read_call(request: web.Request, type_name: str) -> Document:
         raise refuse(400, f"Failed to parse body into JSON: {json_problem(body)}") from None
     if not isinstance(document, dict):
         raise refuse(400, "Failed to convert JSON into Call protobuf: Expecting a JSON object")
-    problem = messages.check(type_name, document)
-    if problem is not None:
-        problem = problem.removeprefix(f"{type_name}: ")
-        raise refuse(400, f"Failed to convert JSON into Call protobuf: {problem}")
-    return messages.normalize(type_name, document)
+    try:
+        return messages.read(type_name, document)
+    except ProtocolError as error:
+        problem = str(error).removeprefix(f"{type_name}: ")
+        raise refuse(400, f"Failed to convert JSON into Call protobuf: {problem}") from None
 
 
 def check_timeout(request: web.Request) -> None:

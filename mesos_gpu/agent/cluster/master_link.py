@@ -25,7 +25,7 @@ from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.libprocess import Message, Pid
-from mesos_gpu.mesos.messages import decode, devolve, encode, evolve
+from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.endpoint import Endpoint
 
@@ -122,9 +122,9 @@ class MasterLink:
         """Link to the master and say who we are and what runs here."""
         document: Document = {
             "slave": _slave_info(info),
-            "tasks": [devolve("mesos.Task", task) for task in tasks],
-            "executor_infos": [devolve("mesos.ExecutorInfo", info) for info in executors],
-            "frameworks": [devolve("mesos.FrameworkInfo", framework) for framework in frameworks],
+            "tasks": list(tasks),
+            "executor_infos": list(executors),
+            "frameworks": list(frameworks),
         }
         self._introduce("ReregisterSlaveMessage", document, resource_version, resources)
 
@@ -134,17 +134,16 @@ class MasterLink:
 
     def update(self, key: TaskKey, status: Document, latest_state: str) -> None:
         """Send a status update, which the scheduler is to acknowledge."""
-        internal = devolve("mesos.TaskStatus", status)
         update: Document = {
             "framework_id": {"value": key.framework},
-            "slave_id": internal["slave_id"],
-            "status": internal,
-            "timestamp": internal["timestamp"],
-            "uuid": internal["uuid"],
+            "slave_id": status["agent_id"],
+            "status": status,
+            "timestamp": status["timestamp"],
+            "uuid": status["uuid"],
             "latest_state": latest_state,
         }
-        if "executor_id" in internal:
-            update["executor_id"] = internal["executor_id"]
+        if "executor_id" in status:
+            update["executor_id"] = status["executor_id"]
         self._send("StatusUpdateMessage", {"update": update, "pid": str(self.pid)})
 
     def forward(self, send: Forward) -> None:
@@ -176,7 +175,7 @@ class MasterLink:
         document = {
             "slave_id": {"value": agent_id},
             "update_oversubscribed_resources": False,
-            "operations": {"operations": [devolve("mesos.Operation", operation) for operation in operations]},
+            "operations": {"operations": list(operations)},
             "resource_version_uuid": {"value": resource_version},
             "resource_providers": {},
         }
@@ -184,11 +183,10 @@ class MasterLink:
 
     def operation_status(self, send: SendOperationStatus, agent_id: str) -> None:
         """Send the status of an operation."""
-        status = devolve("mesos.OperationStatus", send.status)
         document: Document = {
             "slave_id": {"value": agent_id},
-            "status": status,
-            "latest_status": status,
+            "status": send.status,
+            "latest_status": send.status,
             "operation_uuid": {"value": send.operation_uuid},
         }
         if send.framework is not None:
@@ -203,7 +201,7 @@ class MasterLink:
         if self.master is None:
             return
         document["version"] = MESOS_VERSION
-        document["checkpointed_resources"] = [devolve("mesos.Resource", resource) for resource in resources]
+        document["checkpointed_resources"] = list(resources)
         document["agent_capabilities"] = [{"type": capability} for capability in CAPABILITIES]
         document["resource_version_uuid"] = {"value": resource_version}
         self.meet()
@@ -212,7 +210,7 @@ class MasterLink:
     def _send(self, name: str, document: Mapping[str, Any]) -> None:
         if self.master is not None:
             full_name = _PREFIX + name
-            self._endpoint.send(PROCESS_ID, self.master, full_name, encode(full_name, document))
+            self._endpoint.send(PROCESS_ID, self.master, full_name, encode_from_v1(full_name, document))
 
     # --- in -----------------------------------------------------------------------------------------------------
 
@@ -229,7 +227,7 @@ class MasterLink:
             log.warning("ignoring %s from %s, which is not our master", name, message.sender)
             return
         try:
-            document = decode(message.name, message.body)
+            document = decode_to_v1(message.name, message.body)
             if name == "PingSlaveMessage":
                 self._deliver(Ping(message.sender, bool(document["connected"])))
             else:
@@ -240,8 +238,8 @@ class MasterLink:
 
 
 def _slave_info(info: Document) -> Document:
-    """Return the internal SlaveInfo; `checkpoint`, which v1 no longer has, is true of every agent since Mesos 0.22."""
-    return {**devolve("mesos.SlaveInfo", info), "checkpoint": True}
+    """Return the SlaveInfo; `checkpoint`, which v1 no longer has, is true of every agent since Mesos 0.22."""
+    return {**info, "checkpoint": True}
 
 
 def _welcome(document: Document) -> list[Incoming]:
@@ -275,8 +273,8 @@ def _run(document: Document, tasks: list[Document], *, group: bool = False) -> e
     if "id" not in document["framework"]:
         raise ProtocolError("a task of a framework without an id")
     return ev.RunTask(
-        framework=evolve("mesos.FrameworkInfo", document["framework"]),
-        tasks=tuple(evolve("mesos.TaskInfo", task) for task in tasks),
+        framework=document["framework"],
+        tasks=tuple(tasks),
         resource_version=_default_version(document.get("resource_version_uuids", ())),
         launch_executor=bool(document.get("launch_executor", True)),
         group=group,
@@ -315,8 +313,8 @@ def _framework_message(document: Document) -> list[Incoming]:
 
 def _update_framework(document: Document) -> list[Incoming]:
     info = document.get("framework_info")
-    evolved = None if info is None or "id" not in info else evolve("mesos.FrameworkInfo", info)
-    return [ev.UpdateFramework(document["framework_id"]["value"], evolved)]
+    known = None if info is None or "id" not in info else info
+    return [ev.UpdateFramework(document["framework_id"]["value"], known)]
 
 
 def _shutdown(document: Document) -> list[Incoming]:
@@ -329,14 +327,12 @@ def _drain(document: Document) -> list[Incoming]:
 
 
 def _keep(document: Document) -> list[Incoming]:
-    return [KeepResources(tuple(evolve("mesos.Resource", r) for r in document.get("resources", ())))]
+    return [KeepResources(tuple(document.get("resources", ())))]
 
 
 def _apply_operation(document: Document) -> list[Incoming]:
-    info = evolve("mesos.Offer.Operation", document["operation_info"])
-    return [
-        ApplyOperation(document["operation_uuid"]["value"], info, (document.get("framework_id") or {}).get("value"))
-    ]
+    framework = (document.get("framework_id") or {}).get("value")
+    return [ApplyOperation(document["operation_uuid"]["value"], document["operation_info"], framework)]
 
 
 def _operation_acknowledged(document: Document) -> list[Incoming]:

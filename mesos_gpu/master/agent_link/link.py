@@ -16,7 +16,7 @@ from mesos_gpu.master.agent_link import operation_link
 from mesos_gpu.master.agent_link.absences import Absences
 from mesos_gpu.master.agent_link.authentication import Authenticators
 from mesos_gpu.master.agent_link.observers import Observer, Pace, RemovalLimit
-from mesos_gpu.master.agent_link.wire_forms import reconciliation, resource_version, resources_for, task_for
+from mesos_gpu.master.agent_link.wire_forms import resource_version, resources_for, task_for
 from mesos_gpu.master.decisions import agents, readmission, updates
 from mesos_gpu.master.decisions.permissions import registration_refusal
 from mesos_gpu.master.engine.engine import Engine, Event
@@ -42,7 +42,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.libprocess import Message, Pid
-from mesos_gpu.mesos.messages import decode, devolve, encode, evolve, with_defaults
+from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1, with_defaults
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.endpoint import Endpoint
 
@@ -137,7 +137,7 @@ class AgentLink:
             case AgentReregistered(agent_id, reconciliations):
                 document = {"slave_id": _id(agent_id), **self._connection()}
                 if reconciliations:
-                    document["reconciliations"] = [reconciliation(r) for r in reconciliations]
+                    document["reconciliations"] = list(reconciliations)
                 self._tell(agent_id, "SlaveReregisteredMessage", document)
             case RunTask():
                 self._run_task(action)
@@ -154,8 +154,7 @@ class AgentLink:
                 document = {"slave_id": _id(agent_id), "framework_id": _id(framework_id), "task_id": _id(task_id)}
                 self._tell(agent_id, "StatusUpdateAcknowledgementMessage", {**document, "uuid": uuid})
             case UpdateFramework(agent_id, info):
-                internal = devolve("mesos.FrameworkInfo", info)
-                document = {"framework_id": info["id"], "pid": NO_PID, "framework_info": internal}
+                document = {"framework_id": info["id"], "pid": NO_PID, "framework_info": info}
                 self._tell(agent_id, "UpdateFrameworkMessage", document)
             case ShutdownFramework(agent_id, framework_id):
                 self._tell(agent_id, "ShutdownFrameworkMessage", {"framework_id": _id(framework_id)})
@@ -176,20 +175,19 @@ class AgentLink:
     def _run_task(self, action: RunTask) -> None:
         agent = self._engine.state.agents[action.agent_id]
         document: Document = {
-            "framework": devolve("mesos.FrameworkInfo", action.framework_info),
+            "framework": action.framework_info,
             "pid": NO_PID,
-            "task": devolve("mesos.TaskInfo", task_for(agent, action.task)),
+            "task": task_for(agent, action.task),
             "launch_executor": action.launch_executor,
         }
         self._tell(action.agent_id, "RunTaskMessage", document | resource_version(agent))
 
     def _run_group(self, action: RunTaskGroup) -> None:
         agent = self._engine.state.agents[action.agent_id]
-        tasks = [devolve("mesos.TaskInfo", task_for(agent, task)) for task in action.tasks]
         document: Document = {
-            "framework": devolve("mesos.FrameworkInfo", action.framework_info),
-            "executor": devolve("mesos.ExecutorInfo", resources_for(agent, action.executor)),
-            "task_group": {"tasks": tasks},
+            "framework": action.framework_info,
+            "executor": resources_for(agent, action.executor),
+            "task_group": {"tasks": [task_for(agent, task) for task in action.tasks]},
             "launch_executor": action.launch_executor,
         }
         self._tell(action.agent_id, "RunTaskGroupMessage", document | resource_version(agent))
@@ -204,7 +202,7 @@ class AgentLink:
 
     def _send(self, to: Pid, name: str, document: Mapping[str, Any]) -> None:
         full_name = _PREFIX + name
-        self._endpoint.send(PROCESS_ID, to, full_name, encode(full_name, document))
+        self._endpoint.send(PROCESS_ID, to, full_name, encode_from_v1(full_name, document))
 
     def removals(self) -> Mapping[str, int]:
         """Return how many agents were to be unreachable, are since, or answered in time."""
@@ -250,7 +248,7 @@ class AgentLink:
             log.warning("refusing the registration of the agent at %s: it has not authenticated", message.sender)
             return
         try:
-            document = decode(message.name, message.body)
+            document = decode_to_v1(message.name, message.body)
             event = reader(document, str(message.sender))
         except ProtocolError as error:
             log.warning("ignoring a message from %s: %s", message.sender, error)
@@ -299,7 +297,7 @@ def _status_update(document: Document, pid: str) -> Event:
     if "slave_id" not in update or not update.get("uuid"):
         raise ProtocolError("a status update without an agent id or a uuid")
     agent_id, framework_id = update["slave_id"]["value"], update["framework_id"]["value"]
-    status = with_defaults("mesos.v1.TaskStatus", evolve("mesos.TaskStatus", update["status"]))
+    status = with_defaults("mesos.v1.TaskStatus", update["status"])
     status |= {"agent_id": _id(agent_id), "timestamp": update["timestamp"], "uuid": update["uuid"]}
     if "executor_id" in update:
         status["executor_id"] = update["executor_id"]
@@ -328,15 +326,15 @@ def _report(document: Document, pid: str) -> Report:
     capabilities = [c["type"] for c in document.get("agent_capabilities", ()) if "type" in c]
     return Report(
         pid=pid,
-        info=evolve("mesos.SlaveInfo", agent),
+        info={name: value for name, value in agent.items() if name != "checkpoint"},
         version=document.get("version", ""),
         capabilities=tuple(str(capability) for capability in capabilities),
         checkpoint=agent.get("checkpoint", False),
         resource_version_uuid=document.get("resource_version_uuid", {}).get("value"),
-        kept=[evolve("mesos.Resource", resource) for resource in document.get("checkpointed_resources", ())],
-        tasks=[evolve("mesos.Task", task) for task in document.get("tasks", ())],
-        executors=[evolve("mesos.ExecutorInfo", info) for info in document.get("executor_infos", ())],
-        frameworks=[evolve("mesos.FrameworkInfo", info) for info in document.get("frameworks", ())],
+        kept=document.get("checkpointed_resources", []),
+        tasks=document.get("tasks", []),
+        executors=document.get("executor_infos", []),
+        frameworks=document.get("frameworks", []),
     )
 
 

@@ -13,16 +13,17 @@ from mesos_gpu.master.model.model import Agent
 from mesos_gpu.master.state.actions import AboutOperations, AcknowledgeOperation, ApplyOperation, KeepResources
 from mesos_gpu.master.state.actions import ReconcileOperations as Reconcile
 from mesos_gpu.master.validation.operation_validation import resource_lists
-from mesos_gpu.mesos.messages import devolve, evolve
 from mesos_gpu.mesos.resource import Document, Resource
 
 
 def message_of(action: AboutOperations, agent: Agent) -> tuple[str, Document]:
-    """Return name and internal document of the message that carries an action out."""
+    """Return name and document, with v1 parts, of the message that carries an action out."""
     match action:
         case ApplyOperation(_, operation_uuid, info, framework_id):
-            operation = devolve("mesos.Offer.Operation", _for_agent(agent, info))
-            document: Document = {"operation_info": operation, "operation_uuid": {"value": operation_uuid}}
+            document: Document = {
+                "operation_info": _for_agent(agent, info),
+                "operation_uuid": {"value": operation_uuid},
+            }
             # Without a version an agent cannot have sent RESOURCE_PROVIDER, and gets the whole list instead.
             document["resource_version_uuid"] = {"uuid": {"value": agent.resource_version_uuid or ""}}
             if framework_id is not None:
@@ -36,8 +37,7 @@ def message_of(action: AboutOperations, agent: Agent) -> tuple[str, Document]:
             return "ReconcileOperationsMessage", {"operations": asked}
         case KeepResources():
             refined = "RESERVATION_REFINEMENT" in agent.capabilities
-            kept = agent.total.kept().to_json(refined=refined)
-            return "CheckpointResourcesMessage", {"resources": [devolve("mesos.Resource", r) for r in kept]}
+            return "CheckpointResourcesMessage", {"resources": agent.total.kept().to_json(refined=refined)}
         case _:
             assert_never(action)
 
@@ -47,8 +47,7 @@ def operation_status(document: Document, pid: str) -> Event:
     if "slave_id" not in document or "operation_uuid" not in document:
         raise ProtocolError("an operation status without an agent id or the operation's uuid")
     agent_id, name = document["slave_id"]["value"], document["operation_uuid"]["value"]
-    status = evolve("mesos.OperationStatus", document["status"])
-    return lambda state, now: operations.status_update(state, agent_id, name, status)
+    return lambda state, now: operations.status_update(state, agent_id, name, document["status"])
 
 
 def agent_update(document: Document, pid: str) -> Event:
@@ -57,7 +56,7 @@ def agent_update(document: Document, pid: str) -> Event:
     version = document.get("resource_version_uuid", {}).get("value")
     listed: list[Any] | None = None
     if "operations" in document:
-        listed = [evolve("mesos.Operation", one) for one in document["operations"].get("operations", ())]
+        listed = document["operations"].get("operations", [])
     return lambda state, now: agents.updated(state, agent_id, pid, version, listed)
 
 

@@ -6,7 +6,6 @@ Source: libprocess messages of Mesos src/messages/messages.proto; src/common/res
 from __future__ import annotations
 
 from mesos_gpu.master.model.model import Agent
-from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
@@ -29,12 +28,3 @@ def resource_version(agent: Agent) -> Document:
     if agent.resource_version_uuid is None:
         return {}
     return {"resource_version_uuids": [{"uuid": {"value": agent.resource_version_uuid}}]}
-
-
-def reconciliation(asked: Document) -> Document:
-    """Return a ReconcileTasksMessage of a v1 document."""
-    return {
-        "framework_id": asked["framework_id"],
-        "framework": devolve("mesos.FrameworkInfo", asked["framework"]),
-        "statuses": [devolve("mesos.TaskStatus", status) for status in asked["statuses"]],
-    }

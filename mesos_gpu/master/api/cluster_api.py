@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from mesos_gpu.errors import BadInput, Conflict, Forbidden
+from mesos_gpu.errors import BadInput, Conflict, Forbidden, ProtocolError
 from mesos_gpu.master.decisions import draining, maintenance, permissions, roles
 from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.model.model import Moment
@@ -211,7 +211,7 @@ def _list(text: str, type_name: str) -> list[Document]:
 
 
 def _message(document: Any, type_name: str) -> Document:
-    problem = messages.check(type_name, document)
-    if problem is not None:
-        raise BadInput(problem)
-    return messages.normalize(type_name, document)
+    try:
+        return messages.read(type_name, document)
+    except ProtocolError as error:
+        raise BadInput(str(error)) from None

@@ -79,11 +79,7 @@ def _resources(text: str) -> list[Document]:
         raise ProtocolError(str(error)) from None
     if not isinstance(documents, list):
         raise ProtocolError("it is not a JSON array")
-    for document in documents:
-        problem = messages.check("mesos.v1.Resource", document)
-        if problem is not None:
-            raise ProtocolError(problem)
-    return [messages.normalize("mesos.v1.Resource", document) for document in documents]
+    return [messages.read("mesos.v1.Resource", document) for document in documents]
 
 
 def _operate(engine: Engine, principal: Principal | None, agent_id: str | None, operation: Document) -> web.Response:
