@@ -50,7 +50,7 @@ class Offered:
 
     @property
     def role(self) -> str:
-        """Return which of the framework's roles it is offered to."""
+        """Return which of the framework's roles it is offered to; `*` without MULTI_ROLE, when offers do not tell."""
         return str(self.offer.get("allocation_info", {}).get("role", UNRESERVED))
 
     @property

@@ -126,8 +126,6 @@ async def test_a_master_that_vanishes_after_the_launch_finds_the_task_when_it_is
         await scheduler.subscribe(framework_info())
         offer = await scheduler.offer()
         document = {**task("t", gpus=1), "agent_id": offer["agent_id"]}
-        for resource in document["resources"]:
-            resource["allocation_info"] = offer["allocation_info"]
         await scheduler.launch(offer, document)
         await until(lambda: len(agent.agent.state.frameworks.tasks()) == 1)
         framework_id = scheduler.framework_id

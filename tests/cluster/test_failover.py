@@ -31,8 +31,6 @@ async def test_the_next_master_has_the_agent_the_task_and_the_framework(
         await scheduler.subscribe(framework_info())
         offer = await scheduler.offer()
         document = {**task("t", gpus=1), "agent_id": offer["agent_id"]}
-        for resource in document["resources"]:
-            resource["allocation_info"] = offer["allocation_info"]
         await scheduler.launch(offer, document)
         states = []
         while "TASK_RUNNING" not in states:

@@ -197,16 +197,12 @@ class World:
         self.launched += 1
         self.where[name] = offer["agent_id"]["value"]
         needs = {"cpus": 0.1, "mem": 32.0, "gpus": 1.0}
-        allocation = offer["allocation_info"]
         task = {
             "name": name,
             "task_id": {"value": name},
             "agent_id": offer["agent_id"],
             "command": {"value": "sleep 1000"},
-            "resources": [
-                {"name": n, "type": "SCALAR", "scalar": {"value": v}, "allocation_info": allocation}
-                for n, v in needs.items()
-            ],
+            "resources": [{"name": n, "type": "SCALAR", "scalar": {"value": v}} for n, v in needs.items()],
         }
         await scheduler.launch(offer, task, refuse_s=0)
 

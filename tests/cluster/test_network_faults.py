@@ -93,16 +93,12 @@ class Books:
     def _task(self, offer: Document, number: int) -> Document:
         name = f"t{number}"
         needs = {"cpus": 0.1, "mem": 32.0, "gpus": 1.0}
-        role = offer["allocation_info"]["role"]
         return {
             "name": name,
             "task_id": {"value": name},
             "agent_id": offer["agent_id"],
             "command": {"value": f"sleep {random.Random(SEED + number).choice(['0.3', '2', '1000'])}"},
-            "resources": [
-                {"name": n, "type": "SCALAR", "scalar": {"value": v}, "allocation_info": {"role": role}}
-                for n, v in needs.items()
-            ],
+            "resources": [{"name": n, "type": "SCALAR", "scalar": {"value": v}} for n, v in needs.items()],
         }
 
     async def ask(self) -> None:

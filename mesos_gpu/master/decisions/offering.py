@@ -94,6 +94,12 @@ def _offer(state: MasterState, allocation: Allocation) -> Offer:
     role = allocation.client.role
     resources = allocation.resources.allocated(role)
     refined = "RESERVATION_REFINEMENT" in framework.capabilities
+    shown = resources.to_json(refined=refined)
+    # To whom it is allocated is told to frameworks that can have several roles only (MESOS-8237): the others compare
+    # resources field by field, and know of no such field. Whatever they accept is allocated to their role again.
+    allocated: Document = {"allocation_info": {"role": role}} if "MULTI_ROLE" in framework.capabilities else {}
+    if not allocated:
+        shown = [{name: value for name, value in one.items() if name != "allocation_info"} for one in shown]
     offer_id = state.ids.offer()
     document: Document = {
         "id": {"value": offer_id},
@@ -101,8 +107,8 @@ def _offer(state: MasterState, allocation: Allocation) -> Offer:
         "agent_id": {"value": agent.id},
         "hostname": agent.hostname,
         "url": agent.url,
-        "resources": resources.to_json(refined=refined),
-        "allocation_info": {"role": role},
+        "resources": shown,
+        **allocated,
     }
     if agent.info.get("attributes"):
         document["attributes"] = agent.info["attributes"]

@@ -245,6 +245,23 @@ def test_offers_look_as_recorded(state: MasterState) -> None:
         assert offer.document[key] == expected[key]
 
 
+def test_a_framework_of_one_role_is_not_told_of_allocations_and_what_it_launches_has_one(state: MasterState) -> None:
+    agent = add_agent(state, "cpus(ml):1;gpus:1;mem:512")
+    add_framework(state, capabilities="GPU_RESOURCES", role="ml")
+    [offer] = offers(state)
+    assert "allocation_info" not in offer.document
+    assert not any("allocation_info" in resource for resource in offer.document["resources"])
+    assert {(one["name"], one["role"]) for one in offer.document["resources"]} == {
+        ("cpus", "ml"),
+        ("gpus", "*"),
+        ("mem", "*"),
+    }
+    [action] = launch(state, offer, {**task_info(agent), "resources": offer.document["resources"]})
+    assert isinstance(action, RunTask)
+    assert {resource["allocation_info"]["role"] for resource in action.task["resources"]} == {"ml"}
+    check_books(state)
+
+
 def test_a_framework_of_refined_reservations_is_offered_them_without_role(state: MasterState) -> None:
     add_agent(state)
     add_framework(state, capabilities="GPU_RESOURCES RESERVATION_REFINEMENT")
