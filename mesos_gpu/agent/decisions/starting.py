@@ -15,6 +15,7 @@ from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.actions import Action
 from mesos_gpu.agent.model.events import RunTask
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey, Parcel, Stage
+from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.paths import sandbox_path
 from mesos_gpu.agent.model.tasks import Phase, Task
@@ -41,8 +42,8 @@ def start_command_task(
         actions.append(act.SaveTask(key, container_id, info))
     # The launch is begun first: it takes a hundred times as long as telling the master.
     others = in_use(identity.work_dir, [info], (other for other in state.frameworks.tasks() if other is not task))
-    spec = launch.launch_spec(identity, framework.info, info, container_id, others)
-    actions.append(act.Launch(key, spec))
+    config = launch.task_container(identity, framework.info, info, container_id, others)
+    actions.append(act.Launch(key, config, read_uris(info["command"])))
     return actions + reporting.report(state, framework, task, Verdict("TASK_STARTING"), at)
 
 
@@ -102,8 +103,8 @@ def _launch_executor(
     mine = {task.key for task in tasks}
     strangers = (task for task in state.frameworks.tasks() if task.key not in mine)
     others = in_use(state.identity.work_dir, [info, *infos], strangers)
-    spec = executor_launch.executor_spec(state.identity, framework.info, executor, tasks, state.patience, others)
-    return [*actions, act.Launch(key, spec)]
+    config = executor_launch.executor_container(state.identity, framework.info, executor, tasks, state.patience, others)
+    return [*actions, act.Launch(key, config, executor_launch.fetched(info))]
 
 
 def _enqueue(

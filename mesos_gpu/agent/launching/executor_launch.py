@@ -13,12 +13,12 @@ from typing import Any
 from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.launching.executor_size import executor_size
 from mesos_gpu.agent.launching.variables import read_variables
-from mesos_gpu.agent.model.actions import LaunchSpec
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
+from mesos_gpu.agent.model.fetch_uris import Item, read_uris
 from mesos_gpu.agent.model.paths import is_path_safe, sandbox_path
 from mesos_gpu.agent.model.tasks import Phase, Task
-from mesos_gpu.container.spec.config import Size, Volume
+from mesos_gpu.container.spec.config import ContainerConfig, Size, Volume
 from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, make_token
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
@@ -38,22 +38,22 @@ def refusal(identity: Identity, info: Mapping[str, Any]) -> str | None:
     return launch.refusal(_as_task(info, identity.default_executor))
 
 
-def executor_spec(
+def executor_container(
     identity: Identity,
     framework: Mapping[str, Any],
     executor: Executor,
     tasks: Iterable[Task],
     patience: ExecutorPatience,
     in_use: Collection[str] = (),
-) -> LaunchSpec:
-    """Return what the container of an executor needs, with room for the tasks that wait for it.
+) -> ContainerConfig:
+    """Return the container of an executor, with room for the tasks that wait for it.
 
-    `in_use` as in launch_spec.
+    `in_use` as for a command task.
     """
     info = executor.info
     task = _as_task(info, identity.default_executor)
-    spec = launch.launch_spec(identity, framework, task, executor.container_id, in_use)
-    environment = dict(spec.environment)
+    config = launch.task_container(identity, framework, task, executor.container_id, in_use)
+    environment = dict(config.environment)
     environment.pop("MESOS_ALLOCATION_ROLE", None)  # of tasks only
     if not framework.get("checkpoint"):
         # Mesos says "0"; pymesos' driver takes any text for a yes, and would not end with the agent.
@@ -64,7 +64,7 @@ def executor_spec(
     if info.get("type") == DEFAULT:
         # Ours, so it is told; others are told by --executor_environment_variables, as on Mesos.
         environment = {**identity.tls_environment, **environment}
-    if identity.domain_socket and spec.image is None and (spec.networks or identity.domain_socket_for_all):
+    if identity.domain_socket and config.image is None and (config.networks or identity.domain_socket_for_all):
         environment["MESOS_DOMAIN_SOCKET"] = identity.domain_socket
     environment.update(read_variables(info.get("command") or {}))
     if identity.executor_key is not None:
@@ -74,16 +74,21 @@ def executor_spec(
     room = size(identity, executor, tasks)
     theirs = (volume for task in tasks for volume in _volumes(identity, task.info, in_use))
     return replace(
-        spec,
+        config,
         environment=environment,
         cpus_milli=room.cpus_milli,
         mem_bytes=room.mem_bytes,
         gpus=room.gpus,
-        volumes=_once((*spec.volumes, *theirs)),
+        volumes=_once((*config.volumes, *theirs)),
         labels=_labels(info),
         disk_bytes=room.disk_bytes,
-        linux=replace(spec.linux, cpus_limit_milli=room.cpus_limit_milli, mem_limit_bytes=room.mem_limit_bytes),
+        linux=replace(config.linux, cpus_limit_milli=room.cpus_limit_milli, mem_limit_bytes=room.mem_limit_bytes),
     )
+
+
+def fetched(info: Mapping[str, Any]) -> tuple[Item, ...]:
+    """Return what is fetched into an executor's sandbox; the default executor brings what it needs."""
+    return read_uris(info.get("command") or {})
 
 
 def late_volume(

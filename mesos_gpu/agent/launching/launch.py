@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import filterfalse
+from pathlib import Path
 from typing import Any
 
 from mesos_gpu.agent.launching import volume_aliases
@@ -14,12 +15,11 @@ from mesos_gpu.agent.launching.executor_size import disk_bytes
 from mesos_gpu.agent.launching.task_limits import read_settings
 from mesos_gpu.agent.launching.terminal import read_terminal
 from mesos_gpu.agent.launching.variables import read_secret, read_variables
-from mesos_gpu.agent.model.actions import LaunchSpec
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.paths import sandbox_path, volume_path
-from mesos_gpu.container.spec.config import ImageAsk, Secret, Volume
+from mesos_gpu.container.spec.config import ContainerConfig, ImageAsk, Secret, Volume
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.flags import format_duration
@@ -64,14 +64,14 @@ def refusal(task: Mapping[str, Any]) -> str | None:
     return _container_refusal(task.get("container") or {}) or _volumes_refusal(task)
 
 
-def launch_spec(
+def task_container(
     identity: Identity,
     framework: Mapping[str, Any],
     task: Mapping[str, Any],
     container_id: str,
     in_use: Collection[str] = (),
-) -> LaunchSpec:
-    """Return what the container of a command task needs. The task has no `refusal`.
+) -> ContainerConfig:
+    """Return the container of a command task, executor overhead included. The task has no `refusal`.
 
     `in_use` are folders of shared volumes that others use; their owner stays.
     """
@@ -89,9 +89,9 @@ def launch_spec(
         environment["LIBPROCESS_IP"] = "0.0.0.0"  # the agent's is not an address there
     if image is not None:
         del environment["PATH"]  # the host's, which is not the image's
-    return LaunchSpec(
+    return ContainerConfig(
         container_id=container_id,
-        sandbox=sandbox,
+        sandbox=Path(sandbox),
         argv=_argv(command) if image is None else (),
         environment={**environment, **read_variables(command)},
         user=(command.get("user") or framework.get("user") or None) if identity.switch_user else None,
@@ -100,7 +100,6 @@ def launch_spec(
         gpus=resources.gpus,
         image=image,
         volumes=(*volume_aliases.shown(map(_volume, filterfalse(_is_secret, volumes)), persistent), *persistent),
-        fetch=read_uris(command),
         disk_bytes=disk_bytes(task),
         secrets=tuple(_secret(volume) for volume in volumes if _is_secret(volume)),
         linux=read_settings(task, more_cpus_milli=OVERHEAD_CPUS_MILLI, more_mem_bytes=OVERHEAD_MEM_MIB * MIB),

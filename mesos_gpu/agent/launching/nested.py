@@ -94,34 +94,25 @@ def container_config(
     if problem is not None:
         raise BadInput(problem)
     resources = _resources(task["resources"])
-    spec = launch.launch_spec(identity, {"id": {"value": ""}}, task, name)
+    config = launch.task_container(identity, {"id": {"value": ""}}, task, name)
     own = {str(v["name"]) for v in (command.get("environment") or {}).get("variables", ())}
-    environment = {key: value for key, value in spec.environment.items() if key in own or key == "PATH"}
-    environment["MESOS_SANDBOX"] = sandbox if spec.image is None else spec.image.sandbox
-    image = spec.image
+    environment = {key: value for key, value in config.environment.items() if key in own or key == "PATH"}
+    environment["MESOS_SANDBOX"] = sandbox if config.image is None else config.image.sandbox
+    image = config.image
     if image is not None:
         image = replace(image, user_wins="user" in (call.get("command") or {}))
-    return ContainerConfig(
-        container_id=name,
+    return replace(
+        config,
         sandbox=Path(sandbox),
-        argv=spec.argv,
         environment=environment,
-        user=spec.user,
         cpus_milli=resources.milli("cpus"),
         mem_bytes=resources.milli("mem") * MIB // 1000,
         gpus=0 if is_nested(name) else resources.gpus,
         image=image,
-        volumes=spec.volumes,
-        labels=spec.labels,
         shares_cgroup=(container.get("linux_info") or {}).get("share_cgroups", True),
         standalone=not is_nested(name),
-        disk_bytes=0 if is_nested(name) else spec.disk_bytes,
+        disk_bytes=0 if is_nested(name) else config.disk_bytes,
         linux=read_settings(task),
-        secrets=spec.secrets,
-        terminal=spec.terminal,
-        window=spec.window,
-        networks=spec.networks,
-        hostname=spec.hostname,
     )
 
 

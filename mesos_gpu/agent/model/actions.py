@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from mesos_gpu.agent.model.events import Drain, Owner
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.fetch_uris import Item
 from mesos_gpu.agent.model.updates import Forward, TaskKey
-from mesos_gpu.container.spec.config import ImageAsk, Secret, Size, Volume
-from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
+from mesos_gpu.container.spec.config import ContainerConfig, Size
 from mesos_gpu.mesos.checks import Course
 from mesos_gpu.mesos.resource import Document
 
@@ -45,36 +43,12 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchSpec:
-    """Everything a container needs, decided; limits are those of the container, executor overhead included."""
-
-    container_id: str
-    sandbox: str
-    argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    user: str | None = None
-    cpus_milli: int = 0
-    mem_bytes: int = 0
-    gpus: int = 0
-    image: ImageAsk | None = None
-    volumes: tuple[Volume, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    fetch: tuple[Item, ...] = ()
-    linux: LinuxSettings = USUAL
-    disk_bytes: int = 0
-    secrets: tuple[Secret, ...] = ()
-    terminal: bool = False
-    window: tuple[int, int] | None = None
-    networks: tuple[Document, ...] = ()
-    hostname: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Launch:
-    """Make the sandbox and launch the container; Launched or LaunchFailed comes back, later Ended."""
+    """Make the sandbox, fetch into it and launch the container; Launched or LaunchFailed comes back, later Ended."""
 
     key: Owner
-    spec: LaunchSpec
+    config: ContainerConfig
+    fetch: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

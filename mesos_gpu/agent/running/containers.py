@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 from mesos_gpu.agent.disk.sandbox import make_sandbox
@@ -13,6 +12,7 @@ from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.events import Owner
+from mesos_gpu.agent.model.fetch_uris import Item
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination
@@ -128,7 +128,7 @@ class Runner:
 
     def launch(self, action: act.Launch) -> None:
         """Make the sandbox and launch; then wait for the end."""
-        self._start(self._launch(action.key, action.spec))
+        self._start(self._launch(action))
 
     def watch(self, action: act.Watch) -> None:
         """Wait for a container that a former process launched."""
@@ -168,76 +168,57 @@ class Runner:
         if not task.cancelled() and task.exception() is not None:
             log.error("a container's work failed", exc_info=task.exception())
 
-    async def _launch(self, key: Owner, spec: act.LaunchSpec) -> None:
+    async def _launch(self, action: act.Launch) -> None:
         launching: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._launching.add(launching)
         try:
-            launched = await self._try(key, spec)
+            launched = await self._try(action)
         finally:
             self._launching.discard(launching)
             launching.cancel()
         if launched:
-            await self._wait(key, spec.container_id)
+            await self._wait(action.key, action.config.container_id)
         else:
-            self._released(spec.container_id)
+            self._released(action.config.container_id)
 
-    async def _try(self, key: Owner, spec: act.LaunchSpec) -> bool:
+    async def _try(self, action: act.Launch) -> bool:
         """Launch and report; tell whether there is a container now."""
-        config = ContainerConfig(
-            container_id=spec.container_id,
-            sandbox=Path(spec.sandbox),
-            argv=spec.argv,
-            environment=spec.environment,
-            user=spec.user,
-            cpus_milli=spec.cpus_milli,
-            mem_bytes=spec.mem_bytes,
-            gpus=spec.gpus,
-            image=spec.image,
-            volumes=spec.volumes,
-            labels=spec.labels,
-            linux=spec.linux,
-            disk_bytes=spec.disk_bytes,
-            secrets=spec.secrets,
-            terminal=spec.terminal,
-            window=spec.window,
-            networks=spec.networks,
-            hostname=spec.hostname,
-        )
+        key, config = action.key, action.config
         try:
             # While things are fetched into it the sandbox is the agent's; the fetcher hands it over.
-            make_sandbox(config.sandbox, None if spec.fetch else spec.user)
-            if spec.fetch:
-                await self._fetch(spec)
+            make_sandbox(config.sandbox, None if action.fetch else config.user)
+            if action.fetch:
+                await self._fetch(config, action.fetch)
             pid = await self._launch_when_free(config, PullReport(lambda text: self._post(ev.Pulling(key, text))))
         except MesosGpuError as error:
             self._post(ev.LaunchFailed(key, str(error)))
             return False
         except Exception as error:
-            log.exception("launching %s of %s", spec.container_id, key)
-            await self._containers.destroy(spec.container_id)
+            log.exception("launching %s of %s", config.container_id, key)
+            await self._containers.destroy(config.container_id)
             self._post(ev.LaunchFailed(key, f"{type(error).__name__}: {error}"))
             return False
-        self._gpus.setdefault(spec.container_id, spec.gpus)
-        self._post(ev.Launched(key, pid, self._networks(spec.container_id)))
+        self._gpus.setdefault(config.container_id, config.gpus)
+        self._post(ev.Launched(key, pid, self._networks(config.container_id)))
         return True
 
     def _networks(self, container_id: str) -> tuple[Document, ...]:
         return tuple(dict(info) for info in self._containers.network_infos(container_id))
 
-    async def _fetch(self, spec: act.LaunchSpec) -> None:
+    async def _fetch(self, config: ContainerConfig, items: tuple[Item, ...]) -> None:
         """Fetch what the command asks for; `_kill` ends it."""
         if self._fetcher is None:
             raise ContainerError("this agent fetches nothing")
-        fetch = self._fetcher.fetch(spec.container_id, Path(spec.sandbox), spec.fetch, spec.user)
-        work = self._fetches[spec.container_id] = asyncio.ensure_future(fetch)
+        fetch = self._fetcher.fetch(config.container_id, config.sandbox, items, config.user)
+        work = self._fetches[config.container_id] = asyncio.ensure_future(fetch)
         try:
             await work
         except asyncio.CancelledError:
-            if spec.container_id in self._fetches:
+            if config.container_id in self._fetches:
                 raise
             raise ContainerError("the task was ended while its URIs were fetched") from None
         finally:
-            self._fetches.pop(spec.container_id, None)
+            self._fetches.pop(config.container_id, None)
 
     async def _launch_when_free(self, config: ContainerConfig, progress: Callable[[str], None]) -> int:
         """Launch; where GPUs are short, wait for containers that were asked to end and still hold theirs.

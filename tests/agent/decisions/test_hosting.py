@@ -91,11 +91,11 @@ def test_the_executor_is_on_disk_before_it_is_launched_and_so_are_its_tasks(stat
     kinds = [type(action) for action in actions]
     assert kinds == [act.SaveFramework, act.SaveExecutor, act.SaveTask, act.Launch]
     (launch,) = [action for action in actions if isinstance(action, act.Launch)]
-    assert (launch.spec.cpus_milli, launch.spec.mem_bytes, launch.spec.gpus) == (600, 96 << 20, 1)
-    assert launch.spec.environment["MESOS_EXECUTOR_ID"] == "echo"
-    assert launch.spec.environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] == "5secs"
-    assert launch.spec.environment["MESOS_CHECKPOINT"] == "1"
-    assert launch.spec.environment["MESOS_RECOVERY_TIMEOUT"] == "15mins"
+    assert (launch.config.cpus_milli, launch.config.mem_bytes, launch.config.gpus) == (600, 96 << 20, 1)
+    assert launch.config.environment["MESOS_EXECUTOR_ID"] == "echo"
+    assert launch.config.environment["MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD"] == "5secs"
+    assert launch.config.environment["MESOS_CHECKPOINT"] == "1"
+    assert launch.config.environment["MESOS_RECOVERY_TIMEOUT"] == "15mins"
 
 
 @pytest.mark.parametrize(("kind", "told"), [("DEFAULT", "1"), ("CUSTOM", None)])
@@ -105,7 +105,7 @@ def test_the_default_executor_alone_is_told_how_the_agent_speaks_tls(kind: str, 
     handle(state, ev.Registered(), at())
     actions = handle(state, run(hosted("t1", kind=kind), info=AWARE, group=kind == "DEFAULT"), at())
     (launch,) = [action for action in actions if isinstance(action, act.Launch)]
-    assert launch.spec.environment.get("LIBPROCESS_SSL_ENABLED") == told
+    assert launch.config.environment.get("LIBPROCESS_SSL_ENABLED") == told
 
 
 def test_tasks_are_handed_over_once_it_has_subscribed(state: AgentState) -> None:
@@ -277,8 +277,8 @@ class AnyHistory(RuleBasedStateMachine):
         for action in handle(self.state, event, at(self.now_s)):
             self.see(action)
             if isinstance(action, act.Launch) and isinstance(action.key, ExecutorKey):
-                assert action.spec.container_id not in self.running
-                self.running[action.spec.container_id] = action.key
+                assert action.config.container_id not in self.running
+                self.running[action.config.container_id] = action.key
             elif isinstance(action, Forward):
                 self.unacknowledged.append(action)
 

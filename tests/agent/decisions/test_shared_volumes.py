@@ -9,7 +9,7 @@ import pytest
 
 from mesos_gpu.agent.decisions.handling import handle
 from mesos_gpu.agent.decisions.state import AgentState
-from mesos_gpu.agent.launching.executor_launch import executor_spec, late_volume
+from mesos_gpu.agent.launching.executor_launch import executor_container, late_volume
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.model.tasks import Phase, Task
@@ -32,7 +32,7 @@ def using(task_id: str, *volumes: dict[str, Any], line: str = "sleep 1", **more:
 
 def launched(state: AgentState, *infos: dict[str, Any]) -> tuple[Volume, ...]:
     (launch,) = [action for action in handle(state, run(*infos), at()) if isinstance(action, act.Launch)]
-    return launch.spec.volumes
+    return launch.config.volumes
 
 
 def test_only_the_first_of_its_users_is_given_the_folder() -> None:
@@ -61,7 +61,7 @@ def hosted(info: dict[str, Any], phase: Phase = Phase.RUNNING) -> Task:
 
 def test_an_executor_has_it_once_and_may_write_if_one_of_its_tasks_may() -> None:
     tasks = [hosted(using("a", volume(mode="RO"))), hosted(using("b", volume())), hosted(using("c", volume(path="x")))]
-    spec = executor_spec(IDENTITY, framework(), EXECUTOR, tasks, ExecutorPatience())
+    spec = executor_container(IDENTITY, framework(), EXECUTOR, tasks, ExecutorPatience())
     assert [(v.destination, v.read_only) for v in spec.volumes] == [("data", False), ("x", False)]
 
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from mesos_gpu.agent.launching.executor_launch import executor_spec
+from mesos_gpu.agent.launching.executor_launch import executor_container
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.running.networks import domain_socket
 from mesos_gpu.executor.agent import Agent
@@ -48,7 +48,7 @@ def test_who_cannot_reach_the_agents_address_is_told_of_its_socket(
     }
     executor = Executor(ExecutorKey(FRAMEWORK_ID, "e"), info, "c", "/sandbox")
     for who, expected in ((identity, told), (IDENTITY, False)):
-        spec = executor_spec(who, framework(), executor, [], ExecutorPatience())
+        spec = executor_container(who, framework(), executor, [], ExecutorPatience())
         assert (spec.environment.get("MESOS_DOMAIN_SOCKET") == SOCKET) is expected
         assert spec.networks == tuple(one for one in networks if "name" in one)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.agent.api.container_api import _make_sandbox
-from mesos_gpu.agent.launching.executor_launch import executor_spec, late_volume
+from mesos_gpu.agent.launching.executor_launch import executor_container, late_volume
 from mesos_gpu.agent.launching.nested import container_config, seen_of_parent
 from mesos_gpu.agent.model.executors import Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.model.tasks import Task
@@ -34,7 +34,7 @@ EXECUTOR = Executor(ExecutorKey(FRAMEWORK_ID, "e"), INFO, "c1", "/sandbox")
 def test_an_executor_has_its_own_volumes_and_those_of_its_first_tasks_once() -> None:
     infos = [task("a", resources=[volume("data")]), task("b", resources=[volume("data"), volume("own")])]
     tasks = [Task(key(info["name"]), info, "e", "c1", "", hosted=True) for info in infos]
-    spec = executor_spec(IDENTITY, framework(), EXECUTOR, tasks, ExecutorPatience())
+    spec = executor_container(IDENTITY, framework(), EXECUTOR, tasks, ExecutorPatience())
     assert spec.volumes == (shown("own"), shown("data"))
 
 

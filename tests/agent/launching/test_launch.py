@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mesos_gpu.agent.launching.launch import executor_name, executor_resources, launch_spec, refusal
+from mesos_gpu.agent.launching.launch import executor_name, executor_resources, refusal, task_container
 from mesos_gpu.container.spec.config import ImageAsk, Volume
 from mesos_gpu.container.spec.runtime_spec import Command
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, IDENTITY, framework, scalar, task
@@ -15,7 +16,7 @@ SANDBOX = f"/var/lib/mesos/slaves/{AGENT_ID}/frameworks/{FRAMEWORK_ID}/executors
 
 
 def spec(document: dict[str, Any] | None = None, **info: Any) -> Any:
-    return launch_spec(IDENTITY, framework(**info), document or task(), "c1")
+    return task_container(IDENTITY, framework(**info), document or task(), "c1")
 
 
 def test_a_shell_command_runs_in_the_shell_and_another_as_its_arguments_say() -> None:
@@ -138,7 +139,7 @@ def test_a_task_in_an_image_has_the_images_path_and_sees_its_sandbox_elsewhere()
     assert "PATH" not in made.environment
     assert made.environment["MESOS_SANDBOX"] == "/mnt/mesos/sandbox"
     assert made.environment["MESOS_DIRECTORY"] == SANDBOX
-    assert made.sandbox == SANDBOX
+    assert made.sandbox == Path(SANDBOX)
 
 
 def test_a_command_without_a_value_is_for_an_image_to_say() -> None:
@@ -196,7 +197,7 @@ def test_a_task_sees_the_persistent_volumes_among_its_resources() -> None:
     resources = [scalar("cpus", 1.0), volume("v1", "data", "RW"), volume("v2", "/models", "RO")]
     info = task(resources=resources)
     assert refusal(info) is None
-    assert launch_spec(IDENTITY, framework(), info, "c1").volumes == (
+    assert task_container(IDENTITY, framework(), info, "c1").volumes == (
         Volume("/var/lib/mesos/volumes/roles/ml train/v1", "data", owned=True),
         Volume("/var/lib/mesos/volumes/roles/ml train/v2", "/models", read_only=True, owned=True),
     )
@@ -211,11 +212,11 @@ def test_a_host_path_that_names_a_persistent_volume_shows_that_volume_and_not_th
         return task(resources=[scalar("cpus", 1.0), kept], container=in_image(volumes=[again]))
 
     folder = "/var/lib/mesos/volumes/roles/ml/v1"
-    assert launch_spec(IDENTITY, framework(), info("data"), "c1").volumes == (
+    assert task_container(IDENTITY, framework(), info("data"), "c1").volumes == (
         Volume(folder, "/var/lib/data"),
         Volume(folder, "data", owned=True),
     )
-    assert launch_spec(IDENTITY, framework(), info("other"), "c1").volumes[0] == Volume("other", "/var/lib/data")
-    assert launch_spec(IDENTITY, framework(), info("x/.././data/"), "c1").volumes[0].source == folder
+    assert task_container(IDENTITY, framework(), info("other"), "c1").volumes[0] == Volume("other", "/var/lib/data")
+    assert task_container(IDENTITY, framework(), info("x/.././data/"), "c1").volumes[0].source == folder
     assert refusal(info("/data/sub")) is None
     assert "lies within the persistent volume data" in str(refusal(info("data/sub")))

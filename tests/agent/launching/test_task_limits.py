@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent.launching.launch import launch_spec, refusal
+from mesos_gpu.agent.launching.launch import refusal, task_container
 from mesos_gpu.agent.launching.task_limits import read_settings
 from mesos_gpu.agent.launching.variables import read_variables
 from mesos_gpu.container.spec.linux import RLIM_INFINITY, UNLIMITED, LinuxSettings, Rlimit
@@ -82,10 +82,10 @@ def test_environment_precedence_and_the_user_are_as_flags_say() -> None:
     identity = replace(IDENTITY, executor_environment=given, switch_user=False)
     variables = [{"name": "OWN", "value": "y"}]
     document = task(command={"value": "x", "user": "nobody", "environment": {"variables": variables}})
-    spec = launch_spec(identity, framework(), document, "c")
+    spec = task_container(identity, framework(), document, "c")
     assert spec.environment["LANG"] == "C.UTF-8"
     assert spec.environment["PATH"] == "/opt/bin"
     assert spec.environment["OWN"] == "y"
     assert spec.environment["MESOS_SANDBOX"] == spec.sandbox
     assert spec.user is None
-    assert launch_spec(IDENTITY, framework(), document, "c").user == "nobody"
+    assert task_container(IDENTITY, framework(), document, "c").user == "nobody"

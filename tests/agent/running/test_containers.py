@@ -12,7 +12,7 @@ from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.running.containers import Runner
-from mesos_gpu.container.spec.config import Size, Termination
+from mesos_gpu.container.spec.config import ContainerConfig, Size, Termination
 from tests.fakes.containerizer import FakeContainerizer
 
 
@@ -27,8 +27,8 @@ class Stage:
         self.runner = Runner(self.containers, self.events.put_nowait)
 
     def launch(self, name: str) -> None:
-        spec = act.LaunchSpec(name, str(self.folder / name), ("true",), mem_bytes=1, gpus=1)
-        self.runner.launch(act.Launch(TaskKey("framework", name), spec))
+        config = ContainerConfig(name, self.folder / name, ("true",), {}, None, 0, 1, 1)
+        self.runner.launch(act.Launch(TaskKey("framework", name), config))
 
     def kill(self, name: str) -> None:
         self.runner.kill(act.Kill(TaskKey("framework", name), name, 3.0))
