@@ -86,6 +86,6 @@ def test_environment_precedence_and_the_user_are_as_flags_say() -> None:
     assert spec.environment["LANG"] == "C.UTF-8"
     assert spec.environment["PATH"] == "/opt/bin"
     assert spec.environment["OWN"] == "y"
-    assert spec.environment["MESOS_SANDBOX"] == spec.sandbox
+    assert spec.environment["MESOS_SANDBOX"] == str(spec.sandbox)
     assert spec.user is None
     assert task_container(IDENTITY, framework(), document, "c").user == "nobody"
