@@ -51,6 +51,12 @@ FLAGS: Sequence[Flag] = (
     Flag("allocation_interval", "duration", 1.0, "How often refusals are looked through; offers go out at once."),
     Flag("authenticate_agents", "boolean", False, "Register only agents that have shown who they are."),
     Flag(
+        "authenticate_frameworks",
+        "boolean",
+        None,
+        "Subscribe only drivers (v0) that have shown who they are; default: as --authenticate_http_frameworks.",
+    ),
+    Flag(
         "credentials",
         "path",
         None,
@@ -99,8 +105,12 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("advertise_port", f"{flags['advertise_port']} is no port: 1 to 65535")
     removal_interval_s(flags["agent_removal_rate_limit"])
     removal_share(flags["recovery_agent_removal_limit"])
-    if flags["authenticate_agents"] and flags["credentials"] is None:
-        raise BadFlag("credentials", "is needed with --authenticate_agents: the file of principals and secrets")
+    for name, asked in (
+        ("authenticate_agents", flags["authenticate_agents"]),
+        ("authenticate_frameworks", authenticates_drivers(flags)),
+    ):
+        if asked and flags["credentials"] is None:
+            raise BadFlag("credentials", f"is needed with --{name}: the file of principals and secrets")
     if flags["zk"] is not None:
         parse_zk_url("zk", flags["zk"])
     for name in (
@@ -117,7 +127,14 @@ def check_flags(flags: Mapping[str, Any]) -> None:
     for name in ("max_agent_ping_timeouts", "max_operator_event_stream_subscribers"):
         if flags[name] < 1:
             raise BadFlag(name, "must be at least 1")
-    check_address(flags, WALLS, reached_by="agents reach this master", credentials="credentials")
+    # Without a word of its own it is as --authenticate_http_frameworks, which is asked for itself.
+    asked = {**flags, "authenticate_frameworks": flags["authenticate_frameworks"] is not False}
+    check_address(
+        asked,
+        WALLS,
+        reached_by="agents reach this master",
+        credentials="credentials",
+    )
     min_allocatable(flags["min_allocatable_resources"])
     sorter(flags)
 
@@ -140,9 +157,16 @@ def settings(flags: Mapping[str, Any], acls: Acls = OPEN) -> Settings:
         framework_metrics=flags["publish_per_framework_metrics"],
         root_submissions=flags["root_submissions"],
         max_watchers=flags["max_operator_event_stream_subscribers"],
+        authenticate_frameworks=authenticates_drivers(flags),
         acls=acls,
         draw=Random().random if sorter(flags) == "random" else None,
     )
+
+
+def authenticates_drivers(flags: Mapping[str, Any]) -> bool:
+    """Tell whether scheduler drivers must show who they are: by default, if frameworks over HTTP must."""
+    asked = flags["authenticate_frameworks"]
+    return bool(flags["authenticate_http_frameworks"] if asked is None else asked)
 
 
 def sorter(flags: Mapping[str, Any]) -> str:

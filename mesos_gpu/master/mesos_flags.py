@@ -51,12 +51,6 @@ FOREIGN: Sequence[Foreign] = (
     *refused(_NO_MODULES, "modules", "modules_dir", "hooks", "master_contender", "master_detector"),
     *refused(_NO_MODULES, "allocator", without=("hierarchical", "HierarchicalDRF")),
     *refused("agents show who they are by CRAM-MD5 alone", "authenticators", without=("crammd5",)),
-    *refused(
-        "schedulers show who they are over HTTP: --authenticate_http_frameworks",
-        "authenticate_frameworks",
-        without=("false",),
-        kind="boolean",
-    ),
     *refused("nothing is run to find an address: say --ip or --advertise_ip", "ip_discovery_command"),
     *refused("agents are not kept out by a list: deactivate them", "whitelist", without=("*",)),
     *refused("the calls of frameworks are not limited by rate", "rate_limits"),

@@ -19,6 +19,7 @@ from mesos_gpu.master.agent_link.observers import Pace, RemovalLimit
 from mesos_gpu.master.api.access import open_access
 from mesos_gpu.master.api.operator_api import VERSION, OperatorApi
 from mesos_gpu.master.decisions import registry_gc
+from mesos_gpu.master.driver_link.link import DriverLink
 from mesos_gpu.master.engine.engine import Engine, clock
 from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, removal_share, settings
 from mesos_gpu.master.leadership import Leadership
@@ -124,17 +125,18 @@ async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> Runni
     pid = endpoint.pid(PROCESS_ID)
     shown["port"] = str(pid.port)
     state.master_info = master_info(state.id, flags["hostname"] or pid.ip, VERSION, pid)
+    authenticators = Authenticators(endpoint, access.secrets)
     link = AgentLink(
         engine,
         endpoint,
         Pace(flags["agent_ping_timeout"], flags["max_agent_ping_timeouts"]),
-        Authenticators(endpoint, access.secrets),
+        authenticators,
         only_authenticated=flags["authenticate_agents"],
         limit=RemovalLimit(removal_interval_s(flags["agent_removal_rate_limit"])),
         patience_s=flags["agent_reregister_timeout"],
         most_missing=removal_share(flags["recovery_agent_removal_limit"]),
     )
-    engine.agents = link
+    engine.agents, link.drivers = link, DriverLink(engine, endpoint, authenticators)
 
     def elected() -> None:
         recovery = asyncio.ensure_future(registrar.recover(state.id))

@@ -60,14 +60,14 @@ NAMED = ["quorum", "registry", "log_dir", "logging_level", "quiet", "webui_dir"]
 def test_old_names_are_taken_for_the_newer_ones() -> None:
     mine, said = taken("--slave_ping_timeout=20secs", "--max_slave_ping_timeouts=7", "--authenticate=false")
     assert (mine["agent_ping_timeout"], mine["max_agent_ping_timeouts"], said) == (20.0, 7, [])
-    with pytest.raises(BadFlag, match="--authenticate_http_frameworks"):
+    with pytest.raises(BadFlag, match="is needed with --authenticate_frameworks"):
         taken("--authenticate")
 
 
 def test_what_somebody_relies_on_is_refused_all_at_once() -> None:
     with pytest.raises(BadFlag) as refused:
-        taken("--whitelist=/etc/agents", "--modules=x", "--allocator=mine", "--authenticate_frameworks")
-    for name in ("whitelist", "modules", "allocator", "authenticate_frameworks"):
+        taken("--whitelist=/etc/agents", "--modules=x", "--allocator=mine", "--firewall_rules=x")
+    for name in ("whitelist", "modules", "allocator", "firewall_rules"):
         assert name in str(refused.value)
 
 

@@ -1,4 +1,4 @@
-"""The master has agents show who they are: one session per try, `crammd5-authenticator-session(N)`.
+"""Agents and scheduler drivers show the master who they are: one session per try, `crammd5-authenticator-session(N)`.
 
 Source: Mesos src/master/master.cpp (authenticate), src/authentication/cram_md5/authenticator.cpp.
 """
@@ -19,7 +19,7 @@ from mesos_gpu.process.endpoint import Endpoint
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 15.0
-"""How long an agent may take from its request to its answer."""
+"""How long anybody may take from its request to its answer."""
 MAX_SESSIONS = 1000
 """Conversations at a time; who begins more is told to come again."""
 _PREFIX = "mesos.internal."
@@ -33,13 +33,13 @@ class Authenticators:
         self._made = 0
         self._sessions: dict[str, _Session] = {}
         self.principals: dict[str, str] = {}
-        """Principals by the pid of the agent that has shown them."""
+        """Principals by the pid of who has shown them."""
 
     def authenticate(self, message: Message) -> None:
-        """Take an AuthenticateMessage: what was known of that agent before is forgotten. Raises ProtocolError."""
-        agent = Pid.parse(decode(message.name, message.body)["pid"])
-        pid = str(agent)
-        self._endpoint.link("master", agent)  # its end is told, and what it has shown is forgotten
+        """Take an AuthenticateMessage: what was known of who sends it before is forgotten. Raises ProtocolError."""
+        asking = Pid.parse(decode(message.name, message.body)["pid"])
+        pid = str(asking)
+        self._endpoint.link("master", asking)  # its end is told, and what it has shown is forgotten
         self.principals.pop(pid, None)
         if pid in self._sessions:
             self._sessions.pop(pid).end()
@@ -52,6 +52,10 @@ class Authenticators:
         name = f"crammd5-authenticator-session({self._made})"
         self._sessions[pid] = _Session(self._endpoint, name, message.sender, self._secrets, self, pid)
 
+    def under_way(self, pid: str) -> bool:
+        """Tell whether whoever is at `pid` is about to show who that is."""
+        return pid in self._sessions
+
     def ended(self, pid: str, principal: str | None) -> None:
         """A session is over; with a principal, it went well."""
         self._sessions.pop(pid, None)
@@ -59,7 +63,7 @@ class Authenticators:
             self.principals[pid] = principal
 
     def forget(self, pid: str) -> None:
-        """An agent's connection broke: it authenticates anew."""
+        """The connection to a process broke: it authenticates anew."""
         self.principals.pop(pid, None)
 
     def stop(self) -> None:
@@ -89,7 +93,7 @@ class _Session:
         self._endpoint.terminate(self._name)
 
     def _timed_out(self) -> None:
-        log.warning("the agent at %s did not authenticate within %g s", self._pid, TIMEOUT_S)
+        log.warning("%s did not authenticate within %g s", self._pid, TIMEOUT_S)
         self.end()
         self._owner.ended(self._pid, None)
 
@@ -111,11 +115,11 @@ class _Session:
             return
         self.end()
         if said.progress is Progress.DONE:
-            log.info("the agent at %s is %s", self._pid, said.principal)
+            log.info("%s is %s", self._pid, said.principal)
             self._owner.ended(self._pid, said.principal)
             return
         why = f"{said.principal!r} or its secret is wrong" if said.progress is Progress.REFUSED else said.why
-        log.warning("the agent at %s did not authenticate: %s", self._pid, why)
+        log.warning("%s did not authenticate: %s", self._pid, why)
         self._owner.ended(self._pid, None)
 
     def _send(self, name: str, document: Mapping[str, object]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from typing_extensions import assert_never
 
@@ -54,6 +54,16 @@ NO_PID = "@0.0.0.0:0"
 _PREFIX = "mesos.internal."
 
 
+class Drivers(Protocol):
+    """The way to scheduler drivers, which talk to the same process as agents."""
+
+    def take(self, message: Message) -> bool:
+        """Deal with a message; tell whether it is one that drivers send."""
+
+    def exited(self, pid: Pid) -> None:
+        """The link to a process broke; it may be a driver's."""
+
+
 class AgentLink:
     """Takes agents' messages into the engine, and carries its actions to them."""
 
@@ -80,6 +90,8 @@ class AgentLink:
         self._absences = Absences(engine, self._limit, patience_s, most_missing=most_missing)
         self._observers: dict[str, Observer] = {}
         self._made = 0
+        self.drivers: Drivers | None = None
+        """Gets what is not for agents."""
 
     def listen(self) -> None:
         """Take agents' messages from now on."""
@@ -154,7 +166,7 @@ class AgentLink:
                 document = {"slave_id": _id(agent_id), "framework_id": _id(framework_id), "task_id": _id(task_id)}
                 self._tell(agent_id, "StatusUpdateAcknowledgementMessage", {**document, "uuid": uuid})
             case UpdateFramework(agent_id, info):
-                document = {"framework_id": info["id"], "pid": NO_PID, "framework_info": info}
+                document = {"framework_id": info["id"], "pid": self._pid_of(info), "framework_info": info}
                 self._tell(agent_id, "UpdateFrameworkMessage", document)
             case ShutdownFramework(agent_id, framework_id):
                 self._tell(agent_id, "ShutdownFrameworkMessage", {"framework_id": _id(framework_id)})
@@ -176,7 +188,7 @@ class AgentLink:
         agent = self._engine.state.agents[action.agent_id]
         document: Document = {
             "framework": action.framework_info,
-            "pid": NO_PID,
+            "pid": self._pid_of(action.framework_info),
             "task": task_for(agent, action.task),
             "launch_executor": action.launch_executor,
         }
@@ -191,6 +203,11 @@ class AgentLink:
             "launch_executor": action.launch_executor,
         }
         self._tell(action.agent_id, "RunTaskGroupMessage", document | resource_version(agent))
+
+    def _pid_of(self, framework_info: Document) -> str:
+        """Return where a framework's driver is, to which agents send what its executors say."""
+        framework = self._engine.state.frameworks.get(framework_info["id"]["value"])
+        return NO_PID if framework is None or framework.pid is None else framework.pid
 
     def _connection(self) -> Document:
         return {"connection": {"total_ping_timeout_seconds": self._pace.total_s}}
@@ -230,6 +247,8 @@ class AgentLink:
             if agent.pid == str(pid) and agent.connected:
                 self._absences.away(agent.id)
         self._engine.do(lambda state, now: agents.exited(state, str(pid), now))
+        if self.drivers is not None:
+            self.drivers.exited(pid)
 
     def _on_message(self, message: Message) -> None:
         name = message.name.removeprefix(_PREFIX)
@@ -239,6 +258,8 @@ class AgentLink:
             return
         reader = _READERS.get(name)
         if reader is None:
+            if self.drivers is not None and self.drivers.take(message):
+                return
             log.info("ignoring %s from %s: this master does not know it", message.name, message.sender)
             return
         counter = _COUNTERS.get(name)

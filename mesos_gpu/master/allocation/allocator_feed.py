@@ -66,7 +66,7 @@ class AllocatorFeed:
 
 def clients_of(framework: Framework) -> list[Client]:
     """Return a framework's roles that want offers now."""
-    if not framework.connected:
+    if not framework.active:
         return []
     capabilities = framework.capabilities
     constraints = constraints_of(framework.offer_constraints)
@@ -155,7 +155,7 @@ def _agent_state(agent: Agent) -> tuple[object, ...]:
 
 def _framework_state(framework: Framework) -> tuple[object, ...]:
     suppressed = frozenset(framework.suppressed)
-    return (framework.connected, suppressed, _Same(framework.info), _Same(framework.offer_constraints))
+    return (framework.active, suppressed, _Same(framework.info), _Same(framework.offer_constraints))
 
 
 class _Same:

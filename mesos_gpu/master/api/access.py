@@ -38,6 +38,7 @@ WALLS = (
     "authenticate_http_readonly",
     "authenticate_http_readwrite",
     "authenticate_http_frameworks",
+    "authenticate_frameworks",
     "authenticate_agents",
 )
 """With all of these, nobody can see or do anything over the network without having shown who they are."""

@@ -12,11 +12,9 @@ from aiohttp import web
 
 from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master.api.event_stream import TypedStream
-from mesos_gpu.master.decisions import launching, maintenance, operations, subscriptions, updates
+from mesos_gpu.master.decisions import scheduler_calls, subscriptions
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Framework, Moment
-from mesos_gpu.master.state.actions import Action
-from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.validation.calls import call_problem
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.authentication import principal_of
@@ -34,8 +32,6 @@ from mesos_gpu.process.requests import (
 
 STREAM_ID = "Mesos-Stream-Id"
 CALL, EVENT = "mesos.v1.scheduler.Call", "mesos.v1.scheduler.Event"
-# Taken and without effect: the stock allocator ignores requests.
-_IGNORED = frozenset({"REQUEST"})
 
 
 class SchedulerApi:
@@ -58,7 +54,7 @@ class SchedulerApi:
             if call["type"] == "SUBSCRIBE":
                 return await self._subscribe(request, call)
             framework = self._caller(request, call)
-            _count(framework, call["type"])
+            scheduler_calls.count(framework, call["type"])
             return self._call(call, framework)
         except HttpProblem as refused:
             return refused.response
@@ -90,7 +86,7 @@ class SchedulerApi:
             self._engine.do(lambda state, now: subscriptions.subscribe(state, stream_id, call["subscribe"], now))
             subscribed = state.framework_of(stream_id)
             if subscribed is not None:
-                _count(subscribed, "SUBSCRIBE")
+                scheduler_calls.count(subscribed, "SUBSCRIBE")
             await response.closed()
         finally:
             stream.close()
@@ -111,6 +107,8 @@ class SchedulerApi:
             )
         if not framework.connected:
             raise refuse(403, "Framework is not subscribed")
+        if framework.pid is not None:
+            raise refuse(403, "Framework is not connected via HTTP")
         given = header(request, STREAM_ID)
         if given is None:
             raise refuse(400, f"All non-subscribe calls should include the '{STREAM_ID}' header")
@@ -129,8 +127,7 @@ class SchedulerApi:
         body = call.get(kind.lower(), {})
         if kind == "UPDATE_FRAMEWORK":
             return self._update_framework(framework, body)
-        if kind not in _IGNORED:
-            self._engine.do(lambda state, now: apply(state, kind, framework, body, now))
+        self._engine.do(lambda state, now: scheduler_calls.apply(state, kind, framework, body, now))
         return web.Response(status=202)
 
     def _update_framework(self, framework: Framework, body: Document) -> web.Response:
@@ -141,43 +138,3 @@ class SchedulerApi:
         except Forbidden as error:
             return error_response(403, str(error))
         return web.Response()
-
-
-def _count(framework: Framework, kind: str) -> None:
-    framework.counters["calls"] += 1
-    framework.counters[f"calls/{kind.lower()}"] += 1
-
-
-def apply(state: MasterState, kind: str, framework: Framework, body: Document, now: Moment) -> list[Action]:
-    """Return what follows from a call other than SUBSCRIBE and UPDATE_FRAMEWORK."""
-    match kind:
-        case "ACCEPT":
-            return launching.accept(state, framework, body, now)
-        case "DECLINE":
-            return launching.decline(state, framework, body, now)
-        case "REVIVE":
-            return subscriptions.revive(state, framework, body.get("roles", []))
-        case "SUPPRESS":
-            return subscriptions.suppress(state, framework, body.get("roles", []))
-        case "KILL":
-            return updates.kill(state, framework, body, now)
-        case "ACKNOWLEDGE":
-            return updates.acknowledge(state, framework, body)
-        case "RECONCILE":
-            return updates.reconcile(state, framework, body, now)
-        case "SHUTDOWN":
-            return updates.shutdown_executor(state, body, framework)
-        case "MESSAGE":
-            return updates.message_executor(state, body, framework)
-        case "TEARDOWN":
-            return subscriptions.remove_framework(state, framework, now)
-        case "ACCEPT_INVERSE_OFFERS":
-            return maintenance.answer(state, framework, "ACCEPT", body, now)
-        case "DECLINE_INVERSE_OFFERS":
-            return maintenance.answer(state, framework, "DECLINE", body, now)
-        case "RECONCILE_OPERATIONS":
-            return operations.reconcile(state, framework, body)
-        case "ACKNOWLEDGE_OPERATION_STATUS":
-            return operations.acknowledge(state, framework, body)
-        case _:
-            raise ValueError(f"no rule for call {kind}")

@@ -60,8 +60,8 @@ def _agent(state: MasterState, agent: Agent) -> Iterator[str]:
 
 def _frameworks(state: MasterState) -> Iterator[str]:
     for framework in state.frameworks.values():
-        if framework.offers and not framework.connected:
-            yield f"framework {framework.id} is away, and {len(framework.offers)} offers to it are out"
+        if framework.offers and not framework.active:
+            yield f"framework {framework.id} is away or deactivated, and {len(framework.offers)} offers to it are out"
         for offer in framework.offers.values():
             if state.agents[offer.agent_id].offers.get(offer.id) is not offer:
                 yield f"offer {offer.id} is not its agent's"

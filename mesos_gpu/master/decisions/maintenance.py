@@ -99,7 +99,7 @@ def make_inverse_offers(state: MasterState) -> list[Action]:
             continue
         for framework_id in dict.fromkeys([*agent.used, *(framework_id for _, framework_id in agent.offered_to)]):
             framework = state.frameworks.get(framework_id)
-            if framework is None or not framework.connected:
+            if framework is None or not framework.active:
                 continue
             if framework_id in drainage.outstanding or framework_id in drainage.refused:
                 continue

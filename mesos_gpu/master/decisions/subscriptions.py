@@ -39,32 +39,51 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
     framework_id = info.get("id", {}).get("value", "")
     known = state.frameworks.get(framework_id)
     wanted = dict(subscribe_body.get("offer_constraints", {}))
-    problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
-    if problem is None and info["user"] == "root" and not state.settings.root_submissions:
-        problem = "User 'root' is not allowed to run frameworks without --root_submissions set"
-    if problem is None and framework_id in state.completed:
-        problem = "Framework has been removed"
+    problem = subscription_problem(state, info, suppressed, wanted)
     if problem is None and known is not None:
         # Also of one that only its agents told of: a failover of the master must not hand it to somebody else.
-        problem = _principal_problem(known, info)
+        problem = principal_problem(known, info)
     problem = problem or subscription_refusal(state, info)
     if problem is not None:
         return [SendEvent(stream_id, {"type": "ERROR", "error": {"message": problem}}), CloseStream(stream_id)]
     actions: list[Action] = []
     is_new = known is None
     if known is None:
-        known = _add(state, info, framework_id, now)
+        known = add_framework(state, info, framework_id, now)
     else:
         actions += _take_over(state, known, info, now)
-    known.stream_id = stream_id
+    known.stream_id, known.pid = stream_id, None
     state.counters["messages_reregister_framework"] += bool(framework_id)
     state.announce("FRAMEWORK_ADDED" if is_new else "FRAMEWORK_UPDATED", known)
-    known.epoch += 1
-    known.suppressed = set(suppressed)
-    known.offer_constraints = wanted
-    state.ask_for_offers()
+    activate(state, known, suppressed, wanted)
     # Agents know only frameworks that were here before, with this master or an earlier one.
-    return [*actions, *_welcome(state, known), *(_tell_agents(state, known) if framework_id else ())]
+    return [*actions, *_welcome(state, known), *(tell_agents(state, known) if framework_id else ())]
+
+
+def subscription_problem(
+    state: MasterState, info: Mapping[str, Any], suppressed: tuple[str, ...], wanted: Mapping[str, Any]
+) -> str | None:
+    """Return why nobody may subscribe with this FrameworkInfo, in Mesos' words; None when somebody may.
+
+    `suppressed` are roles that it wants no offers for yet, `wanted` its OfferConstraints.
+    """
+    problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
+    if problem is None and info["user"] == "root" and not state.settings.root_submissions:
+        problem = "User 'root' is not allowed to run frameworks without --root_submissions set"
+    if problem is None and info.get("id", {}).get("value", "") in state.completed:
+        problem = "Framework has been removed"
+    return problem
+
+
+def activate(
+    state: MasterState, framework: Framework, suppressed: tuple[str, ...], offer_constraints: Document
+) -> None:
+    """Begin to offer to a framework that has just subscribed; timers of before do nothing any more."""
+    framework.epoch += 1
+    framework.deactivated = False
+    framework.suppressed = set(suppressed)
+    framework.offer_constraints = offer_constraints
+    state.ask_for_offers()
 
 
 def update_framework(state: MasterState, framework: Framework, body: Mapping[str, Any]) -> list[Action]:
@@ -72,7 +91,7 @@ def update_framework(state: MasterState, framework: Framework, body: Mapping[str
     info, suppressed = dict(body["framework_info"]), tuple(body.get("suppressed_roles", ()))
     wanted = dict(body.get("offer_constraints", {}))
     problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
-    problem = problem or _principal_problem(framework, info)
+    problem = problem or principal_problem(framework, info)
     for field in _KEPT:
         if problem is None and info.get(field) != framework.info.get(field):
             problem = f"Updating 'FrameworkInfo.{field}' is unsupported"
@@ -88,7 +107,7 @@ def update_framework(state: MasterState, framework: Framework, body: Mapping[str
     state.ask_for_offers()
     gone = [offer for offer in framework.offers.values() if offer.role not in framework.roles]
     actions = [action for offer in gone for action in state.rescind(offer)]
-    return [*actions, *_tell_agents(state, framework)]
+    return [*actions, *tell_agents(state, framework)]
 
 
 def revive(state: MasterState, framework: Framework, roles: list[str]) -> list[Action]:
@@ -115,7 +134,7 @@ def disconnected(state: MasterState, stream_id: str, now: Moment) -> list[Action
     if framework is None:
         return []
     framework.stream_id = None
-    _withdraw_offers(state, framework)
+    withdraw_offers(state, framework)
     if framework.failover_timeout_s <= 0:
         return remove_framework(state, framework, now)
     return [AwaitFailover(framework.id, framework.epoch, framework.failover_timeout_s)]
@@ -132,7 +151,7 @@ def failover_expired(state: MasterState, framework_id: str, epoch: int, now: Mom
 def remove_framework(state: MasterState, framework: Framework, now: Moment) -> list[Action]:
     """Remove a framework for good: its executors end, its id cannot come back. Its tasks are told to nobody."""
     actions: list[Action] = [ShutdownFramework(agent.id, framework.id) for agent in state.connected_agents()]
-    _withdraw_offers(state, framework)
+    withdraw_offers(state, framework)
     for task in list(framework.tasks.values()):
         if not task.ended:
             message = f"Framework {framework.id} removed"
@@ -165,7 +184,8 @@ def recover_framework(state: MasterState, info: Document, now: Moment) -> Framew
     return framework
 
 
-def _add(state: MasterState, info: Document, framework_id: str, now: Moment) -> Framework:
+def add_framework(state: MasterState, info: Document, framework_id: str, now: Moment) -> Framework:
+    """Enter a framework, under a new id when it has none."""
     if not framework_id:
         framework_id = state.ids.framework()
     framework = Framework(framework_id, {**info, "id": {"value": framework_id}}, now.wall_s)
@@ -178,15 +198,20 @@ def _take_over(state: MasterState, framework: Framework, info: Document, now: Mo
     if framework.stream_id is not None:
         error = {"type": "ERROR", "error": {"message": "Framework failed over"}}
         actions = [SendEvent(framework.stream_id, error), CloseStream(framework.stream_id)]
-    _withdraw_offers(state, framework)
+    withdraw_offers(state, framework)
+    renew(framework, info, now)
+    return actions
+
+
+def renew(framework: Framework, info: Document, now: Moment) -> None:
+    """Take over what a framework says of itself when it comes back, but for what cannot change."""
     kept = {field: framework.info[field] for field in _KEPT if field in framework.info}
     framework.info = {**{field: value for field, value in info.items() if field not in _KEPT}, **kept}
     framework.recovered = False
     framework.reregistered_s = now.wall_s
-    return actions
 
 
-def _withdraw_offers(state: MasterState, framework: Framework) -> None:
+def withdraw_offers(state: MasterState, framework: Framework) -> None:
     """Take all offers back without a word: there is no stream to say it on, or a new one that never saw them."""
     for offer in list(framework.offers.values()):
         state.drop_offer(offer)
@@ -203,7 +228,8 @@ def _welcome(state: MasterState, framework: Framework) -> list[Action]:
     return [*state.tell(framework, "SUBSCRIBED", subscribed), *state.tell(framework, "HEARTBEAT")]
 
 
-def _tell_agents(state: MasterState, framework: Framework) -> list[Action]:
+def tell_agents(state: MasterState, framework: Framework) -> list[Action]:
+    """Return the actions that tell agents what a framework looks like now."""
     return [UpdateFramework(agent.id, framework.info) for agent in state.connected_agents()]
 
 
@@ -216,7 +242,8 @@ def _offers_problem(state: MasterState, info: Mapping[str, Any], wanted: Mapping
     return offer_filters_problem(info.get("offer_filters", {}), roles) or constraints.problem(wanted, roles)
 
 
-def _principal_problem(framework: Framework, info: Mapping[str, Any]) -> str | None:
+def principal_problem(framework: Framework, info: Mapping[str, Any]) -> str | None:
+    """Return why a framework may not come back under this principal; None when it may."""
     before, after = framework.info.get("principal"), info.get("principal")
     if before == after:
         return None

@@ -69,6 +69,11 @@ class Framework:
     info: Document
     registered_s: float
     stream_id: str | None = None
+    """The stream that its events go to; of a scheduler driver, its pid. None while it is not connected."""
+    pid: str | None = None
+    """Where its scheduler driver is, or was; None for one that subscribes over HTTP."""
+    deactivated: bool = False
+    """Its driver was aborted: it is connected and wants no offers."""
     recovered: bool = False
     """Known only from agents that came back after a restart of the master."""
     reregistered_s: float | None = None
@@ -89,8 +94,13 @@ class Framework:
 
     @property
     def connected(self) -> bool:
-        """Tell whether its scheduler has a stream open; only then is it offered anything."""
+        """Tell whether its scheduler can be told something."""
         return self.stream_id is not None
+
+    @property
+    def active(self) -> bool:
+        """Tell whether it is offered anything."""
+        return self.connected and not self.deactivated
 
     @property
     def name(self) -> str:

@@ -61,6 +61,8 @@ class Settings:
     """How many unreachable agents are known, and how many that are gone."""
     check_invariants: bool = False
     """Whether the books are checked after every event."""
+    authenticate_frameworks: bool = False
+    """Whether scheduler drivers must have shown who they are."""
     acls: Acls = OPEN
     """Who may do what."""
     draw: Draw | None = None

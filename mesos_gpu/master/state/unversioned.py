@@ -185,12 +185,13 @@ def framework_head(
     return {
         "id": framework.id,
         "name": framework.name,
+        **({} if framework.pid is None else {"pid": framework.pid}),
         "used_resources": used.summary(),
         "offered_resources": offered.summary(),
         "capabilities": [c["type"] for c in framework.info.get("capabilities", ()) if "type" in c],
         "hostname": framework.info.get("hostname", ""),
         "webui_url": framework.info.get("webui_url", ""),
-        "active": framework.connected,
+        "active": framework.active,
         "connected": framework.connected,
         "recovered": framework.recovered,
     }

@@ -107,12 +107,12 @@ def _agents(state: MasterState) -> dict[str, float]:
 
 def _frameworks(state: MasterState) -> dict[str, float]:
     connected = float(sum(framework.connected for framework in state.frameworks.values()))
-    away = len(state.frameworks) - connected
+    active = float(sum(framework.active for framework in state.frameworks.values()))
     return {
-        "master/frameworks_active": connected,
+        "master/frameworks_active": active,
         "master/frameworks_connected": connected,
-        "master/frameworks_inactive": away,
-        "master/frameworks_disconnected": away,
+        "master/frameworks_inactive": len(state.frameworks) - active,
+        "master/frameworks_disconnected": len(state.frameworks) - connected,
     }
 
 

@@ -134,7 +134,7 @@ def _framework(state: MasterState, framework: Framework) -> Document:
     registered = time_info(framework.registered_s)
     view: Document = {
         "framework_info": with_defaults("mesos.v1.FrameworkInfo", framework.info),
-        "active": framework.connected,
+        "active": framework.active,
         "connected": framework.connected,
         "recovered": framework.recovered,
         "registered_time": registered,

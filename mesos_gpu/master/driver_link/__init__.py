@@ -1,0 +1,1 @@
+"""The wire to scheduler drivers of libmesos: frameworks that speak libprocess messages instead of HTTP."""
