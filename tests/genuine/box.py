@@ -102,6 +102,10 @@ class GenuineBox(MesosBox):
         assert answer.ok, f"{kind}: {answer.status_code} {answer.text}\n{self.logs()}"
         return answer.json() if answer.text else None
 
+    def metric(self, name: str) -> float:
+        """Return one of the master's metrics."""
+        return float(requests.get(f"{self.url}/metrics/snapshot", timeout=60).json()[name])
+
     def tasks(self) -> dict[str, str]:
         """Return the state of every task that the master knows, ended and unreachable ones too."""
         return {

@@ -200,8 +200,10 @@ def test_a_task_that_nobody_has_heard_of_has_a_time_of_its_own() -> None:
     (silent,), (staging,) = run.tasks("/a"), run.tasks("/b")
     run.do(status(staging, "TASK_STAGING"))
     assert only(run.do(Tick(), after_s=9), Kill) == []
-    assert only(run.do(Tick(), after_s=2), Kill) == [Kill(silent)]
-    assert only(run.do(Tick(), after_s=50), Kill) == [Kill(silent), Kill(staging)], "the first is asked for again"
+    assert only(run.do(Tick(), after_s=2), Kill) == [Kill(silent, "S0")]
+    assert only(run.do(Tick(), after_s=50), Kill) == [Kill(silent, "S0"), Kill(staging, "S0")], (
+        "the first is asked for again"
+    )
 
 
 @pytest.mark.parametrize("argv", [[], ["--disable_suppress_offers"]])

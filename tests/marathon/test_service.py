@@ -68,7 +68,9 @@ async def test_after_a_kill_it_comes_back_with_its_framework_and_tasks(
     assert await program.end(signal.SIGKILL) == -signal.SIGKILL
     await program.start()
     assert (await master.next_subscription())["framework_id"] == {"value": framework_id}
-    assert (await master.next_call("RECONCILE"))["reconcile"]["tasks"] == [{"task_id": task_id}]
+    assert (await master.next_call("RECONCILE"))["reconcile"]["tasks"] == [
+        {"task_id": task_id, "agent_id": {"value": "S0"}}
+    ]
     assert (await master.next_call("RECONCILE"))["reconcile"]["tasks"] == []
 
 

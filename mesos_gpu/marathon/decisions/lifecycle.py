@@ -70,7 +70,7 @@ def end(draft: Draft, task: Task) -> None:
         return
     draft.kills.put(task.id, draft.now_s)
     if draft.subscribed:
-        draft.actions += [Kill(task_id) for task_id in task.living_ids]
+        draft.actions += [Kill(task_id, task.agent_id) for task_id in task.living_ids]
 
 
 def after_end(draft: Draft, instance: Instance, *, replaced: bool) -> None:

@@ -215,7 +215,7 @@ def _call_failed(draft: Draft, event: CallFailed) -> None:
         draft.actions += [
             Say(f"what was to be done on offer {call.offer_id} failed: {', '.join(call.task_ids)}: {event.problem}"),
             Decline([call.offer_id], 0.0),
-            *([Reconcile(call.task_ids)] if call.task_ids else []),
+            *([Reconcile(call.agents)] if call.agents else []),
         ]
     elif isinstance(call, Reconcile) and draft.reconcile_at_s is not None:
         draft.reconcile_at_s = min(draft.reconcile_at_s, draft.now_s + _RETRY_RECONCILIATION_S)

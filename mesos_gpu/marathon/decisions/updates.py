@@ -111,7 +111,8 @@ def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Caus
 def _take_unknown(draft: Draft, task_id: str, status: Mapping[str, Any], cause: Cause) -> None:
     """A task that is not ours to keep is ended: it was given up, or its record was lost with an older store."""
     if cause not in _NOTHING_TO_END:
-        draft.actions += [Say(f"ending task {task_id}, which no app asks for"), Kill(task_id)]
+        agent_id = status.get("agent_id", {}).get("value")
+        draft.actions += [Say(f"ending task {task_id}, which no app asks for"), Kill(task_id, agent_id)]
         return
     app_id = app_of(task_id)
     if app_id is not None and status["state"] != "TASK_UNKNOWN":
@@ -207,10 +208,10 @@ def watch(draft: Draft) -> None:
 def reconcile(draft: Draft, *, again_in_s: float) -> None:
     """Ask the master for the state of every task we know, then for the tasks that it knows."""
     active = [i.task for i in draft.instances.values() if i.task is not None and i.active]
-    known = sorted(task_id for task in active for task_id in task.living_ids)
+    known = {task_id: task.agent_id for task in active for task_id in task.living_ids}
     if known:
         draft.actions.append(Reconcile(known))
-    draft.actions.append(Reconcile(()))
+    draft.actions.append(Reconcile({}))
     draft.reconcile_at_s = draft.now_s + again_in_s
 
 

@@ -179,14 +179,20 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
         """Tell the master that we are a framework of these roles from now on; pymesos knows no such call."""
         # Subscribing again takes the FrameworkInfo from here.
         self._framework: dict[str, Any] = {**self.framework, "roles": list(roles)}
-        info = {**self._framework, "id": {"value": self.framework_id}}
-        self._send(
-            {
-                "type": "UPDATE_FRAMEWORK",
-                "framework_id": {"value": self.framework_id},
-                "update_framework": {"framework_info": info},
-            }
-        )
+        self._call("UPDATE_FRAMEWORK", {"framework_info": {**self._framework, "id": {"value": self.framework_id}}})
+
+    def kill(self, task_id: str, agent_id: str | None) -> None:
+        """End a task; pymesos' killTask names no agent."""
+        self._call("KILL", _task_at(task_id, agent_id))
+
+    def reconcile(self, agents: Mapping[str, str]) -> None:
+        """Ask for the states of tasks, agents' ids by theirs; pymesos' reconcileTasks drops the agents."""
+        self._call("RECONCILE", {"tasks": [_task_at(task_id, agent_id) for task_id, agent_id in agents.items()]})
+
+    def _call(self, kind: str, body: Mapping[str, Any]) -> None:
+        if self.connected:
+            framework_id = {"value": self.framework_id}
+            self._send({"type": kind, "framework_id": framework_id, kind.lower(): body})
 
     def _backoff(self, num_conn_retry: int) -> float:
         return 0.0  # on_close has waited
@@ -364,18 +370,23 @@ def _send(driver: _Driver, call: Call) -> None:
             driver.reviveOffers()
         case Suppress():
             driver.suppressOffers()
-        case Kill(task_id=task_id):
-            driver.killTask({"value": task_id})
+        case Kill(task_id=task_id, agent_id=agent_id):
+            driver.kill(task_id, agent_id)
         case Acknowledge(status=status):
             driver.acknowledgeStatusUpdate(status)
-        case Reconcile(task_ids=task_ids):
-            driver.reconcileTasks([{"task_id": {"value": task_id}} for task_id in task_ids])
+        case Reconcile(agents=agents):
+            driver.reconcile(agents)
         case UpdateRoles(roles=roles):
             driver.update_roles(roles)
         case Resubscribe():
             raise TypeError("Resubscribe is not a message")
         case _:
             assert_never(call)
+
+
+def _task_at(task_id: str, agent_id: str | None) -> dict[str, Any]:
+    task = {"task_id": {"value": task_id}}
+    return task if agent_id is None else {**task, "agent_id": {"value": agent_id}}
 
 
 def _operations(call: Launch) -> list[dict[str, Any]]:

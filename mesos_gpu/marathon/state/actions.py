@@ -48,8 +48,15 @@ class Launch:
     @property
     def task_ids(self) -> tuple[str, ...]:
         """Return the ids of the tasks, those in groups too."""
-        grouped = [info for group in self.groups for info in group.task_infos]
-        return tuple(info["task_id"]["value"] for info in (*self.task_infos, *grouped))
+        return tuple(info["task_id"]["value"] for info in self._infos())
+
+    @property
+    def agents(self) -> Mapping[str, str]:
+        """Return the agent's id by those of the tasks."""
+        return {info["task_id"]["value"]: info["agent_id"]["value"] for info in self._infos()}
+
+    def _infos(self) -> Sequence[Mapping[str, Any]]:
+        return [*self.task_infos, *(info for group in self.groups for info in group.task_infos)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +79,10 @@ class Suppress:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End a task."""
+    """End a task. Of one that the master does not know it tells what it knows of the agent, as in Reconcile."""
 
     task_id: str
+    agent_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +94,13 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Ask for the state of these tasks; of every task of ours when there is none."""
+    """Ask for the state of these tasks, agents' ids by theirs; of every task that the master knows when there is none.
 
-    task_ids: Sequence[str]
+    Of a task on an unreachable agent a master says TASK_UNREACHABLE only to who names the agent, and TASK_UNKNOWN, the
+    end of it, to who does not. Source: Mesos src/master/master.cpp, Master::reconcile.
+    """
+
+    agents: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,10 @@ def _latest(state: MasterState, framework: Framework, task: Task, now: Moment) -
 
 
 def _explicit(state: MasterState, framework: Framework, asked: Mapping[str, Any], now: Moment) -> list[Action]:
+    """Answer for one task. That an agent is unreachable is told only to who names the agent, as Mesos does.
+
+    Source: src/master/master.cpp, Master::reconcile; what is known of unreachable tasks is not looked at there.
+    """
     task_id = asked["task_id"]["value"]
     agent_id = asked.get("agent_id", {}).get("value")
     task = framework.tasks.get(task_id)
@@ -164,19 +168,15 @@ def _explicit(state: MasterState, framework: Framework, asked: Mapping[str, Any]
     more: dict[str, Any] = {}
     if agent_id in state.recovered or (agent_id is None and state.recovered):
         return []  # it may come back with that task; the scheduler asks again
-    lost = framework.unreachable.get(task_id)
-    if lost is not None and agent_id in (None, lost.agent_id):
-        agent_id, answer = lost.agent_id, "TASK_UNREACHABLE"
-    elif agent_id in state.agents:
-        answer = "TASK_GONE"
+    if agent_id in state.agents:
+        answer, words = "TASK_GONE", "unknown to the agent"
     elif agent_id in state.unreachable:
-        answer = "TASK_UNREACHABLE"
-    elif agent_id in state.gone:
-        answer = "TASK_GONE_BY_OPERATOR"
-    else:
-        answer = "TASK_UNKNOWN"
-    if answer == "TASK_UNREACHABLE" and agent_id in state.unreachable:
+        answer, words = "TASK_UNREACHABLE", "unreachable"
         more["unreachable_time"] = {"nanoseconds": round((state.unreachable[agent_id].since_s or 0.0) * 1e9)}
+    elif agent_id in state.gone:
+        answer, words = "TASK_GONE_BY_OPERATOR", "gone"
+    else:
+        answer, words = "TASK_UNKNOWN", "unknown"
     status = made_here(
         framework,
         answer,
@@ -184,7 +184,7 @@ def _explicit(state: MasterState, framework: Framework, asked: Mapping[str, Any]
         task_id=task_id,
         agent_id=agent_id,
         reason="REASON_RECONCILIATION",
-        message=f"Reconciliation: Task is {answer.removeprefix('TASK_').lower()}",
+        message=f"Reconciliation: Task is {words}",
         **more,
     )
     return state.tell_status(framework, status)

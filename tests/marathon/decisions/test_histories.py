@@ -164,7 +164,7 @@ class World:
         if isinstance(call, Acknowledge):
             self.outbox = [sent for sent in self.outbox if sent.status["uuid"] != call.status["uuid"]]
         if isinstance(call, Reconcile):
-            asked = call.task_ids or sorted(self.tasks)
+            asked = list(call.agents) or sorted(self.tasks)
             return [_answer(t, self.tasks[t][0] if t in self.tasks else "TASK_UNKNOWN") for t in asked]
         assert isinstance(call, (Acknowledge, Decline, Revive, Suppress))
         return []

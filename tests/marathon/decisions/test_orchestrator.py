@@ -61,7 +61,7 @@ def test_a_new_framework_saves_its_id_first_and_wants_no_offers() -> None:
     assert isinstance(actions[0], Save)
     assert actions[0].framework_id == ("F1",)
     assert [type(a) for a in actions if not isinstance(a, (Save, Publish))] == [Reconcile, Suppress]
-    assert only(actions, Reconcile) == [Reconcile(())]
+    assert only(actions, Reconcile) == [Reconcile({})]
 
 
 def test_a_new_app_asks_for_offers_at_once(run: Run) -> None:
@@ -241,7 +241,7 @@ def test_killed_tasks_start_again_without_delay(run: Run) -> None:
     run.put(app())
     run.run_all()
     (task,) = run.tasks()
-    assert only(run.do(KillTasks([task], "d9")), Kill) == [Kill(task)]
+    assert only(run.do(KillTasks([task], "d9")), Kill) == [Kill(task, "S0")]
     run.do(status(task, "TASK_KILLING"))
     actions = run.do(status(task, "TASK_FAILED"))
     assert only(actions, Revive) == [Revive()]
@@ -262,7 +262,7 @@ def test_a_delay_can_be_reset(run: Run) -> None:
 def test_an_unknown_running_task_is_ended(run: Run) -> None:
     stray = "x.instance-9f3a1c1e-0b6e-5c7a-9d3f-0a1b2c3d4e5f._app.1"
     actions = run.do(status(stray))
-    assert only(actions, Kill) == [Kill(stray)]
+    assert only(actions, Kill) == [Kill(stray, "S0")]
     assert only(actions, Acknowledge)
     assert only(actions, Say)
 
@@ -280,7 +280,7 @@ def test_an_earlier_task_of_an_instance_is_unknown(run: Run) -> None:
     (first,) = run.tasks()
     run.do(status(first, "TASK_UNKNOWN"))
     run.offer()
-    assert only(run.do(status(first, "TASK_RUNNING")), Kill) == [Kill(first)]
+    assert only(run.do(status(first, "TASK_RUNNING")), Kill) == [Kill(first, "S0")]
     assert run.tasks() == [first.replace("_app.1", "_app.2")]
 
 
@@ -296,7 +296,7 @@ def test_a_task_on_a_lost_agent_is_replaced_at_once_by_default(run: Run) -> None
     assert task not in run.tasks()
     (launch,) = only(run.offer(), Launch)
     assert launch.task_ids[0].split("._app")[0] != task.split("._app")[0]
-    assert only(run.do(status(task)), Kill) == [Kill(task)]
+    assert only(run.do(status(task)), Kill) == [Kill(task, "S0")]
 
 
 def test_a_task_on_a_lost_agent_is_waited_for_when_the_app_says_so(run: Run) -> None:
@@ -346,7 +346,7 @@ def test_a_task_that_does_not_come_up_is_ended(run: Run) -> None:
     run.offer()
     (task,) = run.tasks()
     assert not only(run.do(Tick(), after_s=299), Kill)
-    assert only(run.do(Tick(), after_s=1), Kill) == [Kill(task)]
+    assert only(run.do(Tick(), after_s=1), Kill) == [Kill(task, "S0")]
 
 
 def test_kills_are_repeated_until_they_are_answered(run: Run) -> None:
@@ -355,7 +355,7 @@ def test_kills_are_repeated_until_they_are_answered(run: Run) -> None:
     (task,) = run.tasks()
     run.do(RemoveApp("/a", "d9"))
     assert not only(run.do(Tick(), after_s=29), Kill)
-    assert only(run.do(Tick(), after_s=1), Kill) == [Kill(task)]
+    assert only(run.do(Tick(), after_s=1), Kill) == [Kill(task, "S0")]
     run.do(status(task, "TASK_KILLED"))
     assert not only(run.do(Tick(), after_s=31), Kill)
 
@@ -366,7 +366,7 @@ def test_a_new_process_knows_its_tasks_and_asks_for_them(run: Run) -> None:
     tasks = run.tasks()
     again = Run(restored(run.state.lasting), now_s=run.now_s)
     actions = again.subscribe()
-    assert only(actions, Reconcile) == [Reconcile(sorted(tasks)), Reconcile(())]
+    assert only(actions, Reconcile) == [Reconcile(dict.fromkeys(tasks, "S0")), Reconcile({})]
     assert not only(actions, Revive)
     assert again.tasks() == tasks
 
@@ -377,7 +377,7 @@ def test_a_new_process_ends_what_was_being_ended(run: Run) -> None:
     (task,) = run.tasks()
     run.do(RemoveApp("/a", "d9"))
     again = Run(restored(run.state.lasting), now_s=run.now_s)
-    assert only(again.subscribe(), Kill) == [Kill(task)]
+    assert only(again.subscribe(), Kill) == [Kill(task, "S0")]
     again.do(status(task, "TASK_KILLED"))
     assert not again.state.lasting.deployments
 
@@ -397,7 +397,7 @@ def test_a_launch_that_failed_is_looked_into(run: Run) -> None:
     (launch,) = only(run.offer(), Launch)
     actions = run.do(CallFailed(launch, "connection reset"))
     assert only(actions, Decline) == [Decline([launch.offer_id], 0.0)]
-    assert only(actions, Reconcile) == [Reconcile(launch.task_ids)]
+    assert only(actions, Reconcile) == [Reconcile(dict.fromkeys(launch.task_ids, "S0"))]
 
 
 def test_a_revive_that_failed_is_repeated(run: Run) -> None:
@@ -409,7 +409,7 @@ def test_reconciliation_is_repeated_soon_and_then_seldom(run: Run) -> None:
     assert only(run.do(Tick(), after_s=15), Reconcile)
     assert not only(run.do(Tick(), after_s=599), Reconcile)
     assert only(run.do(Tick(), after_s=1), Reconcile)
-    run.do(CallFailed(Reconcile(()), "x"))
+    run.do(CallFailed(Reconcile({}), "x"))
     assert only(run.do(Tick(), after_s=5), Reconcile)
 
 
@@ -537,7 +537,7 @@ def test_a_full_gpu_agent_lets_a_restart_wait_or_go_by_its_strategy(run: Run) ->
     assert run.state.lasting.deployments
     strategy = {"minimumHealthCapacity": 0, "maximumOverCapacity": 0}
     actions = run.put({"id": "/a", "upgradeStrategy": strategy}, force=True)
-    assert only(actions, Kill) == [Kill(old)]
+    assert only(actions, Kill) == [Kill(old, "S0")]
     run.do(status(old, "TASK_KILLED"))
     run.offer(gpus=1)
     run.do(status(run.tasks()[0]))

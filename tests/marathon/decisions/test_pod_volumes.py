@@ -198,8 +198,8 @@ def test_an_upgrade_restarts_in_place_and_never_two_on_one_volume(run: Run, agen
             if kill.task_id in agent.tasks:
                 agent.end(kill.task_id, "TASK_KILLED")
         agent.settle()
-        actions = [Kill(t) for i in run.state.instances_of("/p") if i.task and i.task.id in run.state.kills
-                   for t in i.task.living_ids]  # fmt: skip
+        ending = [i.task for i in run.state.instances_of("/p") if i.task and i.task.id in run.state.kills]
+        actions = [Kill(task_id, task.agent_id) for task in ending for task_id in task.living_ids]
     assert not run.state.lasting.deployments
     assert ({i.id for i in run.state.instances_of("/p")}, agent.volumes) == (ids, volumes)
     variables = [info["command"]["environment"]["variables"] for info in agent.infos.values()]

@@ -389,7 +389,7 @@ def test_scaling_down_on_a_lost_agent_ends_the_task_when_it_comes_back(run: Run,
     run.do(status(task_id, "TASK_UNREACHABLE"))
     run.put({"id": "/a", "instances": 0}, force=True)
     assert one(run).goal is Goal.STOPPED
-    assert only(run.do(status(task_id)), Kill) == [Kill(task_id)]
+    assert only(run.do(status(task_id)), Kill) == [Kill(task_id, "S0")]
     agent.end(task_id, "TASK_KILLED")
     assert one(run).resting
 

@@ -55,7 +55,7 @@ class Histories(RuleBasedStateMachine):
                 self.end(action.task_id, "TASK_KILLED")
             elif isinstance(action, Reconcile):
                 # Asking for all of them, the master names those that it knows.
-                for task_id in action.task_ids or [task for agent in self.agents for task in agent.tasks]:
+                for task_id in list(action.agents) or [task for agent in self.agents for task in agent.tasks]:
                     known = any(task_id in agent.tasks for agent in self.agents)
                     self.feed(status(task_id, "TASK_RUNNING" if known else "TASK_UNKNOWN"))
 

@@ -152,6 +152,9 @@ def subscribed_at(bench: Bench) -> str:
 # Only the real one: what goes over the wire, and pymesos' traps
 
 
+T_ON_S0 = {"task_id": {"value": "t"}, "agent_id": {"value": "S0"}}
+
+
 async def test_every_call_is_sent_as_mesos_wants_it(real: Any) -> None:
     bench, master = await real()
     bench.start()
@@ -162,10 +165,10 @@ async def test_every_call_is_sent_as_mesos_wants_it(real: Any) -> None:
         Decline(["O2", "O3"], 120.0),
         Revive(),
         Suppress(),
-        Kill("t"),
+        Kill("t", "S0"),
         Acknowledge(news),
-        Reconcile(["t"]),
-        Reconcile([]),
+        Reconcile({"t": "S0"}),
+        Reconcile({}),
     ):
         bench.link.call(call)
     sent = [await asyncio.wait_for(master.calls.get(), 60) for _ in range(8)]
@@ -186,12 +189,12 @@ async def test_every_call_is_sent_as_mesos_wants_it(real: Any) -> None:
         },
         {"type": "REVIVE"},
         {"type": "SUPPRESS"},
-        {"type": "KILL", "kill": {"task_id": {"value": "t"}}},
+        {"type": "KILL", "kill": T_ON_S0},
         {
             "type": "ACKNOWLEDGE",
             "acknowledge": {"agent_id": {"value": "S0"}, "task_id": {"value": "t"}, "uuid": news["uuid"]},
         },
-        {"type": "RECONCILE", "reconcile": {"tasks": [{"task_id": {"value": "t"}}]}},
+        {"type": "RECONCILE", "reconcile": {"tasks": [T_ON_S0]}},
         {"type": "RECONCILE", "reconcile": {"tasks": []}},
     ]
 
@@ -260,10 +263,10 @@ async def test_a_refused_call_comes_back_and_the_next_one_goes_through(real: Any
     bench.start()
     await bench.next(Subscribed)
     master.fail_calls_with = 400
-    bench.link.call(Kill("t"))
-    assert (await bench.next(CallFailed)).call == Kill("t")
+    bench.link.call(Kill("t", "S0"))
+    assert (await bench.next(CallFailed)).call == Kill("t", "S0")
     master.fail_calls_with = None
-    bench.link.call(Kill("u"))
+    bench.link.call(Kill("u", "S0"))
     assert (await master.next_call("KILL"))["kill"]["task_id"] == {"value": "u"}
 
 
@@ -274,7 +277,7 @@ async def test_a_connection_that_was_closed_for_being_idle_costs_nothing(real: A
     bench.link.call(Revive())
     await master.next_call("REVIVE")
     master.hang_up_on_next_call = True
-    bench.link.call(Kill("t"))
+    bench.link.call(Kill("t", "S0"))
     assert (await master.next_call("KILL"))["kill"]["task_id"] == {"value": "t"}
 
 

@@ -26,7 +26,7 @@ async def test_apps_and_tasks_survive_a_restart(marathon: Marathon) -> None:
     tasks = await marathon.running(instances=2)
     await marathon.restart()
     reconciled: Reconcile = await marathon.link.next(Reconcile)
-    assert list(reconciled.task_ids) == sorted(tasks)
+    assert sorted(reconciled.agents) == sorted(tasks)
     shown = (await marathon.get("/v2/apps//a"))["app"]
     assert sorted(t["id"] for t in shown["tasks"]) == sorted(tasks)
     assert shown["tasksRunning"] == 2

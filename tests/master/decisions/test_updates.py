@@ -201,10 +201,16 @@ def test_a_task_we_do_not_know_is_unknown_or_gone(capabilities: str, unknown: st
 
 def test_a_task_of_an_unreachable_agent_is_unreachable_since_then(running: Running) -> None:
     agents.unreachable(running.state, running.agent.id, NOW)
-    for asked in ({}, {"agent_id": {"value": running.agent.id}}):
-        [answer] = reconcile(running, {"task_id": {"value": "t"}, **asked})
-        assert answer["state"] == "TASK_UNREACHABLE"
-        assert answer["unreachable_time"] == {"nanoseconds": round(NOW.wall_s * 1e9)}
+    [answer] = reconcile(running, {"task_id": {"value": "t"}, "agent_id": {"value": running.agent.id}})
+    assert answer["state"] == "TASK_UNREACHABLE"
+    assert answer["unreachable_time"] == {"nanoseconds": round(NOW.wall_s * 1e9)}
+
+
+def test_who_names_no_agent_is_told_that_a_task_of_an_unreachable_one_is_unknown(running: Running) -> None:
+    agents.unreachable(running.state, running.agent.id, NOW)
+    [answer] = reconcile(running, {"task_id": {"value": "t"}})
+    assert (answer["state"], answer["message"]) == ("TASK_UNKNOWN", "Reconciliation: Task is unknown")
+    assert "agent_id" not in answer
 
 
 def test_nothing_is_said_of_a_task_that_may_come_back_with_its_agent(running: Running) -> None:
