@@ -128,8 +128,10 @@ def _again(state: MasterState, framework: Framework, asked: Subscription, info: 
     if asked.force or framework.recovered:
         if framework.stream_id not in (None, asked.pid):
             actions = [SendEvent(framework.stream_id, _error(FAILED_OVER)), CloseStream(framework.stream_id)]
-        # Without a word: the new driver never saw these offers.
-        subscriptions.withdraw_offers(state, framework)
+        # Without a word, since the new driver never saw these offers. What the old one refused stays refused.
+        for offer in list(framework.offers.values()):
+            state.drop_offer(offer)
+        state.withdraw_inverse_offers(framework)
     else:
         kind = REREGISTERED
         actions = _rescind_all(state, framework)
