@@ -18,9 +18,9 @@ from mesos_gpu.master.agent_link.link import PROCESS_ID, AgentLink
 from mesos_gpu.master.agent_link.observers import Pace, RemovalLimit
 from mesos_gpu.master.api.access import open_access
 from mesos_gpu.master.api.operator_api import VERSION, OperatorApi
-from mesos_gpu.master.decisions import registry_gc
 from mesos_gpu.master.driver_link.link import DriverLink
 from mesos_gpu.master.engine.engine import Engine, clock
+from mesos_gpu.master.events.timers import CollectRegistry
 from mesos_gpu.master.flags import FLAGS, check_flags, flags_as_text, removal_interval_s, removal_share, settings
 from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES
@@ -160,7 +160,7 @@ async def open_master(flags: Mapping[str, Any], tls: Tls | None = None) -> Runni
         link.listen()
         engine.start()
         link.call_back()
-        engine.every(flags["registry_gc_interval"], registry_gc.collect)
+        engine.every(flags["registry_gc_interval"], CollectRegistry())
         log.info("master %s leads at %s, %d agents in the registry", state.id, pid, len(state.recovered))
 
     if group is None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 
 from mesos_gpu.master.agent_link.observers import RemovalLimit
-from mesos_gpu.master.decisions import agents
 from mesos_gpu.master.engine.engine import Engine
+from mesos_gpu.master.events.agents import AgentSilent, AgentsMissing
 from mesos_gpu.mesos.flags import format_duration
 
 _NAMED = 20
@@ -52,7 +52,7 @@ class Absences:
 
         def go() -> None:
             self._away.pop(agent_id, None)
-            self._engine.do(lambda state, now: agents.unreachable(state, agent_id, now, words))
+            self._engine.do(AgentSilent(agent_id, words))
 
         self._limit.ask(agent_id, go)
 
@@ -76,4 +76,4 @@ class Absences:
             self._limit.ask(agent_id, lambda agent_id=agent_id: self._give_up([agent_id]))  # type: ignore[misc]
 
     def _give_up(self, missing: list[str]) -> None:
-        self._engine.do(lambda state, now: agents.not_back(state, missing, now))
+        self._engine.do(AgentsMissing(missing))

@@ -6,7 +6,7 @@ Source: Mesos src/messages/messages.proto, src/master/master.cpp (initialize: wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from typing_extensions import assert_never
@@ -16,11 +16,11 @@ from mesos_gpu.master.agent_link import operation_link
 from mesos_gpu.master.agent_link.absences import Absences
 from mesos_gpu.master.agent_link.authentication import Authenticators
 from mesos_gpu.master.agent_link.observers import Observer, Pace, RemovalLimit
+from mesos_gpu.master.agent_link.readers import READERS
 from mesos_gpu.master.agent_link.wire_forms import resource_version, resources_for, task_for
-from mesos_gpu.master.decisions import agents, readmission, updates
 from mesos_gpu.master.decisions.permissions import registration_refusal
-from mesos_gpu.master.engine.engine import Engine, Event
-from mesos_gpu.master.model.report import Report
+from mesos_gpu.master.engine.engine import Engine
+from mesos_gpu.master.events.agents import AgentSilent, LinkBroken
 from mesos_gpu.master.state.actions import (
     AcknowledgeOperation,
     AcknowledgeStatus,
@@ -42,7 +42,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.libprocess import Message, Pid
-from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1, with_defaults
+from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.endpoint import Endpoint
 
@@ -59,9 +59,6 @@ class Drivers(Protocol):
 
     def take(self, message: Message) -> bool:
         """Deal with a message; tell whether it is one that drivers send."""
-
-    def exited(self, pid: Pid) -> None:
-        """The link to a process broke; it may be a driver's."""
 
 
 class AgentLink:
@@ -234,7 +231,7 @@ class AgentLink:
             return agent is not None and agent.connected
 
         def lost() -> None:
-            self._engine.do(lambda state, now: agents.unreachable(state, agent_id, now))
+            self._engine.do(AgentSilent(agent_id))
 
         process_id = f"slave-observer({self._made})"
         self._observers[agent_id] = Observer(
@@ -246,9 +243,7 @@ class AgentLink:
         for agent in self._engine.state.agents.values():
             if agent.pid == str(pid) and agent.connected:
                 self._absences.away(agent.id)
-        self._engine.do(lambda state, now: agents.exited(state, str(pid), now))
-        if self.drivers is not None:
-            self.drivers.exited(pid)
+        self._engine.do(LinkBroken(str(pid)))
 
     def _on_message(self, message: Message) -> None:
         name = message.name.removeprefix(_PREFIX)
@@ -256,7 +251,7 @@ class AgentLink:
             self._engine.state.counters["messages_authenticate"] += 1
             self._authenticate(message)
             return
-        reader = _READERS.get(name)
+        reader = READERS.get(name)
         if reader is None:
             if self.drivers is not None and self.drivers.take(message):
                 return
@@ -298,81 +293,10 @@ class AgentLink:
             log.warning("ignoring a message from %s: %s", message.sender, error)
 
 
-def _register(document: Document, pid: str) -> Event:
-    report = _report(document, pid)
-    return lambda state, now: agents.register(state, report, now)
-
-
-def _reregister(document: Document, pid: str) -> Event:
-    report = _report(document, pid)
-    return lambda state, now: readmission.reregister(state, report, now)
-
-
-def _unregister(document: Document, pid: str) -> Event:
-    agent_id = document["slave_id"]["value"]
-    return lambda state, now: agents.unregister(state, agent_id, pid, now)
-
-
-def _status_update(document: Document, pid: str) -> Event:
-    update = document["update"]
-    if "slave_id" not in update or not update.get("uuid"):
-        raise ProtocolError("a status update without an agent id or a uuid")
-    agent_id, framework_id = update["slave_id"]["value"], update["framework_id"]["value"]
-    status = with_defaults("mesos.v1.TaskStatus", update["status"])
-    status |= {"agent_id": _id(agent_id), "timestamp": update["timestamp"], "uuid": update["uuid"]}
-    if "executor_id" in update:
-        status["executor_id"] = update["executor_id"]
-    latest = update.get("latest_state", status["state"])
-    return lambda state, now: updates.status_update(state, agent_id, framework_id, status, latest)
-
-
-def _exited_executor(document: Document, pid: str) -> Event:
-    agent_id, framework_id, executor_id = _executor_of(document)
-    status = document["status"]
-    return lambda state, now: updates.exited_executor(state, agent_id, framework_id, executor_id, status)
-
-
-def _executor_message(document: Document, pid: str) -> Event:
-    agent_id, framework_id, executor_id = _executor_of(document)
-    data = document["data"]
-    return lambda state, now: updates.message_framework(state, agent_id, framework_id, executor_id, data)
-
-
-def _executor_of(document: Document) -> tuple[str, str, str]:
-    return document["slave_id"]["value"], document["framework_id"]["value"], document["executor_id"]["value"]
-
-
-def _report(document: Document, pid: str) -> Report:
-    agent = document["slave"]
-    capabilities = [c["type"] for c in document.get("agent_capabilities", ()) if "type" in c]
-    return Report(
-        pid=pid,
-        info={name: value for name, value in agent.items() if name != "checkpoint"},
-        version=document.get("version", ""),
-        capabilities=tuple(str(capability) for capability in capabilities),
-        checkpoint=agent.get("checkpoint", False),
-        resource_version_uuid=document.get("resource_version_uuid", {}).get("value"),
-        kept=document.get("checkpointed_resources", []),
-        tasks=document.get("tasks", []),
-        executors=document.get("executor_infos", []),
-        frameworks=document.get("frameworks", []),
-    )
-
-
 def _id(value: str) -> Document:
     return {"value": value}
 
 
-_READERS: Mapping[str, Callable[[Document, str], Event]] = {
-    "RegisterSlaveMessage": _register,
-    "ReregisterSlaveMessage": _reregister,
-    "UnregisterSlaveMessage": _unregister,
-    "UpdateSlaveMessage": operation_link.agent_update,
-    "UpdateOperationStatusMessage": operation_link.operation_status,
-    "StatusUpdateMessage": _status_update,
-    "ExitedExecutorMessage": _exited_executor,
-    "ExecutorToFrameworkMessage": _executor_message,
-}
 _INTRODUCTIONS = frozenset({"RegisterSlaveMessage", "ReregisterSlaveMessage"})
 _COUNTERS: Mapping[str, str] = {
     "RegisterSlaveMessage": "messages_register_slave",

@@ -7,8 +7,7 @@ from typing import Any
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.master.decisions import agents, operations
-from mesos_gpu.master.engine.engine import Event
+from mesos_gpu.master.events.agents import AgentUpdate, OperationStatus
 from mesos_gpu.master.model.model import Agent
 from mesos_gpu.master.state.actions import AboutOperations, AcknowledgeOperation, ApplyOperation, KeepResources
 from mesos_gpu.master.state.actions import ReconcileOperations as Reconcile
@@ -42,22 +41,22 @@ def message_of(action: AboutOperations, agent: Agent) -> tuple[str, Document]:
             assert_never(action)
 
 
-def operation_status(document: Document, pid: str) -> Event:
+def operation_status(document: Document, pid: str) -> OperationStatus:
     """Read an UpdateOperationStatusMessage. Raises ProtocolError when it does not say of what."""
     if "slave_id" not in document or "operation_uuid" not in document:
         raise ProtocolError("an operation status without an agent id or the operation's uuid")
-    agent_id, name = document["slave_id"]["value"], document["operation_uuid"]["value"]
-    return lambda state, now: operations.status_update(state, agent_id, name, document["status"])
+    agent_id, operation_uuid = document["slave_id"]["value"], document["operation_uuid"]["value"]
+    return OperationStatus(agent_id, operation_uuid, document["status"])
 
 
-def agent_update(document: Document, pid: str) -> Event:
+def agent_update(document: Document, pid: str) -> AgentUpdate:
     """Read an UpdateSlaveMessage: the version that operations must name, and the operations there."""
     agent_id = document["slave_id"]["value"]
     version = document.get("resource_version_uuid", {}).get("value")
     listed: list[Any] | None = None
     if "operations" in document:
         listed = document["operations"].get("operations", [])
-    return lambda state, now: agents.updated(state, agent_id, pid, version, listed)
+    return AgentUpdate(agent_id, pid, version, listed)
 
 
 def _for_agent(agent: Agent, operation: Document) -> Document:

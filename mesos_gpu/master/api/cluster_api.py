@@ -12,11 +12,23 @@ import msgspec
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput, Conflict, Forbidden, ProtocolError
-from mesos_gpu.master.decisions import draining, maintenance, permissions, roles
+from mesos_gpu.master.decisions import maintenance, permissions, roles
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Moment
+from mesos_gpu.master.events.operators import (
+    DeactivateAgent,
+    DrainAgent,
+    MarkAgentGone,
+    OperatorEvent,
+    ReactivateAgent,
+    RemoveQuota,
+    SetQuota,
+    StartMaintenance,
+    StopMaintenance,
+    UpdateQuota,
+    UpdateSchedule,
+    UpdateWeights,
+)
 from mesos_gpu.master.model.quota import status_of
-from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
@@ -26,23 +38,22 @@ from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.requests import json_problem, method_not_allowed
 
-Change = Callable[[MasterState, Any, Moment], list[Action]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-CHANGES: Mapping[str, Change] = {
-    "UPDATE_WEIGHTS": lambda state, body, now: roles.update_weights(state, body.get("weight_infos", ())),
-    "UPDATE_QUOTA": lambda state, body, now: roles.update_quota(state, body),
-    "SET_QUOTA": lambda state, body, now: roles.set_quota(state, body["quota_request"]),
-    "REMOVE_QUOTA": lambda state, body, now: roles.remove_quota(state, body["role"]),
-    "UPDATE_MAINTENANCE_SCHEDULE": lambda state, body, now: maintenance.update_schedule(state, body["schedule"]),
-    "START_MAINTENANCE": lambda state, body, now: maintenance.start(state, body.get("machines", ())),
-    "STOP_MAINTENANCE": lambda state, body, now: maintenance.stop(state, body.get("machines", ())),
-    "DEACTIVATE_AGENT": lambda state, body, now: draining.deactivate(state, body["agent_id"]["value"]),
-    "DRAIN_AGENT": lambda state, body, now: draining.drain(state, body["agent_id"]["value"], body, now),
-    "REACTIVATE_AGENT": lambda state, body, now: draining.reactivate(state, body["agent_id"]["value"]),
-    "MARK_AGENT_GONE": lambda state, body, now: draining.mark_gone(state, body["agent_id"]["value"], now),
+CHANGES: Mapping[str, Callable[[Document], OperatorEvent]] = {
+    "UPDATE_WEIGHTS": lambda body: UpdateWeights(body.get("weight_infos", ())),
+    "UPDATE_QUOTA": UpdateQuota,
+    "SET_QUOTA": lambda body: SetQuota(body["quota_request"]),
+    "REMOVE_QUOTA": lambda body: RemoveQuota(body["role"]),
+    "UPDATE_MAINTENANCE_SCHEDULE": lambda body: UpdateSchedule(body["schedule"]),
+    "START_MAINTENANCE": lambda body: StartMaintenance(body.get("machines", ())),
+    "STOP_MAINTENANCE": lambda body: StopMaintenance(body.get("machines", ())),
+    "DEACTIVATE_AGENT": lambda body: DeactivateAgent(body["agent_id"]["value"]),
+    "DRAIN_AGENT": lambda body: DrainAgent(body["agent_id"]["value"], body),
+    "REACTIVATE_AGENT": lambda body: ReactivateAgent(body["agent_id"]["value"]),
+    "MARK_AGENT_GONE": lambda body: MarkAgentGone(body["agent_id"]["value"]),
 }
-"""What v1 calls do that are answered with nothing, or with why not; with the body of the call."""
+"""What v1 calls ask for that are answered with nothing, or with why not; made of the body of the call."""
 
 
 def read(state: MasterState, kind: str, viewer: Viewer) -> Document | None:
@@ -131,9 +142,7 @@ class ClusterApi:
             words = f"Failed to parse remove quota request for path '{path}': expected 3 tokens, found {found} tokens"
             return error_response(400, words)
         asked = f" for path '{path}'"
-        return await self._change(
-            request, "REMOVE_QUOTA", {"role": role}, lambda state, body, now: roles.remove_quota(state, role, asked)
-        )
+        return await self._change(request, "REMOVE_QUOTA", {"role": role}, RemoveQuota(role, asked))
 
     async def _schedule(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
@@ -170,14 +179,13 @@ class ClusterApi:
         return viewer_of(request, self._engine.state.settings.acls)
 
     async def _change(
-        self, request: web.Request, kind: str, body: Document, change: Change | None = None
+        self, request: web.Request, kind: str, body: Document, event: OperatorEvent | None = None
     ) -> web.Response:
-        """Do what the v1 call of this kind and body does, or `change`. Raises Forbidden."""
+        """Do what the v1 call of this kind and body asks for, or `event` does. Raises Forbidden."""
         if not permissions.may(self._engine.state, principal_of(request), kind, body):
             raise Forbidden
-        do = change or CHANGES[kind]
         try:
-            await self._engine.store(lambda state, now: do(state, body, now))
+            await self._engine.store(CHANGES[kind](body) if event is None else event)
         except BadInput as error:
             return error_response(400, str(error))
         except Conflict as error:

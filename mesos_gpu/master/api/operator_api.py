@@ -15,11 +15,9 @@ from mesos_gpu.master.api import cluster_api, operator_operations, operator_stre
 from mesos_gpu.master.api.access import use_of
 from mesos_gpu.master.api.cluster_api import ClusterApi
 from mesos_gpu.master.api.scheduler_api import SchedulerApi
-from mesos_gpu.master.decisions import permissions, subscriptions
+from mesos_gpu.master.decisions import permissions
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Moment
-from mesos_gpu.master.state.actions import Action
-from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.events.operators import OperatorEvent, RemoveFramework
 from mesos_gpu.master.views import metrics, views, views_v1
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.authorization import ENDPOINTS
@@ -233,14 +231,13 @@ class OperatorApi:
         return self._remove_framework(request, str(framework_id))
 
     def _remove_framework(self, request: web.Request, framework_id: str) -> web.Response:
-        framework = self._engine.state.frameworks.get(framework_id)
-        if framework is None:
+        if framework_id not in self._engine.state.frameworks:
             return error_response(400, "No framework found with specified ID")
         if not permissions.may(
             self._engine.state, principal_of(request), "TEARDOWN", {"framework_id": {"value": framework_id}}
         ):
             raise Forbidden
-        self._engine.do(lambda state, now: subscriptions.remove_framework(state, framework, now))
+        self._engine.do(RemoveFramework(framework_id))
         return web.Response()
 
     async def _v1(self, request: web.Request) -> web.StreamResponse:
@@ -267,7 +264,7 @@ class OperatorApi:
             if not permissions.may(self._engine.state, principal_of(request), kind, call[field]):
                 raise Forbidden
             if kind in cluster_api.CHANGES:
-                return await self._change(cluster_api.CHANGES[kind], call[field])
+                return await self._change(cluster_api.CHANGES[kind](call[field]))
             self._logging.set_from(call[field])
             return web.Response()
         accepted = accepted_type(request)
@@ -287,11 +284,9 @@ class OperatorApi:
             return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
         return json_response(document)
 
-    async def _change(
-        self, change: Callable[[MasterState, Document, Moment], list[Action]], body: Document
-    ) -> web.Response:
+    async def _change(self, event: OperatorEvent) -> web.Response:
         try:
-            await self._engine.store(lambda state, now: change(state, body, now))
+            await self._engine.store(event)
         except BadInput as error:
             raise refuse(400, str(error)) from None
         except Conflict as error:

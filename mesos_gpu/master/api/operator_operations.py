@@ -10,12 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 from aiohttp import web
 
-from mesos_gpu.errors import Forbidden, ProtocolError
-from mesos_gpu.master.decisions import operations
+from mesos_gpu.errors import BadInput, Conflict, ProtocolError
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Moment
-from mesos_gpu.master.state.actions import Action
-from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.events.operators import Operate
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.resource import Document
@@ -83,20 +80,12 @@ def _resources(text: str) -> list[Document]:
 
 
 def _operate(engine: Engine, principal: Principal | None, agent_id: str | None, operation: Document) -> web.Response:
-    agent = engine.state.agents.get(agent_id or "")
-    if agent is None:
+    if agent_id not in engine.state.agents:
         return error_response(400, "No agent found with specified ID")
-    refusals: list[operations.Refusal] = []
-
-    def event(state: MasterState, now: Moment) -> list[Action]:
-        refusal, actions = operations.operate(state, agent, operation, principal)
-        if refusal is not None:
-            refusals.append(refusal)
-        return actions
-
-    engine.do(event)
-    if refusals and refusals[0].forbidden:
-        raise Forbidden
-    if refusals:
-        return error_response(409 if refusals[0].conflict else 400, refusals[0].message)
+    try:
+        engine.do(Operate(agent_id, operation, principal))
+    except BadInput as error:
+        return error_response(400, str(error))
+    except Conflict as error:
+        return error_response(409, str(error))
     return web.Response(status=202)

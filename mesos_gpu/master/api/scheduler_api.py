@@ -12,8 +12,9 @@ from aiohttp import web
 
 from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master.api.event_stream import TypedStream
-from mesos_gpu.master.decisions import scheduler_calls, subscriptions
+from mesos_gpu.master.decisions import scheduler_calls
 from mesos_gpu.master.engine.engine import Engine
+from mesos_gpu.master.events.schedulers import CALLS, Subscribe
 from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.validation.calls import call_problem
 from mesos_gpu.mesos.resource import Document
@@ -83,7 +84,7 @@ class SchedulerApi:
         stream = TypedStream(response, kind, EVENT, heartbeat_s, on_heartbeat=on_heartbeat)
         self._engine.open_stream(stream_id, stream)
         try:
-            self._engine.do(lambda state, now: subscriptions.subscribe(state, stream_id, call["subscribe"], now))
+            self._engine.do(Subscribe(stream_id, call["subscribe"]))
             subscribed = state.framework_of(stream_id)
             if subscribed is not None:
                 scheduler_calls.count(subscribed, "SUBSCRIBE")
@@ -124,17 +125,10 @@ class SchedulerApi:
         kind = call["type"]
         if kind == "UNKNOWN":
             return error_response(501, "501 Not Implemented.")
-        body = call.get(kind.lower(), {})
-        if kind == "UPDATE_FRAMEWORK":
-            return self._update_framework(framework, body)
-        self._engine.do(lambda state, now: scheduler_calls.apply(state, kind, framework, body, now))
-        return web.Response(status=202)
-
-    def _update_framework(self, framework: Framework, body: Document) -> web.Response:
         try:
-            self._engine.do(lambda state, now: subscriptions.update_framework(state, framework, body))
+            self._engine.do(CALLS[kind](framework.id, call.get(kind.lower(), {})))
         except BadInput as error:
             return error_response(400, str(error))
         except Forbidden as error:
             return error_response(403, str(error))
-        return web.Response()
+        return web.Response(status=200 if kind == "UPDATE_FRAMEWORK" else 202)

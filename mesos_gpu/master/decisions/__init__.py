@@ -1,1 +1,1 @@
-"""What happens to the master's books: subscriptions, launches, updates, agents, operations. Pure."""
+"""What follows from what happens: books, an event and the time in, actions out (`handle.py`). Pure."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mesos_gpu.master.decisions import operations
+from mesos_gpu.master.events.agents import NOT_ANSWERING
+from mesos_gpu.master.events.stored import AgentAdmitted, AgentRemoved, AgentUnreachable, MissingAgentUnreachable
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Agent, Framework, KnownAgent, Moment
 from mesos_gpu.master.model.report import Report, described, report_problem
@@ -28,10 +30,9 @@ from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 
 MACHINE_DOWN = "Machine is `DOWN`"
-NOT_ANSWERING = "health check timed out"
 
 
-def register(state: MasterState, report: Report, now: Moment) -> list[Action]:
+def register(state: MasterState, report: Report) -> list[Action]:
     """An agent without an id registers. Asked again before it has our answer, it gets the same id."""
     problem = report_problem(report)
     if problem is not None:
@@ -52,17 +53,18 @@ def register(state: MasterState, report: Report, now: Moment) -> list[Action]:
     agent_id = state.ids.agent()
     known = KnownAgent(described(report, agent_id)[0], report.pid)
     state.transitions.registering.add(report.pid)
+    return [*actions, Store(Admit(agent_id, known, taken), AgentAdmitted(agent_id, report, taken))]
 
-    def registered(state: MasterState, now: Moment) -> list[Action]:
-        state.transitions.registering.discard(report.pid)
-        for other in taken:
-            state.recovered.pop(other, None)
-            state.deactivated.pop(other, None)
-        agent = admit(state, report, agent_id, now)
-        state.counters["slave_registrations"] += 1
-        return [ObserveAgent(agent.id), AgentRegistered(agent.id), *may_stay(state, agent)]
 
-    return [*actions, Store(Admit(agent_id, known, taken), registered)]
+def admitted(state: MasterState, agent_id: str, report: Report, instead_of: Sequence[str], now: Moment) -> list[Action]:
+    """A new agent is in the registry: it hears its id."""
+    state.transitions.registering.discard(report.pid)
+    for other in instead_of:
+        state.recovered.pop(other, None)
+        state.deactivated.pop(other, None)
+    agent = admit(state, report, agent_id, now)
+    state.counters["slave_registrations"] += 1
+    return [ObserveAgent(agent.id), AgentRegistered(agent.id), *may_stay(state, agent)]
 
 
 def admit(state: MasterState, report: Report, agent_id: str, now: Moment) -> Agent:
@@ -127,13 +129,14 @@ def unreachable(state: MasterState, agent_id: str, now: Moment, why: str = NOT_A
     if agent_id not in state.agents or state.transitions.under_way(agent_id):
         return []
     state.transitions.marking_unreachable.add(agent_id)
+    return [Store(MarkUnreachable(agent_id, now.wall_s), AgentUnreachable(agent_id, now, why))]
 
-    def marked(state: MasterState, later: Moment) -> list[Action]:
-        state.transitions.marking_unreachable.discard(agent_id)
-        agent = state.agents.get(agent_id)
-        return [] if agent is None else _lose(state, agent, now, why)
 
-    return [Store(MarkUnreachable(agent_id, now.wall_s), marked)]
+def marked_unreachable(state: MasterState, agent_id: str, since: Moment, why: str) -> list[Action]:
+    """An agent is unreachable in the registry: frameworks hear of it."""
+    state.transitions.marking_unreachable.discard(agent_id)
+    agent = state.agents.get(agent_id)
+    return [] if agent is None else _lose(state, agent, since, why)
 
 
 def _lose(state: MasterState, agent: Agent, now: Moment, why: str) -> list[Action]:
@@ -173,7 +176,7 @@ def _lose(state: MasterState, agent: Agent, now: Moment, why: str) -> list[Actio
     return [*actions, *tell_agent_lost(state, agent.id)]
 
 
-def unregister(state: MasterState, agent_id: str, pid: str, now: Moment) -> list[Action]:
+def unregister(state: MasterState, agent_id: str, pid: str) -> list[Action]:
     """An agent leaves for good; only it can say so."""
     agent = state.agents.get(agent_id)
     if agent is None or agent.pid != pid:
@@ -181,28 +184,25 @@ def unregister(state: MasterState, agent_id: str, pid: str, now: Moment) -> list
     return remove(state, agent_id, "the agent unregistered", "unregistered")
 
 
-def remove(state: MasterState, agent_id: str, cause: str, reason: str | None = None) -> list[Action]:
+def remove(state: MasterState, agent_id: str, cause: str, counted: str | None = None) -> list[Action]:
     """Take an agent out for good; its tasks are gone. Nothing while it is leaving already.
 
-    `reason` is the last part of the metric that counts it. Source: Mesos src/master/master.cpp, removeSlave.
+    `counted` is the last part of the metric that counts it. Source: Mesos src/master/master.cpp, removeSlave.
     """
     if state.transitions.leaving(agent_id):
         return []
     state.transitions.removing.add(agent_id)
-
-    def removed(state: MasterState, now: Moment) -> list[Action]:
-        state.transitions.removing.discard(agent_id)
-        agent = state.agents.get(agent_id)
-        if agent is None:
-            return []
-        if reason is not None:
-            state.counters[f"slave_removals/reason_{reason}"] += 1
-        return _remove(state, agent, cause, now)
-
-    return [Store(Remove((agent_id,)), removed)]
+    return [Store(Remove((agent_id,)), AgentRemoved(agent_id, cause, counted))]
 
 
-def _remove(state: MasterState, agent: Agent, cause: str, now: Moment) -> list[Action]:
+def removed(state: MasterState, agent_id: str, cause: str, counted: str | None, now: Moment) -> list[Action]:
+    """An agent is out of the registry: its tasks end, and frameworks hear of it."""
+    state.transitions.removing.discard(agent_id)
+    agent = state.agents.get(agent_id)
+    if agent is None:
+        return []
+    if counted is not None:
+        state.counters[f"slave_removals/reason_{counted}"] += 1
     actions = state.rescind_all(agent)
     for task in list(agent.tasks.values()):
         framework = state.frameworks[task.framework_id]
@@ -222,21 +222,21 @@ def not_back(state: MasterState, agent_ids: Sequence[str], now: Moment) -> list[
     """`--agent_reregister_timeout` after our start: those of the registry that are still missing are unreachable."""
     missing = [id for id in agent_ids if id in state.recovered and not state.transitions.under_way(id)]
     state.transitions.marking_unreachable.update(missing)
-    return [_give_up(agent_id, now) for agent_id in missing]
+    return [
+        Store(MarkUnreachable(agent_id, now.wall_s), MissingAgentUnreachable(agent_id, now)) for agent_id in missing
+    ]
 
 
-def _give_up(agent_id: str, now: Moment) -> Store:
-    def marked(state: MasterState, later: Moment) -> list[Action]:
-        state.transitions.marking_unreachable.discard(agent_id)
-        known = state.recovered.pop(agent_id, None)
-        if known is None:
-            return []
-        state.unreachable[agent_id] = KnownAgent(known.info, known.pid, now.wall_s)
-        for counted in ("slave_removals", "slave_removals/reason_unhealthy", "recovery_slave_removals"):
-            state.counters[counted] += 1
-        return [ForgetAgent(agent_id), *tell_agent_lost(state, agent_id)]
-
-    return Store(MarkUnreachable(agent_id, now.wall_s), marked)
+def missing_marked_unreachable(state: MasterState, agent_id: str, since: Moment) -> list[Action]:
+    """An agent that never came back is unreachable in the registry: frameworks hear of it."""
+    state.transitions.marking_unreachable.discard(agent_id)
+    known = state.recovered.pop(agent_id, None)
+    if known is None:
+        return []
+    state.unreachable[agent_id] = KnownAgent(known.info, known.pid, since.wall_s)
+    for counted in ("slave_removals", "slave_removals/reason_unhealthy", "recovery_slave_removals"):
+        state.counters[counted] += 1
+    return [ForgetAgent(agent_id), *tell_agent_lost(state, agent_id)]
 
 
 def updated(

@@ -6,11 +6,13 @@ Source: Mesos src/master/master.cpp (deactivate, checkAndTransitionDrainingAgent
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import operations
 from mesos_gpu.master.decisions.agents import end_task, tell_agent_lost
+from mesos_gpu.master.events.stored import AgentDeactivated, AgentDrained, AgentGone, AgentReactivated, NothingStored
 from mesos_gpu.master.model.model import Agent, Drain, Moment
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.registry.operations import Deactivate, MarkDrained, MarkGone, Nothing, Reactivate
@@ -26,14 +28,7 @@ _GONE_REASON = "REASON_AGENT_REMOVED_BY_OPERATOR"
 def deactivate(state: MasterState, agent_id: str) -> list[Action]:
     """DEACTIVATE_AGENT: no more offers of it; what runs there goes on. Raises BadInput for an agent nobody knows."""
     _check_known(state, agent_id)
-
-    def deactivated(state: MasterState, now: Moment) -> list[Action]:
-        if not _is_known(state, agent_id):
-            return []
-        state.deactivated.setdefault(agent_id, None)
-        return _stop_offers(state, agent_id)
-
-    return [Store(Deactivate(agent_id), deactivated)]
+    return [Store(Deactivate(agent_id), AgentDeactivated(agent_id))]
 
 
 def drain(state: MasterState, agent_id: str, call: Mapping[str, Any], now: Moment) -> list[Action]:
@@ -53,16 +48,20 @@ def drain(state: MasterState, agent_id: str, call: Mapping[str, Any], now: Momen
             raise BadInput("'max_grace_period' must be non-negative")
         config = {"max_grace_period": {"nanoseconds": nanoseconds}, **config}
     drain = Drain(config, now.wall_s)
+    return [Store(Deactivate(agent_id, drain), AgentDeactivated(agent_id, drain))]
 
-    def draining(state: MasterState, now: Moment) -> list[Action]:
-        if not _is_known(state, agent_id):
-            return []
-        state.deactivated[agent_id] = drain
-        agent = state.agents.get(agent_id)
-        told = [DrainAgent(agent_id, config)] if agent is not None and agent.connected else []
-        return [*_stop_offers(state, agent_id), *told]
 
-    return [Store(Deactivate(agent_id, drain), draining)]
+def deactivated(state: MasterState, agent_id: str, drain: Drain | None) -> list[Action]:
+    """An agent is deactivated in the registry: its offers are taken back; with `drain`, it is told to end its tasks."""
+    if not _is_known(state, agent_id):
+        return []
+    if drain is None:
+        state.deactivated.setdefault(agent_id, None)
+        return _stop_offers(state, agent_id)
+    state.deactivated[agent_id] = drain
+    agent = state.agents.get(agent_id)
+    told = [DrainAgent(agent_id, drain.config)] if agent is not None and agent.connected else []
+    return [*_stop_offers(state, agent_id), *told]
 
 
 def reactivate(state: MasterState, agent_id: str) -> list[Action]:
@@ -73,16 +72,17 @@ def reactivate(state: MasterState, agent_id: str) -> list[Action]:
     draining = state.deactivated[agent_id]
     if draining is not None and not draining.done:
         raise BadInput("Agent is still in the DRAINING state")
+    return [Store(Reactivate(agent_id), AgentReactivated(agent_id))]
 
-    def reactivated(state: MasterState, now: Moment) -> list[Action]:
-        state.deactivated.pop(agent_id, None)
-        agent = state.agents.get(agent_id)
-        if agent is not None:
-            agent.deactivated, agent.drain = False, None
-            state.touch(agent)
-        return []
 
-    return [Store(Reactivate(agent_id), reactivated)]
+def reactivated(state: MasterState, agent_id: str) -> list[Action]:
+    """An agent is reactivated in the registry: it may be offered."""
+    state.deactivated.pop(agent_id, None)
+    agent = state.agents.get(agent_id)
+    if agent is not None:
+        agent.deactivated, agent.drain = False, None
+        state.touch(agent)
+    return []
 
 
 def mark_gone(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
@@ -94,12 +94,13 @@ def mark_gone(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
         return []
     _check_known(state, agent_id)
     if agent_id in state.transitions.marking_gone:
-        return [Store(Nothing(), lambda state, now: [])]  # answered when it is so
+        return [Store(Nothing(), NothingStored())]  # answered when it is so
     state.transitions.marking_gone.add(agent_id)
-    return [Store(MarkGone(agent_id, now.wall_s), lambda state, later: _gone(state, agent_id, now))]
+    return [Store(MarkGone(agent_id, now.wall_s), AgentGone(agent_id, now))]
 
 
-def _gone(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
+def marked_gone(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
+    """An agent is gone in the registry, since `now`: it is shut down, and frameworks hear of their tasks' end."""
     state.transitions.marking_gone.discard(agent_id)
     if not _is_known(state, agent_id):
         return []  # it left just before
@@ -141,19 +142,20 @@ def settle(state: MasterState, now: Moment) -> list[Action]:
 
 
 def _mark_drained(state: MasterState, agent_id: str, drain: Drain) -> Store:
-    drained = Drain(drain.config, drain.started_s, done=True)
+    done = replace(drain, done=True)
     state.transitions.marking_drained.add(agent_id)
+    return Store(MarkDrained(agent_id, done), AgentDrained(agent_id, done))
 
-    def marked(state: MasterState, now: Moment) -> list[Action]:
-        state.transitions.marking_drained.discard(agent_id)
-        if agent_id in state.deactivated:
-            state.deactivated[agent_id] = drained
-            agent = state.agents.get(agent_id)
-            if agent is not None:
-                agent.drain = drained
-        return []
 
-    return Store(MarkDrained(agent_id, drained), marked)
+def drained(state: MasterState, agent_id: str, drain: Drain) -> list[Action]:
+    """An agent is drained in the registry."""
+    state.transitions.marking_drained.discard(agent_id)
+    if agent_id in state.deactivated:
+        state.deactivated[agent_id] = drain
+        agent = state.agents.get(agent_id)
+        if agent is not None:
+            agent.drain = drain
+    return []
 
 
 def welcome_back(state: MasterState, agent: Agent) -> list[Action]:

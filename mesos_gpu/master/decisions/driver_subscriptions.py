@@ -8,10 +8,9 @@ deactivateFramework, receive).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from mesos_gpu.master.decisions import subscriptions
 from mesos_gpu.master.decisions.permissions import subscription_refusal
+from mesos_gpu.master.events.schedulers import DriverSubscribes
 from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.state.actions import Action, CloseStream, SendEvent, Warn
 from mesos_gpu.master.state.state import MasterState
@@ -23,20 +22,7 @@ FAILED_OVER = "Framework failed over"
 DISCONNECTED = "Framework disconnected"
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """What a driver at `pid` asks. `info` is a v1 FrameworkInfo; `principal` what the driver has authenticated as."""
-
-    pid: str
-    info: Document
-    force: bool = False
-    """Whether it takes the place of another driver: set by programs that were started with a framework's id."""
-    suppressed: tuple[str, ...] = ()
-    offer_constraints: Document = field(default_factory=dict)
-    principal: str | None = None
-
-
-def subscribe(state: MasterState, asked: Subscription, now: Moment) -> list[Action]:
+def subscribe(state: MasterState, asked: DriverSubscribes, now: Moment) -> list[Action]:
     """A driver subscribes, for the first time or again; a refusal is an ERROR, upon which drivers give up."""
     info = dict(asked.info)
     framework_id = info.get("id", {}).get("value", "")
@@ -71,10 +57,11 @@ def subscribe(state: MasterState, asked: Subscription, now: Moment) -> list[Acti
     return _again(state, known, asked, info, now)
 
 
-def deactivate(state: MasterState, framework: Framework) -> list[Action]:
+def aborted(state: MasterState, framework_id: str) -> list[Action]:
     """A driver was aborted: its framework wants no offers, keeps its tasks, and is removed when its time is over."""
     state.counters["messages_deactivate_framework"] += 1
-    if not framework.active:
+    framework = state.frameworks.get(framework_id)
+    if framework is None or not framework.active:
         return []
     framework.deactivated = True
     actions = _rescind_all(state, framework)
@@ -105,7 +92,7 @@ def framework_at(state: MasterState, pid: str) -> Framework | None:
     return next((framework for framework in state.frameworks.values() if framework.pid == pid), None)
 
 
-def _authentication_problem(state: MasterState, asked: Subscription) -> str | None:
+def _authentication_problem(state: MasterState, asked: DriverSubscribes) -> str | None:
     if asked.principal is None:
         return f"Framework at {asked.pid} is not authenticated" if state.settings.authenticate_frameworks else None
     given = asked.info.get("principal", asked.principal)
@@ -114,14 +101,16 @@ def _authentication_problem(state: MasterState, asked: Subscription) -> str | No
     return f"Framework principal '{given}' does not match authenticated principal '{asked.principal}'"
 
 
-def _first_time(state: MasterState, asked: Subscription, info: Document, now: Moment) -> list[Action]:
+def _first_time(state: MasterState, asked: DriverSubscribes, info: Document, now: Moment) -> list[Action]:
     """Enter a framework that is new, or that this master, elected since, has not heard of."""
     framework = subscriptions.add_framework(state, info, info.get("id", {}).get("value", ""), now)
     state.announce("FRAMEWORK_ADDED", framework)
     return [_connect(state, framework, asked, REGISTERED)]
 
 
-def _again(state: MasterState, framework: Framework, asked: Subscription, info: Document, now: Moment) -> list[Action]:
+def _again(
+    state: MasterState, framework: Framework, asked: DriverSubscribes, info: Document, now: Moment
+) -> list[Action]:
     """Let the driver that is expected, or one that takes its place, have a framework."""
     actions: list[Action] = []
     kind = REGISTERED
@@ -140,7 +129,7 @@ def _again(state: MasterState, framework: Framework, asked: Subscription, info: 
     return [*actions, _connect(state, framework, asked, kind), *subscriptions.tell_agents(state, framework)]
 
 
-def _connect(state: MasterState, framework: Framework, asked: Subscription, kind: str) -> Action:
+def _connect(state: MasterState, framework: Framework, asked: DriverSubscribes, kind: str) -> Action:
     framework.stream_id = framework.pid = asked.pid
     subscriptions.activate(state, framework, asked.suppressed, asked.offer_constraints)
     return _welcome(state, framework, asked.pid, kind)

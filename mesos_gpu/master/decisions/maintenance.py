@@ -13,8 +13,9 @@ from typing import Any
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.allocation.filters import refuse_seconds
 from mesos_gpu.master.decisions.agents import remove
+from mesos_gpu.master.events.stored import MaintenanceStarted, MaintenanceStopped, ScheduleSet
 from mesos_gpu.master.model.model import Agent, Drainage, Framework, Moment
-from mesos_gpu.master.model.policy import key_of, key_of_agent
+from mesos_gpu.master.model.policy import MachineKey, key_of, key_of_agent
 from mesos_gpu.master.registry.operations import SetSchedule, StartMaintenance, StopMaintenance
 from mesos_gpu.master.state.actions import Action, ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
@@ -28,10 +29,11 @@ def update_schedule(state: MasterState, schedule: Document) -> list[Action]:
     problem = schedule_problem(state, schedule)
     if problem is not None:
         raise BadInput(problem)
-    return [Store(SetSchedule(schedule), lambda state, now: _scheduled(state, schedule))]
+    return [Store(SetSchedule(schedule), ScheduleSet(schedule))]
 
 
-def _scheduled(state: MasterState, schedule: Document) -> list[Action]:
+def schedule_set(state: MasterState, schedule: Document) -> list[Action]:
+    """A schedule is in the registry: offers of agents in it, or in the one before, are made anew."""
     before = {key: machine.unavailability for key, machine in state.policy.machines.items()}
     state.policy.set_schedule(schedule)
     after = {key: machine.unavailability for key, machine in state.policy.machines.items()}
@@ -48,29 +50,31 @@ def _scheduled(state: MasterState, schedule: Document) -> list[Action]:
 def start(state: MasterState, machine_ids: Sequence[Document]) -> list[Action]:
     """START_MAINTENANCE, /machine/down: agents there end, and cannot register until the machines are up."""
     _check(state, machine_ids, "DRAINING", "brought down")
-    keys = frozenset(key_of(machine_id) for machine_id in machine_ids)
+    machines = frozenset(key_of(machine_id) for machine_id in machine_ids)
+    return [Store(StartMaintenance(machines), MaintenanceStarted(machines))]
 
-    def started(state: MasterState, now: Moment) -> list[Action]:
-        state.policy.bring_down(keys)
-        actions: list[Action] = []
-        for agent in [agent for agent in state.agents.values() if key_of_agent(agent) in keys]:
-            actions.append(ShutdownAgent(agent.pid, DOWN))
-            actions += remove(state, agent.id, DOWN)
-        return actions
 
-    return [Store(StartMaintenance(keys), started)]
+def started(state: MasterState, machines: frozenset[MachineKey]) -> list[Action]:
+    """Machines are down in the registry: agents there end."""
+    state.policy.bring_down(machines)
+    actions: list[Action] = []
+    for agent in [agent for agent in state.agents.values() if key_of_agent(agent) in machines]:
+        actions.append(ShutdownAgent(agent.pid, DOWN))
+        actions += remove(state, agent.id, DOWN)
+    return actions
 
 
 def stop(state: MasterState, machine_ids: Sequence[Document]) -> list[Action]:
     """STOP_MAINTENANCE, /machine/up: the machines are out of the schedule, and agents there may register."""
     _check(state, machine_ids, "DOWN", "brought up")
-    keys = frozenset(key_of(machine_id) for machine_id in machine_ids)
+    machines = frozenset(key_of(machine_id) for machine_id in machine_ids)
+    return [Store(StopMaintenance(machines), MaintenanceStopped(machines))]
 
-    def stopped(state: MasterState, now: Moment) -> list[Action]:
-        state.policy.forget_machines(set(keys))
-        return []
 
-    return [Store(StopMaintenance(keys), stopped)]
+def stopped(state: MasterState, machines: frozenset[MachineKey]) -> list[Action]:
+    """Machines are up in the registry: agents there may register."""
+    state.policy.forget_machines(set(machines))
+    return []
 
 
 def status(state: MasterState) -> Document:

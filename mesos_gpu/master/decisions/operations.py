@@ -7,10 +7,9 @@ Source: Mesos src/master/master.cpp (_accept, _apply, updateOperationStatus, rec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mesos_gpu.errors import BadResources
+from mesos_gpu.errors import BadInput, BadResources, Conflict, Forbidden
 from mesos_gpu.master.decisions import permissions
 from mesos_gpu.master.decisions.operation_metrics import count
 from mesos_gpu.master.model.documents import Operation
@@ -35,18 +34,6 @@ from mesos_gpu.mesos.resources import Resources
 LATEST = "Reconciliation: Latest operation state"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why an operator's operation was not done.
-
-    `conflict`: the resources are not to be had; `forbidden`: not by this operator.
-    """
-
-    message: str
-    conflict: bool = False
-    forbidden: bool = False
-
-
 def perform(
     state: MasterState, framework: Framework, agent: Agent, role: str, operation: Document, remaining: Resources
 ) -> tuple[list[Action], Resources]:
@@ -66,32 +53,33 @@ def perform(
     return failed(state, framework, operation, problem), remaining
 
 
-def operate(
-    state: MasterState, agent: Agent, operation: Document, principal: Principal | None = None
-) -> tuple[Refusal | None, list[Action]]:
-    """An operator's operation: offers that stand in its way are taken back, tasks are not."""
+def operate(state: MasterState, agent: Agent, operation: Document, principal: Principal | None = None) -> list[Action]:
+    """An operator's operation: offers that stand in its way are taken back, tasks are not.
+
+    Raises BadInput for one that cannot be, Forbidden when `principal` may not, Conflict when resources are not there.
+    """
     prepared = prepare(operation, None)
     problem = operation_problem(Asked(prepared, agent, principal=None if principal is None else principal.value))
     if problem is not None:
-        return Refusal(f"{_invalid(agent, operation)}: {problem}"), []
+        raise BadInput(f"{_invalid(agent, operation)}: {problem}")
     if not permissions.may_operate(state, principal, prepared):
-        return Refusal("", forbidden=True), []
+        raise Forbidden
     try:
         changes = conversions(prepared)
     except BadResources as error:
-        return Refusal(f"{_invalid(agent, operation)}: {error}"), []
+        raise BadInput(f"{_invalid(agent, operation)}: {error}") from None
     reach = agent.free + agent.offered.unallocated().nonshared()
     try:
         applied(reach, changes)
     except BadResources as error:
-        return Refusal(str(error), conflict=True), []
+        raise Conflict(str(error)) from None
     actions = _withdraw(state, agent, changes)
     for offer in list(agent.offers.values()):
         if _possible(agent.free, changes):
             break
         if any(resource.key == wanted.key for resource in offer.resources.unallocated() for wanted in _wanted(changes)):
             actions += state.rescind(offer)
-    return None, [*actions, *_apply(state, agent, prepared, changes, None)]
+    return [*actions, *_apply(state, agent, prepared, changes, None)]
 
 
 def failed(state: MasterState, framework: Framework, operation: Document, problem: str) -> list[Action]:

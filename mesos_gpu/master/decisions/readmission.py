@@ -8,6 +8,7 @@ from __future__ import annotations
 from mesos_gpu.master.decisions import draining
 from mesos_gpu.master.decisions.agents import MACHINE_DOWN, admit, may_stay, unreachable
 from mesos_gpu.master.decisions.subscriptions import recover_framework
+from mesos_gpu.master.events.stored import AgentReadmitted
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Agent, Executor, Framework, KnownAgent, Moment
 from mesos_gpu.master.model.report import Report, described, kept_problem, report_problem, tasks_problem
@@ -77,18 +78,19 @@ def _store(state: MasterState, report: Report, agent_id: str) -> Store:
     """Have an agent admitted as it says it is, then welcome it; if it says otherwise meanwhile, store that first."""
     state.transitions.returning[agent_id] = report
     known = KnownAgent(described(report, agent_id)[0], report.pid)
+    return Store(Admit(agent_id, known), AgentReadmitted(agent_id, known.pid, known.info))
 
-    def stored(state: MasterState, now: Moment) -> list[Action]:
-        latest = state.transitions.returning.pop(agent_id)
-        if agent_id in state.transitions.marking_gone:
-            return []
-        if agent_id in state.gone:
-            return [ShutdownAgent(report.pid, draining.GONE)]
-        if described(latest, agent_id)[0] != known.info:
-            return [_store(state, latest, agent_id)]
-        return _welcome(state, latest, agent_id, now)
 
-    return Store(Admit(agent_id, known), stored)
+def readmitted(state: MasterState, agent_id: str, pid: str, info: Document, now: Moment) -> list[Action]:
+    """An agent that came back is in the registry with this AgentInfo: welcome it, by what it said last."""
+    latest = state.transitions.returning.pop(agent_id)
+    if agent_id in state.transitions.marking_gone:
+        return []
+    if agent_id in state.gone:
+        return [ShutdownAgent(pid, draining.GONE)]
+    if described(latest, agent_id)[0] != info:
+        return [_store(state, latest, agent_id)]
+    return _welcome(state, latest, agent_id, now)
 
 
 def _known(state: MasterState, agent_id: str) -> KnownAgent | None:

@@ -5,8 +5,9 @@ Source: Mesos src/master/master.cpp (doRegistryGc, _doRegistryGc).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from mesos_gpu.master.events.stored import AgentsForgotten
 from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.registry.operations import Prune
 from mesos_gpu.master.state.actions import Action, Store
@@ -31,18 +32,19 @@ def collect(state: MasterState, now: Moment) -> list[Action]:
     gone = due(state.gone.items(), now.wall_s, max_age_s=max_age_s, max_count=max_count)
     if not unreachable and not gone:
         return []
+    return [Store(Prune(unreachable, gone), AgentsForgotten(unreachable, gone))]
 
-    def pruned(state: MasterState, now: Moment) -> list[Action]:
-        for agent_id in unreachable:
-            # One that came back while this was stored was admitted after it, or before: then it is here no more.
-            if state.unreachable.pop(agent_id, None) is not None:
-                state.deactivated.pop(agent_id, None)
-                _forget_tasks(state, agent_id)
-        for agent_id in gone:
-            state.gone.pop(agent_id, None)
-        return []
 
-    return [Store(Prune(unreachable, gone), pruned)]
+def forgotten(state: MasterState, unreachable: Sequence[str], gone: Sequence[str]) -> list[Action]:
+    """Agents are out of the registry: nothing is known of them here either."""
+    for agent_id in unreachable:
+        # One that came back while this was stored was admitted after it, or before: then it is here no more.
+        if state.unreachable.pop(agent_id, None) is not None:
+            state.deactivated.pop(agent_id, None)
+            _forget_tasks(state, agent_id)
+    for agent_id in gone:
+        state.gone.pop(agent_id, None)
+    return []
 
 
 def _forget_tasks(state: MasterState, agent_id: str) -> None:

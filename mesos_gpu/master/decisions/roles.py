@@ -7,6 +7,7 @@ from typing import Any
 
 from mesos_gpu.errors import BadInput, Conflict
 from mesos_gpu.master.allocation.eligibility import quantities
+from mesos_gpu.master.events.stored import QuotasSet, WeightsSet
 from mesos_gpu.master.model.quota import (
     Quota,
     missing,
@@ -37,10 +38,11 @@ def update_weights(state: MasterState, infos: Sequence[Mapping[str, Any]]) -> li
         if not 0 < weight < float("inf"):
             raise BadInput(f"{begin} for role '{role}': Invalid weight '{weight:g}': Weights must be positive")
         weights[role] = weight
-    return [Store(SetWeights(weights), lambda state, now: _weighted(state, weights))]
+    return [Store(SetWeights(weights), WeightsSet(weights))]
 
 
-def _weighted(state: MasterState, weights: Mapping[str, float]) -> list[Action]:
+def weights_set(state: MasterState, weights: Mapping[str, float]) -> list[Action]:
+    """Weights are in the registry: shares are counted by them."""
     state.policy.weights.update(weights)
     for role, weight in weights.items():
         state.allocator_feed.allocator.tree.set_weight(role, weight)
@@ -90,10 +92,11 @@ def capacity(state: MasterState) -> dict[str, int]:
 
 
 def _set(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
-    return [Store(SetQuotas(quotas), lambda state, now: _granted(state, quotas))]
+    return [Store(SetQuotas(quotas), QuotasSet(quotas))]
 
 
-def _granted(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
+def quotas_set(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
+    """Quotas are in the registry: offers are made by them, and taken back where a guarantee needs them."""
     state.policy.set_quotas(quotas)
     state.allocator_feed.allocator.set_quotas(state.policy.quotas)
     state.ask_for_offers()

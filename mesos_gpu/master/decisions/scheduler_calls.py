@@ -1,15 +1,17 @@
-"""What follows from a scheduler's call, over HTTP or from a driver, other than SUBSCRIBE and UPDATE_FRAMEWORK.
+"""What follows from a scheduler's call, over HTTP or from a driver, other than SUBSCRIBE.
 
 Source: Mesos src/master/http.cpp (Master::Http::scheduler), src/master/master.cpp (Master::receive).
 """
 
 from __future__ import annotations
 
+from typing_extensions import assert_never
+
 from mesos_gpu.master.decisions import launching, maintenance, operations, subscriptions, updates
+from mesos_gpu.master.events import schedulers as calls
 from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
-from mesos_gpu.mesos.resource import Document
 
 
 def count(framework: Framework, kind: str) -> None:
@@ -18,38 +20,44 @@ def count(framework: Framework, kind: str) -> None:
     framework.counters[f"calls/{kind.lower()}"] += 1
 
 
-def apply(state: MasterState, kind: str, framework: Framework, body: Document, now: Moment) -> list[Action]:
-    """Return what follows from a call other than SUBSCRIBE and UPDATE_FRAMEWORK."""
-    match kind:
-        case "ACCEPT":
+def take(state: MasterState, call: calls.Call, now: Moment) -> list[Action]:
+    """Return what follows from a call. UPDATE_FRAMEWORK raises BadInput, and Forbidden."""
+    framework = state.frameworks.get(call.framework_id)
+    if framework is None:
+        return []  # removed since it called
+    body = call.body
+    match call:
+        case calls.Accept():
             return launching.accept(state, framework, body, now)
-        case "DECLINE":
-            return launching.decline(state, framework, body, now)
-        case "REVIVE":
-            return subscriptions.revive(state, framework, body.get("roles", []))
-        case "SUPPRESS":
-            return subscriptions.suppress(state, framework, body.get("roles", []))
-        case "KILL":
-            return updates.kill(state, framework, body, now)
-        case "ACKNOWLEDGE":
+        case calls.Acknowledge():
             return updates.acknowledge(state, framework, body)
-        case "RECONCILE":
+        case calls.Decline():
+            return launching.decline(state, framework, body, now)
+        case calls.Revive():
+            return subscriptions.revive(state, framework, body.get("roles", []))
+        case calls.Suppress():
+            return subscriptions.suppress(state, framework, body.get("roles", []))
+        case calls.Kill():
+            return updates.kill(state, framework, body, now)
+        case calls.Reconcile():
             return updates.reconcile(state, framework, body, now)
-        case "SHUTDOWN":
+        case calls.Shutdown():
             return updates.shutdown_executor(state, body, framework)
-        case "MESSAGE":
+        case calls.Message():
             return updates.message_executor(state, body, framework)
-        case "TEARDOWN":
+        case calls.Teardown():
             return subscriptions.remove_framework(state, framework, now)
-        case "ACCEPT_INVERSE_OFFERS":
-            return maintenance.answer(state, framework, "ACCEPT", body, now)
-        case "DECLINE_INVERSE_OFFERS":
-            return maintenance.answer(state, framework, "DECLINE", body, now)
-        case "RECONCILE_OPERATIONS":
-            return operations.reconcile(state, framework, body)
-        case "ACKNOWLEDGE_OPERATION_STATUS":
-            return operations.acknowledge(state, framework, body)
-        case "REQUEST":
+        case calls.UpdateFramework():
+            return subscriptions.update_framework(state, framework, body)
+        case calls.Request():
             return []  # the stock allocator ignores requests
+        case calls.AcceptInverseOffers():
+            return maintenance.answer(state, framework, "ACCEPT", body, now)
+        case calls.DeclineInverseOffers():
+            return maintenance.answer(state, framework, "DECLINE", body, now)
+        case calls.ReconcileOperations():
+            return operations.reconcile(state, framework, body)
+        case calls.AcknowledgeOperationStatus():
+            return operations.acknowledge(state, framework, body)
         case _:
-            raise ValueError(f"no rule for call {kind}")
+            assert_never(call)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.master.decisions.driver_subscriptions import Subscription
+from mesos_gpu.master.events.schedulers import DriverSubscribes
 from mesos_gpu.master.validation.calls import call_problem
 from mesos_gpu.mesos.messages import decode, decode_to_v1, evolve
 from mesos_gpu.mesos.resource import Document
@@ -44,12 +44,12 @@ def is_for_drivers(name: str) -> bool:
     return name == CALL or name in _OLD
 
 
-def read(name: str, data: bytes, pid: str) -> Subscription | Asked | Refused:
+def read(name: str, data: bytes, pid: str) -> DriverSubscribes | Asked | Refused:
     """Return what a driver at `pid` wants. Raises ProtocolError for what is dropped."""
     return _call(decode(name, data), pid) if name == CALL else _OLD[name](decode_to_v1(name, data), pid)
 
 
-def _call(document: Document, pid: str) -> Subscription | Asked:
+def _call(document: Document, pid: str) -> DriverSubscribes | Asked:
     call = evolve(CALL, document)
     problem = call_problem(call)
     if problem is not None:
@@ -57,7 +57,7 @@ def _call(document: Document, pid: str) -> Subscription | Asked:
     kind = str(call["type"])
     if kind == "SUBSCRIBE":
         asked = call["subscribe"]
-        return Subscription(
+        return DriverSubscribes(
             pid,
             asked["framework_info"],
             force=document["subscribe"].get("force", False),
@@ -71,18 +71,18 @@ def _call(document: Document, pid: str) -> Subscription | Asked:
     return Asked(kind, call["framework_id"]["value"], call.get(kind.lower(), {}))
 
 
-def _register(document: Document, pid: str) -> Subscription | Refused:
+def _register(document: Document, pid: str) -> DriverSubscribes | Refused:
     info = document["framework"]
     if info.get("id", {}).get("value"):
         return Refused("Registering with 'id' already set")
-    return Subscription(pid, info)
+    return DriverSubscribes(pid, info)
 
 
-def _reregister(document: Document, pid: str) -> Subscription | Refused:
+def _reregister(document: Document, pid: str) -> DriverSubscribes | Refused:
     info = document["framework"]
     if not info.get("id", {}).get("value"):
         return Refused("Re-registering without an 'id'")
-    return Subscription(pid, info, force=document["failover"])
+    return DriverSubscribes(pid, info, force=document["failover"])
 
 
 def _asked(kind: str, body: Callable[[Document], Document]) -> Callable[[Document, str], Asked]:
@@ -123,7 +123,7 @@ def _message(document: Document) -> Document:
     }
 
 
-_OLD: Mapping[str, Callable[[Document, str], Subscription | Asked | Refused]] = {
+_OLD: Mapping[str, Callable[[Document, str], DriverSubscribes | Asked | Refused]] = {
     f"{_PREFIX}RegisterFrameworkMessage": _register,
     f"{_PREFIX}ReregisterFrameworkMessage": _reregister,
     f"{_PREFIX}UnregisterFrameworkMessage": _asked("TEARDOWN", lambda document: {}),

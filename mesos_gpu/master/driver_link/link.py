@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Protocol
 
 from mesos_gpu.errors import BadInput, Forbidden, ProtocolError
-from mesos_gpu.master.decisions import driver_subscriptions, scheduler_calls, subscriptions
-from mesos_gpu.master.decisions.driver_subscriptions import Subscription, caller_problem
+from mesos_gpu.master.decisions import driver_subscriptions, scheduler_calls
+from mesos_gpu.master.decisions.driver_subscriptions import caller_problem
 from mesos_gpu.master.driver_link.calls import Asked, Refused, is_for_drivers, read
 from mesos_gpu.master.driver_link.events import NO_PID, Books, message_of
 from mesos_gpu.master.engine.engine import Engine
+from mesos_gpu.master.events.schedulers import CALLS, DriverAborted, DriverSubscribes
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import encode_from_v1
 from mesos_gpu.mesos.resource import Document
@@ -56,7 +57,7 @@ class DriverLink:
             log.warning("ignoring %s from %s: %s", message.name, pid, error)
             return True
         match asked:
-            case Subscription():
+            case DriverSubscribes():
                 self._subscribe(asked)
             case Refused(why):
                 self._fail(pid, why)
@@ -64,11 +65,7 @@ class DriverLink:
                 self._call(asked, pid)
         return True
 
-    def exited(self, pid: Pid) -> None:
-        """The link to a process broke; it may be a driver's."""
-        self._engine.do(lambda state, now: driver_subscriptions.exited(state, str(pid), now))
-
-    def _subscribe(self, asked: Subscription) -> None:
+    def _subscribe(self, asked: DriverSubscribes) -> None:
         pid = asked.pid
         if self._authentication.under_way(pid):
             log.info("ignoring a subscription from %s, which is authenticating; drivers ask again", pid)
@@ -77,7 +74,7 @@ class DriverLink:
         if pid not in self._streams:
             self._streams[pid] = _DriverStream(self._engine, self._endpoint, pid, self._streams.pop)
         self._engine.open_stream(pid, self._streams[pid])
-        self._engine.do(lambda state, now: driver_subscriptions.subscribe(state, asked, now))
+        self._engine.do(asked)
 
     def _call(self, asked: Asked, pid: str) -> None:
         framework = self._engine.state.frameworks.get(asked.framework_id)
@@ -86,20 +83,18 @@ class DriverLink:
             log.warning("ignoring %s of framework %s from %s: %s", asked.kind, asked.framework_id, pid, problem)
             return
         if asked.kind == "DEACTIVATE":
-            self._engine.do(lambda state, now: driver_subscriptions.deactivate(state, framework))
+            self._engine.do(DriverAborted(framework.id))
             return
         self._engine.state.counters[f"calls_{asked.kind.lower()}"] += 1
         scheduler_calls.count(framework, asked.kind)
         if not framework.connected and not asked.old:
             # The link broke on this side alone; a driver cannot know, and gives up when it is told.
             self._fail(pid, driver_subscriptions.DISCONNECTED)
-        elif asked.kind == "UPDATE_FRAMEWORK":
-            try:
-                self._engine.do(lambda state, now: subscriptions.update_framework(state, framework, asked.body))
-            except (BadInput, Forbidden) as error:
-                self._fail(pid, str(error))
-        else:
-            self._engine.do(lambda state, now: scheduler_calls.apply(state, asked.kind, framework, asked.body, now))
+            return
+        try:
+            self._engine.do(CALLS[asked.kind](framework.id, asked.body))
+        except (BadInput, Forbidden) as error:
+            self._fail(pid, str(error))
 
     def _fail(self, pid: str, error: str) -> None:
         log.info("refusing what %s asks: %s", pid, error)

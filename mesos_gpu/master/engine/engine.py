@@ -15,7 +15,11 @@ from typing import Protocol
 from typing_extensions import assert_never
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master.decisions import draining, invariants, offering, subscriptions
+from mesos_gpu.master.decisions import invariants
+from mesos_gpu.master.decisions.handle import handle
+from mesos_gpu.master.events.event import Event
+from mesos_gpu.master.events.schedulers import StreamClosed
+from mesos_gpu.master.events.timers import Allocate, FailoverExpired, Tick
 from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.registry.registrar import Registrar
 from mesos_gpu.master.state.actions import (
@@ -53,7 +57,6 @@ from mesos_gpu.mesos.timers import Timer
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 log = logging.getLogger(__name__)
-Event = Callable[[MasterState, Moment], list[Action]]
 
 
 class Subscriber(Protocol):
@@ -116,7 +119,7 @@ def clock() -> Moment:
 
 
 class Engine:
-    """Applies events to the state and carries out what follows."""
+    """Has events entered in the books, one at a time, and carries out what follows."""
 
     def __init__(self, state: MasterState, registrar: Registrar, *, now: Callable[[], Moment] = clock) -> None:
         self.state, self.now = state, now
@@ -193,9 +196,7 @@ class Engine:
     def _do(self, event: Event, stored: Stored | None) -> None:
         if self._stopped:
             return
-        self._perform(event(self.state, self.now()), stored)
-        if self.state.deactivated:
-            self._perform(draining.settle(self.state, self.now()), stored)
+        self._perform(handle(self.state, event, self.now()), stored)
         if self.state.settings.check_invariants:
             problem = invariants.broken(self.state)
             if problem is None and self._registrar.idle:
@@ -218,7 +219,7 @@ class Engine:
     def stream_closed(self, stream_id: str) -> None:
         """A stream has ended, from whichever side."""
         self._subscribers.pop(stream_id, None)
-        self.do(lambda state, now: subscriptions.disconnected(state, stream_id, now))
+        self.do(StreamClosed(stream_id))
 
     def watch(self, stream_id: str, watcher: Subscriber, viewer: Viewer = EVERYBODY) -> None:
         """Tell an operator everything there is now, and from now on what changes; the oldest gives way to a new one."""
@@ -288,13 +289,13 @@ class Engine:
         self._timers.add(timer)
 
     def _tick(self) -> None:
-        self._timed(offering.tick)
+        self._timed(Tick())
         self.call_later(self.state.settings.allocation_interval_s, self._tick)
 
     def _allocate(self) -> None:
         self._allocating = False
         if self.state.allocation_due:
-            self._timed(offering.offer_resources)
+            self._timed(Allocate())
 
     def _timed(self, event: Event) -> None:
         """Apply an event that may allocate; if it does, keep how long that was due and how long it took."""
@@ -334,7 +335,7 @@ class Engine:
                 if stream_id in self._subscribers:
                     self._subscribers.pop(stream_id).close()
             case AwaitFailover(framework_id, epoch, delay_s):
-                self.later(delay_s, lambda s, now: subscriptions.failover_expired(s, framework_id, epoch, now))
+                self.later(delay_s, FailoverExpired(framework_id, epoch))
             case Warn(text):
                 log.warning("%s", text)
             case ObserveAgent(agent_id):

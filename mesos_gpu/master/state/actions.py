@@ -5,16 +5,12 @@ Documents are v1; agent_link turns them into internal messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from mesos_gpu.master.model.model import Moment
+from mesos_gpu.master.events.stored import StoredEvent
 from mesos_gpu.master.registry.operations import Operation
 from mesos_gpu.mesos.resource import Document
-
-if TYPE_CHECKING:
-    from mesos_gpu.master.state.state import MasterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +30,19 @@ class CloseStream:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Change the registry; when that is durable, and not before, apply `then` as an event.
+    """Change the registry; when that is durable, and not before, `then` happens.
 
-    Other events come in between: `then` finds the state as they left it. What stands behind a Store in a list of
+    Other events come in between: `then` finds the books as they left them. What stands behind a Store in a list of
     actions does not wait for it; of two Stores the first is durable, and followed, first.
     """
 
     operation: Operation
-    then: Callable[[MasterState, Moment], list[Action]]
+    then: StoredEvent
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitFailover:
-    """Report `failover_expired(framework_id, epoch)` after `delay_s` seconds."""
+    """Report `FailoverExpired(framework_id, epoch)` after `delay_s` seconds."""
 
     framework_id: str
     epoch: int

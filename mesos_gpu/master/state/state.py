@@ -1,7 +1,7 @@
 """What the master knows, and the bookkeeping that every event shares. Pure: no clock, no socket, no file.
 
-Events are functions of the room `decisions` (subscriptions, launching, updates, agents, offering); each takes the state
-and the time, changes the state and returns what the edges must do, in order.
+What happens comes as a value of the room `events`; `decisions/handle.py` enters it here and returns what the edges must
+do, in order, as values of `state/actions.py`.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from yarl import URL
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.master.api.access import FRAMEWORKS, NOBODY_ASKED, open_access, use_of
+from mesos_gpu.master.events.operators import UpdateWeights
 from mesos_gpu.master.flags import check_flags, flags_as_text
 from mesos_gpu.mesos.authentication import basic_header
 from mesos_gpu.process.access import READONLY, READWRITE
@@ -259,7 +260,7 @@ async def test_lists_say_who_may_do_what_over_every_door(tmp_path: Path) -> None
                 assert await call("eve", kind, body) == (403, "403 Forbidden."), kind
 
             # What is left out.
-            master.engine.do(lambda state, now: state.policy.weights.update(prod=2.0) or [])
+            await master.engine.store(UpdateWeights([{"role": "prod", "weight": 2.0}]))
             for path, word in (
                 ("state", "hers"),
                 ("state", '"flags"'),

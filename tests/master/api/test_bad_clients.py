@@ -10,10 +10,11 @@ from contextlib import suppress
 import aiohttp
 import pytest
 
+from mesos_gpu.master.events.agents import ExecutorMessage, Register
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.process import streams
 from mesos_gpu.process.http import MAX_REQUEST
-from tests.support.master.build import framework_info
+from tests.support.master.build import framework_info, report
 from tests.support.master.live import Scheduler, soon, until
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -160,11 +161,14 @@ async def test_a_scheduler_that_does_not_read_is_disconnected_and_others_go_on(
     state = master.engine.state
     asleep = next(framework for framework in state.frameworks.values() if framework.name == "sleeper")
     awake = state.frameworks[scheduler.framework_id]
-    body = {"agent_id": {"value": "S"}, "executor_id": {"value": "e"}, "data": "A" * 60_000}
+    await master.engine.store(Register(report()))
+    [agent] = state.agents.values()
+    body = {"agent_id": {"value": agent.id}, "executor_id": {"value": "e"}, "data": "A" * 60_000}
     for _ in range(2000):
         if not asleep.connected:
             break
-        master.engine.do(lambda state, now: [*state.tell(asleep, "MESSAGE", body), *state.tell(awake, "MESSAGE", body)])
+        for framework in (asleep, awake):
+            master.engine.do(ExecutorMessage(agent.id, framework.id, "e", body["data"]))
         assert await scheduler.event("MESSAGE") == body
     assert not asleep.connected, "what it was sent is kept without end"
     assert awake.connected

@@ -85,7 +85,7 @@ def back(state: MasterState, *tasks: Document, frameworks: list[Document] | None
 
 
 def test_an_agent_hears_its_id_after_it_is_on_disk(state: MasterState) -> None:
-    actions = agents.register(state, report(), NOW)
+    actions = agents.register(state, report())
     assert kinds(actions) == ["Store", "ObserveAgent", "AgentRegistered"]
     assert actions[1:] == [ObserveAgent(ID), AgentRegistered(ID)]
     assert isinstance(actions[0], Store)
@@ -95,12 +95,12 @@ def test_an_agent_hears_its_id_after_it_is_on_disk(state: MasterState) -> None:
 
 def test_asked_again_before_our_answer_it_has_the_same_id(state: MasterState) -> None:
     add_agent(state)
-    assert agents.register(state, report(), NOW) == [AgentRegistered(ID)]
+    assert agents.register(state, report()) == [AgentRegistered(ID)]
 
 
 @pytest.mark.parametrize("version", ["0.28.0", "", "new", "1"])
 def test_agents_that_are_too_old_get_no_answer(state: MasterState, version: str) -> None:
-    [warning] = agents.register(state, report(version=version), NOW)
+    [warning] = agents.register(state, report(version=version))
     assert isinstance(warning, Warn)
     assert not state.agents
 
@@ -108,7 +108,7 @@ def test_agents_that_are_too_old_get_no_answer(state: MasterState, version: str)
 def test_an_agent_that_forgot_its_id_takes_the_place_of_the_old_one(state: MasterState) -> None:
     agent, _ = with_task(state)
     agents.exited(state, agent.pid, NOW)
-    actions = agents.register(state, report(), NOW)
+    actions = agents.register(state, report())
     assert [s["state"] for s in statuses(actions)] == ["TASK_LOST"]
     assert list(state.agents) == [f"{MASTER_ID}-S1"]
     assert ForgetAgent(ID) in actions
@@ -345,15 +345,15 @@ def test_agents_that_never_come_back_after_a_restart_are_unreachable(state: Mast
 
 def test_a_new_agent_at_a_known_address_ends_the_wait_for_the_old_one(state: MasterState) -> None:
     state.recovered = {"old": KnownAgent(report(agent_id="old").info, "slave(1)@127.0.0.1:5051")}
-    agents.register(state, report(), NOW)
+    agents.register(state, report())
     assert not state.recovered
 
 
 def test_an_agent_may_leave_and_only_it_can_say_so(state: MasterState) -> None:
     agent, framework = with_task(state, capabilities="GPU_RESOURCES PARTITION_AWARE")
-    [warning] = agents.unregister(state, agent.id, "slave(1)@127.0.0.1:9", NOW)
+    [warning] = agents.unregister(state, agent.id, "slave(1)@127.0.0.1:9")
     assert isinstance(warning, Warn)
-    actions = agents.unregister(state, agent.id, agent.pid, NOW)
+    actions = agents.unregister(state, agent.id, agent.pid)
     [gone] = statuses(actions)
     assert (gone["state"], gone["reason"]) == ("TASK_GONE", "REASON_AGENT_REMOVED")
     assert not state.agents

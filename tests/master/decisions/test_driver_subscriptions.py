@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesos_gpu.master.decisions import driver_subscriptions, offering, scheduler_calls, subscriptions
-from mesos_gpu.master.decisions.driver_subscriptions import Subscription
+from mesos_gpu.master.decisions import driver_subscriptions, offering, subscriptions
+from mesos_gpu.master.decisions.handle import decide
+from mesos_gpu.master.events.schedulers import DriverSubscribes, Kill, Teardown
 from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.state.actions import Action, AwaitFailover, SendEvent, UpdateFramework, Warn
 from mesos_gpu.master.state.state import MasterState, Settings
@@ -44,7 +45,7 @@ def subscribe(
     info = framework_info("v0", **more)
     if framework_id:
         info["id"] = {"value": framework_id}
-    return driver_subscriptions.subscribe(state, Subscription(pid, info, force=force), NOW)
+    return driver_subscriptions.subscribe(state, DriverSubscribes(pid, info, force=force), NOW)
 
 
 def told(actions: list[Action]) -> list[tuple[str, str]]:
@@ -142,8 +143,8 @@ def test_a_driver_that_was_aborted_gets_no_offers_and_keeps_its_tasks(state: Mas
     launch_tasks(state, offers(state)[0], task_info(agent))
     offering.tick(state, later(60))
     assert len(framework.offers) == 1
-    assert told(driver_subscriptions.deactivate(state, framework)) == [(A, "RESCIND")]
-    assert driver_subscriptions.deactivate(state, framework) == []
+    assert told(driver_subscriptions.aborted(state, framework.id)) == [(A, "RESCIND")]
+    assert driver_subscriptions.aborted(state, framework.id) == []
     assert offers(state, later(60)) == []
     assert list(framework.tasks) == ["t"]
     assert (framework.connected, framework.active) == (True, False)
@@ -168,9 +169,9 @@ def test_a_broken_link_is_told_and_begins_the_failover_timeout(state: MasterStat
 def test_a_driver_takes_a_framework_over_from_http_and_back(state: MasterState) -> None:
     framework = add_framework(state)
     info = {**framework_info("test"), "id": {"value": framework.id}}
-    refused = driver_subscriptions.subscribe(state, Subscription(A, info), NOW)
+    refused = driver_subscriptions.subscribe(state, DriverSubscribes(A, info), NOW)
     assert told(refused) == [(A, OVER)]
-    taken = driver_subscriptions.subscribe(state, Subscription(A, info, force=True), NOW)
+    taken = driver_subscriptions.subscribe(state, DriverSubscribes(A, info, force=True), NOW)
     assert told(taken) == [("stream-test", OVER), (A, "SUBSCRIBED")]
     back = subscriptions.subscribe(state, "stream-2", {"framework_info": info}, NOW)
     assert told(back) == [(A, OVER), ("stream-2", "SUBSCRIBED"), ("stream-2", "HEARTBEAT")]
@@ -192,7 +193,7 @@ def test_a_driver_is_who_it_has_shown_to_be(
 ) -> None:
     state.settings = Settings(RULES, authenticate_frameworks=required)
     info = framework_info("v0", **({} if given is None else {"principal": given}))
-    actions = driver_subscriptions.subscribe(state, Subscription(A, info, principal=principal), NOW)
+    actions = driver_subscriptions.subscribe(state, DriverSubscribes(A, info, principal=principal), NOW)
     assert told(actions) == [(A, problem or "SUBSCRIBED")]
     if problem is None:
         assert only(state).info["principal"] == "me"
@@ -312,16 +313,16 @@ def _call(kind: str, pid: str, framework_id: str, state: MasterState, table: Tab
     if problem is not None or framework is None or seat is None:
         return  # of a driver that is not the framework's nothing counts: that makes its Deactivate harmless
     if kind == "deactivate":
-        assert _without_rescinds(driver_subscriptions.deactivate(state, framework)) == []
+        assert _without_rescinds(driver_subscriptions.aborted(state, framework.id)) == []
         if seat.connected:
             table.seats[framework_id] = replace(seat, active=False)
     elif kind == "teardown":
-        assert told(scheduler_calls.apply(state, "TEARDOWN", framework, {}, NOW)) == []
+        assert told(decide(state, Teardown(framework.id, {}), NOW)) == []
         _remove(table, framework_id)
     else:
         body: Document = {"task_id": {"value": "nobody"}}
         expected = [(pid, "UPDATE")] if seat.connected else []
-        assert told(scheduler_calls.apply(state, "KILL", framework, body, NOW)) == expected
+        assert told(decide(state, Kill(framework.id, body), NOW)) == expected
 
 
 def _remove(table: Table, framework_id: str) -> None:

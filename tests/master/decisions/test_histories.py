@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from benchmarks.full_scan import decided
-from mesos_gpu.errors import BadInput
+from mesos_gpu.errors import BadInput, Conflict
 from mesos_gpu.master.decisions import (
     agents,
     draining,
@@ -26,6 +26,7 @@ from mesos_gpu.master.decisions import (
     subscriptions,
     updates,
 )
+from mesos_gpu.master.decisions.handle import decide
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.model.record import Record
@@ -115,7 +116,7 @@ class Histories(RuleBasedStateMachine):
         """What was asked for until now is durable, and what follows each change follows."""
         while self.registry.take() is not None:
             for store in self.registry.done():
-                self.does(store.then(self.state, self.now))
+                self.does(decide(self.state, store.then, self.now))
             if not all_of_it:
                 return
 
@@ -281,9 +282,13 @@ class Histories(RuleBasedStateMachine):
             return
         before = agent.total
         if by == "operator":
-            refusal, actions = operations.operate(self.state, agent, operation)
-            assert (refusal is None) == (agent.total != before)
-            self.does(actions)
+            try:
+                actions = operations.operate(self.state, agent, operation)
+            except (BadInput, Conflict):
+                assert agent.total == before
+            else:
+                assert agent.total != before
+                self.does(actions)
             return
         framework = self.framework(by)
         if framework is None:
@@ -330,7 +335,7 @@ class Histories(RuleBasedStateMachine):
     def register(self, port: int, size: str) -> None:
         self.write_the_registry(all_of_it=True)  # while an answer to a re-registration is due, it is passed over
         before = set(self.state.agents)
-        self.does(agents.register(self.state, self.said(report(size, port=port), port), self.now))
+        self.does(agents.register(self.state, self.said(report(size, port=port), port)))
         self.write_the_registry(all_of_it=True)
         self.returning.discard(port)
         for agent_id in set(self.state.agents) - before:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
-from mesos_gpu.master.decisions import agents
 from mesos_gpu.master.decisions.invariants import broken
+from mesos_gpu.master.events.agents import Register
+from mesos_gpu.master.events.timers import Tick
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resources import Resources
@@ -63,10 +64,10 @@ def test_damage_is_noticed(damage: Callable[[MasterState, Agent, Framework], obj
 async def test_a_master_that_checks_itself_stops(tmp_path: Path) -> None:
     async with live_master(tmp_path, "--check_invariants") as master:
         engine = master.engine
-        await engine.store(lambda state, now: agents.register(state, report(), now))
+        await engine.store(Register(report()))
         [agent] = engine.state.agents.values()
         assert not engine.failed.done()
         agent.used_total = GPU
-        engine.do(lambda state, now: [])
+        engine.do(Tick())
         with pytest.raises(Unavailable, match="the books of this master do not add up"):
             await soon(engine.failed)

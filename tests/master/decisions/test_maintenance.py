@@ -131,7 +131,7 @@ def test_a_machine_goes_down_and_comes_up(state: MasterState, agent: Agent, fram
     assert not state.agents
     assert maintenance.status(state) == {"draining_machines": [{"id": OTHER}], "down_machines": [MACHINE]}
     refused = [ShutdownAgent(agent.pid, agents.MACHINE_DOWN)]
-    assert agents.register(state, report(), NOW) == refused
+    assert agents.register(state, report()) == refused
     assert readmission.reregister(state, report(agent_id=agent.id), NOW) == refused
     with pytest.raises(BadInput, match="is deactivated and cannot be removed from the schedule"):
         maintenance.update_schedule(state, schedule(OTHER))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.errors import BadInput, Conflict
 from mesos_gpu.master.decisions import launching, operations, subscriptions, updates
 from mesos_gpu.master.decisions.operation_metrics import of_operations
 from mesos_gpu.master.model.model import Agent, Framework, Offer
@@ -80,7 +81,7 @@ class World:
 
     def __init__(self, capabilities: list[str] = CAPABLE, framework: str = "RESERVATION_REFINEMENT") -> None:
         self.state: MasterState = new_state()
-        agents.register(self.state, replace(report(), capabilities=tuple(capabilities)), NOW)
+        agents.register(self.state, replace(report(), capabilities=tuple(capabilities)))
         self.agent: Agent = next(iter(self.state.agents.values()))
         info: Document = {"capabilities": f"GPU_RESOURCES MULTI_ROLE PARTITION_AWARE {framework}", "roles": [ROLE]}
         self.framework: Framework = add_framework(self.state, **info)
@@ -479,23 +480,23 @@ def test_reconciliation_says_what_is_known(world: World) -> None:
     assert answer(world, here)["state"] == "OPERATION_RECOVERING"
 
 
-def operate(world: World, asked: Document) -> tuple[operations.Refusal | None, list[Action]]:
-    refusal, actions = operations.operate(world.state, world.agent, asked)
-    check_books(world.state)
-    return refusal, actions
+def operate(world: World, asked: Document) -> list[Action]:
+    try:
+        return operations.operate(world.state, world.agent, asked)
+    finally:
+        check_books(world.state)
 
 
 def test_an_operator_takes_offers_back_that_stand_in_the_way_and_no_others(world: World) -> None:
     offer = world.offer()
-    refusal, actions = operate(world, operation("RESERVE", dynamic("gpus", 2), name=None))
-    assert refusal is None
+    actions = operate(world, operation("RESERVE", dynamic("gpus", 2), name=None))
     assert [e["type"] for e in events(actions)] == ["RESCIND"]
     applied = actions[-1]
     assert isinstance(applied, ApplyOperation)
     assert applied.framework_id is None
     assert offer.id not in world.framework.offers
     assert world.report(applied) == [AcknowledgeOperation(world.agent.id, UUID, applied.uuid)]
-    _, free = operate(world, operation("RESERVE", dynamic("gpus", 2), name=None))
+    free = operate(world, operation("RESERVE", dynamic("gpus", 2), name=None))
     assert events(free) == [], "they were free"
     assert world.agent.total.reserved(ROLE).gpus == 4
 
@@ -503,30 +504,29 @@ def test_an_operator_takes_offers_back_that_stand_in_the_way_and_no_others(world
 def test_an_operator_does_not_get_what_tasks_use(world: World) -> None:
     world.accept({"type": "LAUNCH", "launch": {"task_infos": [task_info(world.agent, "t")]}})
     offer = world.offer()
-    refusal, actions = operate(world, operation("RESERVE", dynamic("gpus", 4), name=None))
-    assert refusal is not None
-    assert refusal.conflict
-    assert "does not contain gpus:4" in refusal.message
-    assert actions == []
+    before = world.agent.total
+    with pytest.raises(Conflict, match="does not contain gpus:4"):
+        operate(world, operation("RESERVE", dynamic("gpus", 4), name=None))
+    assert world.agent.total == before
     assert offer.id in world.framework.offers, "and nobody loses an offer for it"
 
 
 def test_an_operators_mistake_is_no_conflict(world: World) -> None:
     allocated = dynamic("gpus", 1, allocation_info={"role": ROLE})
     for asked in (operation("RESERVE", allocated, name=None), operation("DESTROY", volume(), name=None)):
-        refusal, actions = operate(world, asked)
-        assert refusal is not None
-        assert not refusal.conflict
+        before = world.agent.total
+        with pytest.raises(BadInput) as refusal:
+            operate(world, asked)
         where = (
             f" on agent {world.agent.id} at slave(1)@127.0.0.1:5051 (127.0.0.1)" if asked["type"] == "RESERVE" else ""
         )
-        assert refusal.message.startswith(f"Invalid {asked['type']} operation{where}: ")
-        assert actions == []
+        assert str(refusal.value).startswith(f"Invalid {asked['type']} operation{where}: ")
+        assert world.agent.total == before
 
 
 def test_gpus_of_a_role_are_offered_to_it_alone() -> None:
     state = new_state()
-    agents.register(state, report("cpus:2;mem:2048;gpus:1;gpus(slave_public):2;gpus(web):1"), NOW)
+    agents.register(state, report("cpus:2;mem:2048;gpus:1;gpus(slave_public):2;gpus(web):1"))
     add_framework(state, capabilities="GPU_RESOURCES", role=ROLE)
     (offer,) = offers(state)
     assert {(r.name, r.role): r.amount for r in offer.resources if r.name == "gpus"} == {
@@ -542,7 +542,7 @@ def test_an_agent_whose_reservations_are_not_of_its_resources_is_sent_away(world
     assert isinstance(shutdown, ShutdownAgent)
     assert not any(isinstance(action, AgentReregistered) for action in actions)
     said = replace(report(port=5052), kept=[dynamic("gpus", 5)])
-    (warning,) = agents.register(world.state, said, NOW)
+    (warning,) = agents.register(world.state, said)
     assert isinstance(warning, Warn)
 
 

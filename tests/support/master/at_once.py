@@ -1,6 +1,6 @@
 """The master's events over a registry that is written in no time: what follows a change follows at once, behind it.
 
-`agents.register(state, report, NOW)` from here returns the Store and all that came after it was durable.
+`agents.register(state, report)` from here returns the Store and all that came after it was durable.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from mesos_gpu.master.decisions import draining as _draining
 from mesos_gpu.master.decisions import maintenance as _maintenance
 from mesos_gpu.master.decisions import readmission as _readmission
 from mesos_gpu.master.decisions import roles as _roles
+from mesos_gpu.master.decisions.handle import decide
 from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action, Store
 from mesos_gpu.master.state.state import MasterState
@@ -25,7 +26,7 @@ def stored(state: MasterState, actions: list[Action], now: Moment = NOW) -> list
     for action in actions:
         done.append(action)
         if isinstance(action, Store):
-            done += stored(state, action.then(state, now), now)
+            done += stored(state, decide(state, action.then, now), now)
     return done
 
 

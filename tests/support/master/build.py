@@ -8,6 +8,7 @@ from typing import Any
 
 from mesos_gpu.master.allocation.eligibility import Rules
 from mesos_gpu.master.decisions import agents, invariants, launching, offering, subscriptions
+from mesos_gpu.master.decisions.handle import decide
 from mesos_gpu.master.flags import min_allocatable
 from mesos_gpu.master.model.model import Agent, Framework, Moment, Offer
 from mesos_gpu.master.model.report import Report
@@ -60,9 +61,9 @@ def report(resources: str = GPU_AGENT, *, port: int = 5051, hostname: str = "127
 
 def add_agent(state: MasterState, resources: str = GPU_AGENT, *, port: int = 5051, now: Moment = NOW) -> Agent:
     before = set(state.agents)
-    for action in agents.register(state, report(resources, port=port), now):
+    for action in agents.register(state, report(resources, port=port)):
         if isinstance(action, Store):
-            action.then(state, now)
+            decide(state, action.then, now)
     return next(agent for agent_id, agent in state.agents.items() if agent_id not in before)
 
 
