@@ -57,7 +57,7 @@ setup(
     package_data={
         "mesos_gpu": ["py.typed"],
         "mesos_gpu.mesos": ["messages.json"],
-        "mesos_gpu.gpu": ["nvidia-smi"],
+        "mesos_gpu.gpu": ["nvidia-smi", "simulated_nvml.c"],
         "mesos_gpu.schemas": ["*.json"],
         "marathon_cli": ["py.typed"],
     },

@@ -10,6 +10,8 @@ from importlib import resources
 from pathlib import Path
 
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.simulated_library import NAME as NVML
+from mesos_gpu.gpu.simulated_library import simulated_library
 from mesos_gpu.isolator.driver_files import (
     LIBRARY_FOLDERS,
     LINKS,
@@ -50,13 +52,18 @@ Entry = VolumeFile | VolumeLink
 
 
 def simulated_tree(gpus: Iterable[Gpu], version: str) -> tuple[Entry, ...]:
-    """Return the files of the simulated driver: its nvidia-smi, and the table that this reads."""
+    """Return the files of the simulated driver: nvidia-smi, NVML where there is a compiler, and the table they read."""
     script = resources.files("mesos_gpu.gpu").joinpath("nvidia-smi").read_bytes()
-    return (VolumeFile("bin/nvidia-smi", script, 0o755), VolumeFile("gpus", gpu_table(gpus, version).encode()))
+    library = simulated_library()
+    return (
+        VolumeFile("bin/nvidia-smi", script, 0o755),
+        *([] if library is None else [VolumeFile(f"lib64/{NVML}", library, 0o755)]),
+        VolumeFile("gpus", gpu_table(gpus, version).encode()),
+    )
 
 
 def gpu_table(gpus: Iterable[Gpu], version: str | None) -> str:
-    """Return the table that the simulated nvidia-smi reads; its form is told at the head of that script."""
+    """Return the table that the simulated nvidia-smi and NVML read; its form is told at the head of that script."""
     rows = (
         (gpu.minor, gpu.index, gpu.uuid, gpu.name, gpu.memory_mib, gpu.bus_id, version)
         for gpu in sorted(gpus, key=lambda gpu: gpu.index)

@@ -81,7 +81,7 @@ class NvidiaVolume:
     def plan(self, *, image: bool) -> LaunchPlan:
         """Return what makes a container see the volume: at its host path, or at /usr/local/nvidia over an image."""
         if not image:
-            folders = {"PATH": ("bin",)} if self.is_nowhere_else else {"PATH": ("bin",), "LD_LIBRARY_PATH": FOLDERS[1:]}
+            folders = {"PATH": ("bin",), "LD_LIBRARY_PATH": FOLDERS[1:]}
             return LaunchPlan(
                 search_paths={name: tuple(f"{self.host_path}/{one}" for one in some) for name, some in folders.items()}
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -13,9 +12,8 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.gpu.simulated_library import NAME, simulated_library
 from tests.support.places import ROOT
-
-STUB = Path(__file__).parent / "nvml_stub.c"
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -32,7 +30,7 @@ def show(value):
 
 def change(**answers):
     '''Change the machine while the program runs on it; two underscores stand for a dot of a key.'''
-    path = Path(os.environ["STUB_FILE"])
+    path = Path(os.environ["SIMULATED_NVML"])
     lines = "".join(f"{key.replace('__', '.')}={value}\\n" for key, value in answers.items())
     aside = path.with_suffix(".new")
     aside.write_text(lines + path.read_text())
@@ -43,12 +41,17 @@ def change(**answers):
 @pytest.fixture(scope="session")
 def stub_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a libnvidia-ml.so.1 that answers from a file."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler to build a libnvidia-ml.so.1: apt-get install gcc libc6-dev")
     folder = tmp_path_factory.mktemp("nvml")
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-o", folder / "libnvidia-ml.so.1", STUB], check=True)
+    library = simulated_library(folder / "kept")
+    if library is None:
+        pytest.skip("needs a C compiler to build a libnvidia-ml.so.1: apt-get install gcc libc6-dev")
+    (folder / NAME).write_bytes(library)
     return folder
+
+
+def stub_uuid(gpu: int, slot: int | None = None) -> str:
+    """Return the UUID of GPU number `gpu` there, or of one of its MIG slots."""
+    return f"GPU-{gpu:08x}-57b0-5bb0-8000-{0:012x}" if slot is None else f"MIG-{gpu:08x}-57b0-5bb0-8000-{slot:012x}"
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def program(stub_library: Path, tmp_path: Path) -> Program:
         if answers is not None:
             file = tmp_path / "answers"
             file.write_text("".join(f"{key}={value}\n" for key, value in answers.items()))
-            environment["STUB_FILE"] = str(file)
+            environment["SIMULATED_NVML"] = str(file)
         return subprocess.run(
             [sys.executable, "-c", PRELUDE + text],
             env=environment,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.conftest import Program, shown
+from tests.gpu.conftest import Program, shown, stub_uuid
 
 LIST = """
 driver = NvmlDriver()
@@ -29,7 +29,7 @@ def test_every_gpu_is_listed(program: Program, count: int) -> None:
         {
             "minor": index,
             "index": index,
-            "uuid": f"GPU-stub-{index}",
+            "uuid": stub_uuid(index),
             "name": "Stub GPU",
             "memory_mib": 81920,
             "bus_id": f"00000000:{0x10 + index:02X}:00.0",
@@ -46,7 +46,7 @@ def test_minor_is_the_drivers_and_a_lost_gpu_leaves_the_rest(program: Program) -
     )
     assert [(gpu["index"], gpu["minor"], gpu["mig_enabled"]) for gpu in gpus(done)] == [(0, 2, None), (3, 5, False)]
     assert "GPU 1 is left out: GPU is lost" in done.stderr
-    assert "GPU 2 (GPU-stub-2) is left out: it is in MIG mode" in done.stderr
+    assert f"GPU 2 ({stub_uuid(2)}) is left out: it is in MIG mode" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ driver.usage(gpus[0])
         "[null, null, null]",
         '["NVML: GPU is lost", "the driver says: it needs a reset", null]',
     ]
-    assert "DeviceError: NVML could not ask GPU GPU-stub-0 for its usage: GPU is lost" in done.stderr
+    assert f"DeviceError: NVML could not ask GPU {stub_uuid(0)} for its usage: GPU is lost" in done.stderr
 
 
 TOPOLOGY = """
@@ -120,7 +120,7 @@ def test_topology_has_levels_and_nvlinks_between_gpus(program: Program) -> None:
     answers = {"count": 3, "level.0.1": 10, "level.0.2": 40}
     answers |= {"gpu.0.links": 6, "gpu.0.link.0": 1, "gpu.0.link.3": 1, "gpu.1.links": 6, "gpu.1.link.1": 0}
     assert shown(program(TOPOLOGY, answers)) == [
-        [["GPU-stub-0", "GPU-stub-1", 10, 2], ["GPU-stub-0", "GPU-stub-2", 40, 0], ["GPU-stub-1", "GPU-stub-2", 50, 0]]
+        [[stub_uuid(0), stub_uuid(1), 10, 2], [stub_uuid(0), stub_uuid(2), 40, 0], [stub_uuid(1), stub_uuid(2), 50, 0]]
     ]
 
 
@@ -132,7 +132,7 @@ def test_every_pair_on_a_switch_has_all_links(program: Program) -> None:
 
 def test_lost_gpu_is_left_out_of_the_topology_of_the_rest(program: Program) -> None:
     done = program(TOPOLOGY, {"count": 3, "gpu.1.error": 15, "level.0.2": 20})
-    assert shown(done) == [[["GPU-stub-0", "GPU-stub-2", 20, 0]]]
+    assert shown(done) == [[[stub_uuid(0), stub_uuid(2), 20, 0]]]
 
 
 MIG = """
@@ -152,12 +152,12 @@ def test_mig_instances_of_sparse_slots_are_listed_with_their_nodes(program: Prog
         {"count": 2, "gpu.1.minor": 4, "gpu.1.mig": 1, "gpu.1.slot.2": "7:0", "gpu.1.slot.5": "9:1", "gpu.1.used": 800},
     )
     whole, first, second, last = shown(done)
-    assert (whole["uuid"], whole["mig"]) == ("GPU-stub-0", None)
-    assert (first["uuid"], first["minor"], first["index"]) == ("MIG-stub-1-2", 4, 1)
+    assert (whole["uuid"], whole["mig"]) == (stub_uuid(0), None)
+    assert (first["uuid"], first["minor"], first["index"]) == (stub_uuid(1, 2), 4, 1)
     assert (first["name"], first["memory_mib"]) == ("Stub GPU MIG 1g.10gb", 10240)
-    assert second["uuid"] == "MIG-stub-1-5"
+    assert second["uuid"] == stub_uuid(1, 5)
     assert second["mig"] == {
-        "parent_uuid": "GPU-stub-1",
+        "parent_uuid": stub_uuid(1),
         "gpu_instance": 9,
         "compute_instance": 1,
         "nodes": [node(84, 0o400), node(86, 0o444)],
@@ -227,8 +227,8 @@ show(events.qsize())
         answers,
     )
     assert shown(done) == [
-        ["GPU-stub-2", 79, "XID 79 (GPU has fallen off the bus)"],
-        ["GPU-stub-0", 13, "XID 13 (graphics engine exception)"],
+        [stub_uuid(2), 79, "XID 79 (GPU has fallen off the bus)"],
+        [stub_uuid(0), 13, "XID 13 (graphics engine exception)"],
         0,
     ]
 
@@ -247,14 +247,14 @@ end()
         {"count": 4, **EVERY_GPU_REPORTS},
     )
     assert shown(done) == [
-        ["GPU-stub-1", None, "NVML cannot reach it: GPU is lost"],
-        ["GPU-stub-3", 48, "XID 48 (double bit memory error)"],
+        [stub_uuid(1), None, "NVML cannot reach it: GPU is lost"],
+        [stub_uuid(3), 48, "XID 48 (double bit memory error)"],
     ]
 
 
 def test_gpu_that_vanishes_without_an_event_is_found(program: Program) -> None:
     done = program(WATCH + "change(gpu__0__error=15)\nnext_event()\nend()", {"count": 2, **EVERY_GPU_REPORTS})
-    assert shown(done) == [["GPU-stub-0", None, "NVML cannot reach it: GPU is lost"]]
+    assert shown(done) == [[stub_uuid(0), None, "NVML cannot reach it: GPU is lost"]]
 
 
 def test_error_of_waiting_that_names_no_gpu_puts_all_in_doubt_once(program: Program) -> None:
@@ -270,16 +270,16 @@ end()
     )
     assert shown(done) == [
         [None, None, "NVML could not wait for events: Unknown Error"],
-        ["GPU-stub-0", 95, "XID 95 (uncontained memory error)"],
+        [stub_uuid(0), 95, "XID 95 (uncontained memory error)"],
     ]
 
 
 def test_gpu_that_reports_no_events_is_told_and_watched_by_looking(program: Program) -> None:
     done = program(WATCH + "change(gpu__0__error=16)\nnext_event()\nend()", {"count": 1})
     ((uuid, xid, what),) = shown(done)
-    assert (uuid, xid) == ("GPU-stub-0", None)
+    assert (uuid, xid) == (stub_uuid(0), None)
     assert what.startswith("NVML cannot reach it: GPU requires re")
-    assert "GPU GPU-stub-0 reports no errors through NVML" in done.stderr
+    assert f"GPU {stub_uuid(0)} reports no errors through NVML" in done.stderr
 
 
 def test_event_of_an_instance_is_that_instances_and_one_of_the_gpu_is_all_of_its_instances(
@@ -292,10 +292,10 @@ def test_event_of_an_instance_is_that_instances_and_one_of_the_gpu_is_all_of_its
     done = program(WATCH + "for _ in range(4):\n    next_event()\nend()\nshow(events.qsize())", answers)
     *told, left = shown(done)
     assert [(uuid, xid) for uuid, xid, _ in told] == [
-        ("MIG-stub-1-2", 94),
-        ("MIG-stub-1-5", 95),
-        ("MIG-stub-1-2", 79),
-        ("MIG-stub-1-5", 79),
+        (stub_uuid(1, 2), 94),
+        (stub_uuid(1, 5), 95),
+        (stub_uuid(1, 2), 79),
+        (stub_uuid(1, 5), 79),
     ]
     assert left == 0
 
@@ -310,7 +310,7 @@ def test_instance_whose_nodes_the_kernel_does_not_know_is_left_out_with_its_gpu(
         "show([gpu.uuid for gpu in NvmlDriver(mig_instances=True, capabilities=caps).gpus()])"
     )
     done = program(text, {"count": 2, "gpu.1.mig": 1, "gpu.1.slot.0": "7:0"})
-    assert shown(done) == [["GPU-stub-0"]]
+    assert shown(done) == [[stub_uuid(0)]]
     assert "GPU 1 is left out: minors has no gpu1/gi7/access" in done.stderr
 
 
@@ -333,7 +333,7 @@ def test_instance_that_is_taken_apart_is_told_alone(program: Program, tmp_path: 
     answers: dict[str, object] = {"count": 2, **EVERY_GPU_REPORTS}
     answers |= {"gpu.1.minor": 4, "gpu.1.mig": 1, "gpu.1.slot.2": "7:0", "gpu.1.slot.5": "9:1"}
     done = program(WATCH + "change(gpu__1__slot__5='gone')\nnext_event()\nend()\nshow(events.qsize())", answers)
-    assert shown(done) == [["MIG-stub-1-5", None, "NVML cannot reach it: Not Found"], 0]
+    assert shown(done) == [[stub_uuid(1, 5), None, "NVML cannot reach it: Not Found"], 0]
 
 
 def test_gpu_that_was_lost_after_it_was_listed_is_told(program: Program) -> None:
@@ -346,7 +346,7 @@ end = driver.watch_health(events.put)
 show(events.get(timeout=60).uuid)
 end()
 """
-    assert shown(program(text, {"count": 2, **EVERY_GPU_REPORTS})) == [2, "GPU-stub-1"]
+    assert shown(program(text, {"count": 2, **EVERY_GPU_REPORTS})) == [2, stub_uuid(1)]
 
 
 def test_gpu_that_comes_back_is_listened_to_again(program: Program) -> None:

@@ -61,7 +61,10 @@ def test_volume_is_part_of_the_plan(tmp_path: Path) -> None:
     volume = NvidiaVolume.create(tmp_path, DRIVER)
     assert volume is not None
     isolation = isolator(tmp_path, volume=volume)
-    assert isolation.prepare("a", 1).search_paths == {"PATH": (f"{volume.host_path}/bin",)}
+    assert isolation.prepare("a", 1).search_paths == {
+        "PATH": (f"{volume.host_path}/bin",),
+        "LD_LIBRARY_PATH": (f"{volume.host_path}/lib", f"{volume.host_path}/lib64"),
+    }
     with_image = isolation.prepare("b", 1, image=True)
     assert [mount.destination for mount in with_image.mounts] == ["/usr/local/nvidia"]
 

@@ -42,6 +42,7 @@ def test_volume_has_the_layout_of_mesos(tmp_path: Path) -> None:
         "gpus": "0o644",
         "lib": "0o755",
         "lib64": "0o755",
+        "lib64/libnvidia-ml.so.1": "0o755",
     }
 
 
@@ -86,7 +87,12 @@ def test_files_of_an_earlier_run_are_kept(tmp_path: Path) -> None:
 
 def test_container_without_image_finds_the_programs_at_their_host_path(tmp_path: Path) -> None:
     volume = create(tmp_path)
-    assert volume.plan(image=False) == LaunchPlan(search_paths={"PATH": (f"{volume.host_path}/bin",)})
+    assert volume.plan(image=False) == LaunchPlan(
+        search_paths={
+            "PATH": (f"{volume.host_path}/bin",),
+            "LD_LIBRARY_PATH": (f"{volume.host_path}/lib", f"{volume.host_path}/lib64"),
+        }
+    )
 
 
 def test_container_with_image_gets_the_volume_where_images_expect_it(tmp_path: Path) -> None:

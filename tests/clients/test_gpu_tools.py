@@ -1,0 +1,120 @@
+"""What people look at GPUs with sees simulated ones, too: gpustat and nvitop, from PyPI, over our libnvidia-ml.so.1."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.gpu.simulated_library import NAME, simulated_library
+from tests.box.conftest import LiveBox
+from tests.clients.environments import Environment
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+# nvitop as a library: what its screen and other people's scripts ask.
+NVITOP = """
+import json
+from nvitop import Device
+shown = []
+for device in Device.all():
+    seen = device.as_snapshot()
+    processes = sorted([pid, one.type, one.gpu_memory() >> 20] for pid, one in device.processes().items())
+    shown.append([device.index, device.uuid(), device.name(), seen.memory_total >> 20, seen.gpu_utilization, processes])
+print(json.dumps(shown))
+"""
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+    environment = Environment(tmp_path_factory.mktemp("tools") / "venv")
+    environment.begin("gpustat==1.1.1", "nvitop==1.7.2")
+    try:
+        environment.finish()
+        # A task may run as anybody, who can read no folder of pytest's.
+        yield environment
+    finally:
+        environment.close()
+
+
+def run(tools: Environment, *words: str, **variables: str) -> str:
+    done = subprocess.run(
+        [tools.python, *words],
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "COLUMNS": "120", **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_they_see_the_gpus_of_a_machine_and_who_uses_them(tools: Environment, tmp_path: Path) -> None:
+    library = simulated_library()
+    assert library is not None
+    (tmp_path / NAME).write_bytes(library)
+    me = os.getpid()
+    answers = {
+        **{"count": 2, "driver": "550.54.15", "gpu.0.name": "NVIDIA A100", "gpu.0.total": 40960, "gpu.0.used": 700},
+        **{"gpu.0.util": 37, "gpu.0.celsius": 41, "gpu.0.milliwatts": 120000, "gpu.0.limit": 400000, "gpu.1.util": 0},
+        "gpu.0.process.0": f"{me}:512:C:30",
+    }
+    (tmp_path / "answers").write_text("".join(f"{key}={value}\n" for key, value in answers.items()))
+    machine = {"LD_LIBRARY_PATH": str(tmp_path), "SIMULATED_NVML": str(tmp_path / "answers")}
+    seen = json.loads(run(tools, "-m", "gpustat", "--json", **machine))
+    first, second = seen["gpus"]
+    assert (seen["driver_version"], first["name"], first["index"], second["index"]) == (
+        "550.54.15",
+        "NVIDIA A100",
+        0,
+        1,
+    )
+    assert (first["utilization.gpu"], first["temperature.gpu"], first["power.draw"]) == (37, 41, 120)
+    assert (first["memory.used"], first["memory.total"], first["enforced.power.limit"]) == (700, 40960, 400)
+    assert [(one["pid"], one["gpu_memory_usage"]) for one in first["processes"]] == [(me, 512)]
+    assert (second["processes"], second["temperature.gpu"]) == ([], None)
+    assert first["uuid"] != second["uuid"]
+    shown = json.loads(run(tools, "-c", NVITOP, **machine))
+    assert shown[0] == [0, first["uuid"], "NVIDIA A100", 40960, 37, [[me, "C", 512]]]
+    assert shown[1][0] == 1
+    table = run(tools, "-m", "nvitop", "-1", **machine)
+    assert "Driver Version: 550.54.15" in table
+    assert re.search(r"700(\.0)?MiB / 40\.00GiB +│ +37%", table), table
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
+    made = LiveBox(tmp_path_factory.mktemp("tools") / "box")
+    try:
+        made.up("--gpu_driver=simulated", "--simulated_gpus=4")
+        yield made
+    finally:
+        made.cli("down")
+
+
+def test_in_a_simulated_container_they_see_its_gpus_and_no_others(tools: Environment, box: LiveBox) -> None:
+    def seen(gpus: int, *words: str) -> Any:
+        done = box.cli("run", "--gpus", str(gpus), "--", tools.python, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    known = {one["uuid"] for one in json.loads(box.ok("gpu", "list", "-o", "json"))}
+    assert len(known) == 4
+    two = seen(2, "-m", "gpustat", "--json")
+    assert two["driver_version"] == "999.0-simulated"
+    assert [one["index"] for one in two["gpus"]] == [0, 1]
+    assert {one["uuid"] for one in two["gpus"]} < known
+    assert {(one["utilization.gpu"], one["power.draw"], one["temperature.gpu"]) for one in two["gpus"]} == {(0, 25, 30)}
+    assert all(one["processes"] == [] for one in two["gpus"])
+    four = seen(4, "-c", NVITOP)
+    assert [row[0] for row in four] == [0, 1, 2, 3]
+    assert {row[1] for row in four} == known
+    assert {tuple(row[2:5]) for row in four} == {("Simulated GPU", 16384, 0)}
+    assert seen(0, "-c", NVITOP) == []
