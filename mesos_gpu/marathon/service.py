@@ -142,7 +142,7 @@ async def _lead(scheduler: Scheduler, election: Election, ready_file: str | None
         await election.elected
         await asyncio.to_thread(scheduler.load)
         election.take()
-        log.info("leading at %s, with %d instances", election.address, len(scheduler.state.lasting.instances))
+        log.info("leading at %s, with %d instances", election.address, len(scheduler.state.instances))
     await scheduler.run()
 
 

@@ -155,7 +155,7 @@ class AppsApi:
 
     async def list_versions(self, request: web.Request) -> web.Response:
         """Answer with the versions of an app, newest first."""
-        versions = self._scheduler.state.lasting.versions[self._spec(request).id]
+        versions = self._scheduler.state.versions[self._spec(request).id]
         return json_response({"versions": [spec.version for spec in versions]})
 
     async def show_version(self, request: web.Request) -> web.Response:
@@ -166,7 +166,7 @@ class AppsApi:
         except ValueError:
             sentence = f"Invalid timestamp provided '{version}'. Expecting ISO-8601 datetime string."
             raise InvalidApp([Problem("/version", sentence, sentence)]) from None
-        for spec in self._scheduler.state.lasting.versions[app_id]:
+        for spec in self._scheduler.state.versions[app_id]:
             if spec.version == version:
                 return json_response(spec.document)
         raise NotFound(f"App '{app_id}' does not exist in version {version}")

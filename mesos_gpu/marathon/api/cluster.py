@@ -53,7 +53,7 @@ class ClusterApi:
         wanted = [name for status in asked for name in _SHOWN_AS.get(status, ())]
         tasks = [
             task
-            for i in state.lasting.instances.values()
+            for i in state.instances.values()
             if run_of(i.app_id) is None
             for task in task_views([i], state.app(i.app_id), health=state.health)
         ]
@@ -83,7 +83,7 @@ class ClusterApi:
     async def list_deployments(self, request: web.Request) -> web.Response:
         """Answer with the deployments under way; with `embed=blockers` (ours) also what they wait for in vain."""
         state = self._scheduler.state
-        deployments = state.lasting.deployments.values()
+        deployments = state.deployments.values()
         ask_blockers = "blockers" in request.query.getall("embed", [])
 
         def extra(deployment: Deployment) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class ClusterApi:
 
     async def show_info(self, _: web.Request) -> web.Response:
         """Answer with this Marathon's configuration."""
-        return json_response({**self._info(), "frameworkId": self._scheduler.state.lasting.framework_id})
+        return json_response({**self._info(), "frameworkId": self._scheduler.state.framework_id})
 
     async def listen(self, request: web.Request) -> web.StreamResponse:
         """Send events for as long as the client listens."""

@@ -121,8 +121,8 @@ class GroupsApi:
             sentence = f"Invalid timestamp provided '{version}'. Expecting ISO-8601 datetime string."
             raise InvalidApp([Problem("/version", sentence, sentence)]) from None
         state = self._scheduler.state
-        root = next((root for root in state.lasting.roots if root.version == version), None)
-        apps = apps_at(state.lasting.versions, version, self._scheduler.settings.max_versions)
+        root = next((root for root in state.roots if root.version == version), None)
+        apps = apps_at(state.versions, version, self._scheduler.settings.max_versions)
         if root is None or apps is None or not (group_id == ROOT or group_id in root.groups):
             raise NotFound(f"Group '{group_id}' does not exist in version {version}")
         plain = frozenset(asked) & {"groups", "apps", "pods"}

@@ -149,7 +149,7 @@ class JobsApi:
 
     def _list(self, embed: Collection[str]) -> web.Response:
         state = self._scheduler.state
-        return json_response([job_view(state, job, embed) for job in state.lasting.jobs.values()])
+        return json_response([job_view(state, job, embed) for job in state.jobs.values()])
 
     def _shown(self, job_id: str, embed: Collection[str], *, status: int) -> web.Response:
         state = self._scheduler.state
@@ -159,7 +159,7 @@ class JobsApi:
         return self._named(request.match_info["job_id"])
 
     def _named(self, job_id: str) -> Job:
-        job = self._scheduler.state.lasting.jobs.get(job_id)
+        job = self._scheduler.state.jobs.get(job_id)
         if job is None:
             raise NotFound(f"Job '{job_id}' does not exist")
         return job

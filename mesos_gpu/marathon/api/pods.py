@@ -92,7 +92,7 @@ class PodsApi:
 
     async def list_versions(self, request: web.Request) -> web.Response:
         """Answer with the versions of a pod, newest first."""
-        versions = self._scheduler.state.lasting.versions[self._spec(request).id]
+        versions = self._scheduler.state.versions[self._spec(request).id]
         return json_response([spec.version for spec in versions])
 
     async def show_version(self, request: web.Request) -> web.Response:
@@ -103,7 +103,7 @@ class PodsApi:
         except ValueError:
             sentence = f"Invalid timestamp provided '{version}'. Expecting ISO-8601 datetime string."
             raise InvalidApp([Problem("/version", sentence, sentence)]) from None
-        for spec in self._scheduler.state.lasting.versions[pod_id]:
+        for spec in self._scheduler.state.versions[pod_id]:
             if spec.version == version:
                 return json_response(pod_view(spec))
         raise NotFound(f"Pod '{pod_id}' does not exist in version {version}")

@@ -14,8 +14,8 @@ from mesos_gpu.marathon.definitions.app_ids import parent_id
 from mesos_gpu.marathon.definitions.app_schema import GROUP
 from mesos_gpu.marathon.definitions.runspec import RunSpec, versioned
 from mesos_gpu.marathon.model.groups import ROOT, Group, Root, is_top_level, within
+from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import EnforceRole, PutGroup, RemoveGroup
-from mesos_gpu.marathon.state.state import Draft
 from mesos_gpu.marathon.views.tree import apps_at
 
 Document = Mapping[str, Any]
@@ -172,7 +172,7 @@ def _deploy(draft: Draft, deployment_id: str, group_id: str, tree: Tree, version
 def _former(draft: Draft, group_id: str, wanted: str, version: str) -> Tree:
     """Return the tree with one group as it was in an earlier version of the whole."""
     root = next((root for root in draft.roots if root.version == wanted), None)
-    then = apps_at(draft.versions.result, wanted, draft.settings.max_versions) if root is not None else None
+    then = apps_at(draft.versions, wanted, draft.settings.max_versions) if root is not None else None
     if root is None or then is None or not (group_id == ROOT or group_id in root.groups):
         sentence = f"Group {group_id} not available in version {wanted}"
         raise InvalidApp([Problem("/version", sentence, sentence, "see /v2/groups/versions")])

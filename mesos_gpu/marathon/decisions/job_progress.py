@@ -16,7 +16,7 @@ from mesos_gpu.marathon.model.job import run_spec
 from mesos_gpu.marathon.model.job_dependencies import after_end, after_start, due
 from mesos_gpu.marathon.model.jobs import Job, Run, new_run_id, run_of
 from mesos_gpu.marathon.state.actions import Say
-from mesos_gpu.marathon.state.state import Draft
+from mesos_gpu.marathon.state.draft import Draft
 
 
 def watch_jobs(draft: Draft) -> None:
@@ -49,7 +49,7 @@ def start(draft: Draft, job: Job, run_id: str, *, start_by_s: float | None) -> N
         start_by_s=start_by_s,
     )
     draft.jobs.put(job.id, job.with_run(run))
-    for child in list(after_start(job.id, draft.jobs.result)):
+    for child in list(after_start(job.id, draft.jobs)):
         draft.jobs.put(child.id, child)
     draft.touched.add(spec.id)
 
@@ -58,7 +58,7 @@ def finish(draft: Draft, job: Job, run: Run, *, success: bool) -> None:
     """End a run; a task of it that still lives is ended too. The jobs that have waited for it alone start."""
     draft.jobs.put(job.id, job.finished(run, draft.now_s, success=success))
     forget(draft, run)
-    for child in list(after_end(job.id, draft.jobs.result, success=success)):
+    for child in list(after_end(job.id, draft.jobs, success=success)):
         draft.jobs.put(child.id, child)
         if due(child):
             _start_by_itself(draft, child, start_by_s=None)
@@ -125,7 +125,7 @@ def _start_by_itself(draft: Draft, job: Job, *, start_by_s: float | None) -> Non
 
 
 def _may_have_started(draft: Draft, run: Run) -> bool:
-    return any(instance.active for instance in draft.members(run.spec.id))
+    return any(instance.active for instance in draft.instances_of(run.spec.id))
 
 
 def run_stamp(now_s: float) -> str:

@@ -13,8 +13,8 @@ from mesos_gpu.marathon.decisions import job_progress
 from mesos_gpu.marathon.model.job import read_job, read_schedule
 from mesos_gpu.marathon.model.job_dependencies import children, dependency_problems, redefined
 from mesos_gpu.marathon.model.jobs import Job, Schedule
+from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import JobEvent, PutJob, PutSchedule, RemoveJob, RemoveSchedule, StartRun, StopRun
-from mesos_gpu.marathon.state.state import Draft
 
 
 def take(draft: Draft, event: JobEvent) -> None:
@@ -57,7 +57,7 @@ def remove_job(draft: Draft, event: RemoveJob) -> None:
     Raises NotFound, or Conflict while others depend on it, and while it runs unless its runs are to be stopped.
     """
     job = _existing(draft, event.job_id)
-    if depending := [child.id for child in children(job.id, draft.jobs.result)]:
+    if depending := [child.id for child in children(job.id, draft.jobs)]:
         raise Conflict(f"There are jobs with a dependency on {job.id}. children=[{', '.join(depending)}]")
     if job.runs and not event.stop_runs:
         raise Conflict(f"Job '{job.id}' has {len(job.runs)} active runs; stop them, or use stopCurrentJobRuns=true")
@@ -110,7 +110,7 @@ def _existing(draft: Draft, job_id: str) -> Job:
 
 def _refuse_dependencies(draft: Draft, definition: Mapping[str, Any], schedules: Iterable[object]) -> None:
     """Raise InvalidApp when a job cannot depend on what it names."""
-    if problems := list(dependency_problems(definition, schedules, draft.jobs.result)):
+    if problems := list(dependency_problems(definition, schedules, draft.jobs)):
         raise InvalidApp(problems)
 
 

@@ -19,8 +19,11 @@ from mesos_gpu.marathon.model.backoff import Backoff, ready_at
 from mesos_gpu.marathon.model.instances import Cause, Instance, Task, moved
 from mesos_gpu.marathon.model.task_group import TaskGroup
 from mesos_gpu.marathon.state.actions import Decline, Launch, Revive, Say, Suppress
+from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
-from mesos_gpu.marathon.state.state import Draft, State
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.state.state import State
 from mesos_gpu.mesos.resources import Resources
 
 
@@ -98,7 +101,7 @@ def _find(
     draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[str]
 ) -> tuple[Instance, Match | Refusal]:
     """Return which of the waiting instances of an app fits what is left of an offer, or why none does."""
-    members = draft.members(spec.id) if spec.document["constraints"] or spec.resident else []
+    members = draft.instances_of(spec.id) if spec.document["constraints"] or spec.resident else []
     # Who is where only matters to constraints.
     counted = members if spec.document["constraints"] else ()
     placed = [i for i in counted if i.active and i.wanted and not lifecycle.outdated(i, spec)]
@@ -178,7 +181,7 @@ def _ready_by_app(draft: Draft) -> dict[str, deque[str]]:
     """Return the ids of the instances that may start now, by app; the app that has waited longest comes first."""
     startable: dict[str, bool] = {}
     ready: dict[str, deque[str]] = {}
-    for instance in sorted(draft.waiting(), key=lambda i: (i.since_s, i.id)):
+    for instance in sorted(draft.waiting_instances(), key=lambda i: (i.since_s, i.id)):
         app_id = instance.app_id
         if app_id not in startable:
             spec = draft.app(app_id)
@@ -221,7 +224,7 @@ def ask_for_offers(draft: Draft) -> None:
     interval_s = draft.settings.min_revive_interval_s
     waiting: dict[str, str] = {}
     reasons: dict[str, bool] = {}
-    for instance in draft.waiting():
+    for instance in draft.waiting_instances():
         app_id = instance.app_id
         if app_id not in reasons and (spec := draft.app(app_id)) is not None:
             reasons[app_id] = _revive_from_s(draft.backoffs.get(app_id), spec, interval_s) <= draft.now_s
@@ -232,7 +235,7 @@ def ask_for_offers(draft: Draft) -> None:
     due |= draft.releasing
     if not waiting and not draft.releasing:
         draft.asked_for, draft.revive_due = frozenset(), False
-        if draft.settings.suppress_offers and not draft.suppressed and not draft.backoffs.result:
+        if draft.settings.suppress_offers and not draft.suppressed and not draft.backoffs:
             draft.suppressed = True
             draft.actions.append(Suppress())
         return
@@ -249,17 +252,18 @@ def _revive_when_due(draft: Draft) -> None:
         draft.actions.append(Revive())
 
 
-def next_launch_s(state: State, *, interval_s: float, burst: int, now_s: float) -> float | None:
+def next_launch_s(state: State, settings: Settings, moment: Moment) -> float | None:
     """Return when a start, or asking for offers, becomes possible by the passing of time; None when it will not."""
+    interval_s, burst = settings.min_revive_interval_s, settings.revive_burst
     times: list[float] = []
     for app_id in set(state.waiting.values()):
         spec = state.app(app_id)
         if spec is not None:
             known = state.backoffs.get(app_id)
             times += [ready_at(known, spec), _revive_from_s(known, spec, interval_s)]
-    times = [at for at in times if at > now_s]
+    times = [at for at in times if at > moment.now_s]
     if state.subscribed and state.revive_due:
-        times.append(max(now_s, _revive_allowed_s(state.revive_credit_s, interval_s, burst)))
+        times.append(max(moment.now_s, _revive_allowed_s(state.revive_credit_s, interval_s, burst)))
     return min(times, default=None)
 
 

@@ -8,18 +8,18 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.instances import Cause, Goal, Instance, Phase, Task, moved, new_instance_id
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state.actions import Kill, Publish
-from mesos_gpu.marathon.state.state import Draft
+from mesos_gpu.marathon.state.draft import Draft
 
 
 def create(draft: Draft, spec: RunSpec, count: int) -> None:
     """Add instances of `spec` that wait for an offer; those that were shelved with their volumes come back first."""
     if count <= 0:
         return
-    shelved = [instance for instance in draft.members(spec.id) if instance.resting][:count]
+    shelved = [instance for instance in draft.instances_of(spec.id) if instance.resting][:count]
     for instance in shelved:
         _reschedule(draft, replace(instance, goal=Goal.RUNNING), spec)
     for _ in range(count - len(shelved)):
-        instance_id = new_instance_id(spec.id, draft.new_uuid())
+        instance_id = new_instance_id(spec.id, draft.new_id())
         draft.put_instance(Instance(instance_id, spec.id, spec.version, str(spec.document["role"]), draft.now_s))
 
 

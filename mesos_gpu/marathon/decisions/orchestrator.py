@@ -30,6 +30,7 @@ from mesos_gpu.marathon.state.actions import (
     Suppress,
     UpdateRoles,
 )
+from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import (
     CallFailed,
     CancelDeployment,
@@ -60,7 +61,7 @@ from mesos_gpu.marathon.state.events import (
     Tick,
 )
 from mesos_gpu.marathon.state.settings import Settings
-from mesos_gpu.marathon.state.state import Draft, State
+from mesos_gpu.marathon.state.state import State
 
 # Mesos' words: src/master/master.cpp, subscribe() and failoverFramework().
 _REMOVED = ("Framework has been removed", "Completed framework attempted to re-register")
@@ -128,16 +129,16 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
     return draft.finish()
 
 
-def next_tick_s(state: State, settings: Settings, now_s: float) -> float | None:
+def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | None:
     """Return when the passing of time will next matter; None when it will not."""
     times: list[float] = []
     if state.subscribed and state.reconcile_at_s is not None:
         times.append(state.reconcile_at_s)
-    launch_s = next_launch_s(state, interval_s=settings.min_revive_interval_s, burst=settings.revive_burst, now_s=now_s)
+    launch_s = next_launch_s(state, settings, moment)
     if launch_s is not None:
         times.append(launch_s)
-    times += [at for job in state.lasting.jobs.values() if (at := job.next_event_s()) is not None]
-    for instance in state.lasting.instances.values():
+    times += [at for job in state.jobs.values() if (at := job.next_event_s()) is not None]
+    for instance in state.instances.values():
         task = instance.task
         if (
             state.subscribed
@@ -152,7 +153,7 @@ def next_tick_s(state: State, settings: Settings, now_s: float) -> float | None:
             strategy = spec.document["unreachableStrategy"] if spec is not None else "disabled"
             if isinstance(strategy, Mapping) and task.unreachable_since_s is not None:
                 limits = (strategy["inactiveAfterSeconds"], strategy["expungeAfterSeconds"])
-                times += [at for limit in limits if (at := task.unreachable_since_s + float(limit)) > now_s]
+                times += [at for limit in limits if (at := task.unreachable_since_s + float(limit)) > moment.now_s]
         elif task.id in state.kills:
             times.append(state.kills[task.id] + settings.kill_retry_s)
         elif instance.phase in COMING_UP:

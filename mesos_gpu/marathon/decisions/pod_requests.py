@@ -10,8 +10,8 @@ from mesos_gpu.marathon.definitions.pod import read_pod
 from mesos_gpu.marathon.definitions.resident_rules import resident_pod_changes
 from mesos_gpu.marathon.definitions.runspec import RunSpec, versioned
 from mesos_gpu.marathon.model.groups import Group
+from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import PutPod
-from mesos_gpu.marathon.state.state import Draft
 
 
 def put_pod(draft: Draft, event: PutPod) -> None:

@@ -14,7 +14,7 @@ from mesos_gpu.marathon.model.health import verdict
 from mesos_gpu.marathon.model.instances import Goal, Instance, Phase
 from mesos_gpu.marathon.state import pods
 from mesos_gpu.marathon.state.actions import Publish
-from mesos_gpu.marathon.state.state import Draft
+from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.views.views import deployment_event
 
 # Who goes first when there are too many: those that have come least far.
@@ -102,10 +102,10 @@ def _work(draft: Draft, work: Work, app_id: str) -> bool:
 
 
 def _stop(draft: Draft, app_id: str) -> bool:
-    for instance in draft.members(app_id):
+    for instance in draft.instances_of(app_id):
         if instance.goal is not Goal.DECOMMISSIONED:
             lifecycle.give_up(draft, instance)
-    return not draft.members(app_id)
+    return not draft.instances_of(app_id)
 
 
 def _scale(draft: Draft, spec: RunSpec) -> bool:
@@ -119,7 +119,7 @@ def _scale(draft: Draft, spec: RunSpec) -> bool:
 
 
 def _restart(draft: Draft, spec: RunSpec) -> bool:
-    for instance in draft.members(spec.id):
+    for instance in draft.instances_of(spec.id):
         if instance.wanted and not instance.active and lifecycle.outdated(instance, spec):
             if instance.reservation is None:
                 draft.drop_instance(instance)
@@ -146,7 +146,7 @@ def _restart(draft: Draft, spec: RunSpec) -> bool:
 
 def _at_work(draft: Draft, spec: RunSpec) -> list[Instance]:
     """Return the instances of an app but those that only keep volumes for later."""
-    return [instance for instance in draft.members(spec.id) if not instance.resting]
+    return [instance for instance in draft.instances_of(spec.id) if not instance.resting]
 
 
 def healthy(draft: Draft, instance: Instance) -> bool:

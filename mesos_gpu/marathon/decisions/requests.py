@@ -23,8 +23,8 @@ from mesos_gpu.marathon.model.groups import Group, Root, all_groups, conflicts, 
 from mesos_gpu.marathon.model.instances import Instance, Phase, instance_of
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state.actions import Answer, Publish
+from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp
-from mesos_gpu.marathon.state.state import Draft
 
 # An older form in an update replaces what it would become, and does not contradict it.
 _OLDER_FORMS = {"ports": "portDefinitions", "uris": "fetch", "ipAddress": "networks"}
@@ -106,7 +106,7 @@ def cancel_deployment(draft: Draft, event: CancelDeployment) -> None:
 
 def reset_delay(draft: Draft, event: ResetDelay) -> None:
     """Forget an app's backoff. Raises NotFound when none of its instances waits for an offer."""
-    if all(instance.app_id != event.app_id for instance in draft.waiting()):
+    if all(instance.app_id != event.app_id for instance in draft.waiting_instances()):
         raise NotFound(f"Application {event.app_id} not found in tasks queue.")
     draft.backoffs.drop(event.app_id)
 

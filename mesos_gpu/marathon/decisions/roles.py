@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mesos_gpu.marathon.state.actions import UpdateRoles
-from mesos_gpu.marathon.state.state import Draft
+from mesos_gpu.marathon.state.draft import Draft
 
 
 def ask_for_roles(draft: Draft) -> None:

@@ -27,8 +27,8 @@ from mesos_gpu.marathon.model.instances import (
 from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.state import pods
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Publish, Reconcile, Say
+from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.settings import Settings
-from mesos_gpu.marathon.state.state import Draft
 
 MAX_MESSAGE = 10_000
 """Characters kept of a status message."""

@@ -154,7 +154,7 @@ class Metrics:
 
     def gauges(self, state: State) -> dict[str, float]:
         """Return what there is now, by name; the GPUs are ours."""
-        instances = state.lasting.instances.values()
+        instances = state.instances.values()
         now_s = self.clock()
         pods = sum(spec.is_pod for spec in state.apps())
         # Of apps, pods, and runs of jobs.
@@ -162,8 +162,8 @@ class Metrics:
         held = sum(asked.get(i.id, 0) for i in instances if i.active)
         waiting = sum(gpus for key, gpus in asked.items() if key in state.waiting)
         return {
-            "apps.active.gauge": len(state.lasting.versions) - pods,
-            "deployments.active.gauge": len(state.lasting.deployments),
+            "apps.active.gauge": len(state.versions) - pods,
+            "deployments.active.gauge": len(state.deployments),
             "gpus.in-use.gauge": held,
             "gpus.waiting.gauge": waiting,
             "pods.active.gauge": pods,

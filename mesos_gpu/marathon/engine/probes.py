@@ -11,10 +11,10 @@ from mesos_gpu.marathon.state.state import State
 def probes(state: State) -> frozenset[Probe]:
     """Return all checks that are to run. Readiness is only asked for during a deployment, and until it is there."""
     found: set[Probe] = set()
-    deployed = {app_id for deployment in state.lasting.deployments.values() for app_id in deployment.apps}
+    deployed = {app_id for deployment in state.deployments.values() for app_id in deployment.apps}
     for spec in state.apps():
         # An older version may have had checks when this one has none, and its tasks may still run.
-        if not any(_has_checks(kept) for kept in state.lasting.versions[spec.id]):
+        if not any(_has_checks(kept) for kept in state.versions[spec.id]):
             continue
         for instance in state.instances_of(spec.id):
             task, runs = instance.task, state.spec_of(instance)

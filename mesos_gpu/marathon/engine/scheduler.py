@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing_extensions import assert_never
 from mesos_gpu.errors import MesosGpuError, Unavailable
 from mesos_gpu.marathon.decisions.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.engine.event_bus import EventBus
+from mesos_gpu.marathon.engine.ids import ids_from, new_id
 from mesos_gpu.marathon.engine.mesos_link import LinkEvent, MesosLink
 from mesos_gpu.marathon.engine.metrics import PREFIX, Metrics
 from mesos_gpu.marathon.engine.prober import Prober
@@ -69,13 +69,13 @@ class Scheduler:
         settings: Settings,
         *,
         clock: Callable[[], float] = time.time,
-        new_seed: Callable[[], str] = lambda: str(uuid.uuid4()),
+        new_id: Callable[[], str] = new_id,
         load: bool = True,
         metrics_prefix: str = PREFIX,
     ) -> None:
         """Load what was saved, unless that is left for later. Raises Unavailable when it cannot be read."""
         self.settings, self.clock, self.bus = settings, clock, EventBus(clock)
-        self.new_id = new_seed
+        self.new_id = new_id
         self.metrics = Metrics(clock, metrics_prefix)
         self._store, self._link = store, link
         self._state = State()
@@ -92,6 +92,10 @@ class Scheduler:
         """Return the latest state that is on disk."""
         return self._state
 
+    def moment(self) -> Moment:
+        """Return the present moment, with ids for what is decided in it."""
+        return Moment(self.clock(), ids_from(self.new_id()))
+
     def load(self) -> None:
         """Take over what the store has; waits for it, before `run`. Raises Unavailable when it cannot be read."""
         self._state = restored(self._store.load())
@@ -104,7 +108,7 @@ class Scheduler:
 
     def preview(self, event: Event) -> Answer:
         """Return what an event would be answered, and do nothing. Raises what the decision raises."""
-        _, actions = handle(self._state, event, Moment(self.clock(), self.new_id()), self.settings)
+        _, actions = handle(self._state, event, self.moment(), self.settings)
         return next(action for action in actions if isinstance(action, Answer))
 
     async def run(self) -> None:
@@ -141,11 +145,11 @@ class Scheduler:
 
     async def _batch(self) -> list[_Asked]:
         """Wait for something to happen and return all that has; a Tick when it is time for one."""
-        now_s = self.clock()
-        at_s = next_tick_s(self._state, self.settings, now_s)
+        moment = self.moment()
+        at_s = next_tick_s(self._state, self.settings, moment)
         timer = None
         if at_s is not None:
-            delay_s = max(0.0, at_s - now_s) + _TICK_SLACK_S
+            delay_s = max(0.0, at_s - moment.now_s) + _TICK_SLACK_S
             timer = asyncio.get_running_loop().call_later(delay_s, self._put, Tick(), None)
         try:
             await self._wake.wait()
@@ -173,7 +177,7 @@ class Scheduler:
                 break
             self.metrics.event(asked.event)
             try:
-                after, decided = handle(state, asked.event, Moment(self.clock(), self.new_id()), self.settings)
+                after, decided = handle(state, asked.event, self.moment(), self.settings)
                 if asked.answer is not None:
                     for action in decided:
                         if isinstance(action, Save):
@@ -212,9 +216,9 @@ class Scheduler:
         now, was = self._state, before
         if (
             was is None
-            or now.lasting.instances is not was.lasting.instances
-            or now.lasting.versions is not was.lasting.versions
-            or now.lasting.deployments is not was.lasting.deployments
+            or now.instances is not was.instances
+            or now.versions is not was.versions
+            or now.deployments is not was.deployments
             or now.readiness is not was.readiness
         ):
             self._prober.follow(probes(now))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,10 +11,11 @@ from mesos_gpu.marathon.state.actions import Call
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When an event is handled, and a random text (a UUID) from which every id that is made then is derived."""
+    """When an event is handled, and where the ids come from that are made then."""
 
     now_s: float
-    seed: str
+    new_id: Callable[[], str]
+    """Returns a UUID as text that nothing has yet."""
 
 
 @dataclass(frozen=True, slots=True)

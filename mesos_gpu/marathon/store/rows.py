@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,9 @@ from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.state import Lasting
+from mesos_gpu.marathon.state.table import Table
+
+T = TypeVar("T")
 
 APPS, GROUPS, INSTANCES = "apps", "group", "instance"
 DEPLOYMENTS, FAILURES, FRAMEWORK_ID, JOBS = "deployment", "taskFailures", "framework-id", "job"
@@ -70,15 +73,17 @@ def lasting_of(rows: Iterable[Row]) -> Lasting:
     framework_id = found[FRAMEWORK_ID].get(_THE_ONE)
     return Lasting(
         framework_id=None if framework_id is None else msgspec.json.decode(framework_id[""], type=str),
-        versions={
-            app_id: tuple(RunSpec(msgspec.json.decode(kept[version])) for version in sorted(kept, reverse=True))
-            for app_id, kept in found[APPS].items()
-        },
-        instances={key: msgspec.json.decode(each[""], type=Instance) for key, each in found[INSTANCES].items()},
-        deployments={key: msgspec.json.decode(each[""], type=Deployment) for key, each in found[DEPLOYMENTS].items()},
-        failures={key: msgspec.json.decode(each[""]) for key, each in found[FAILURES].items()},
+        versions=Table(
+            {
+                app_id: tuple(RunSpec(msgspec.json.decode(kept[version])) for version in sorted(kept, reverse=True))
+                for app_id, kept in found[APPS].items()
+            }
+        ),
+        instances=_read(found[INSTANCES], Instance),
+        deployments=_read(found[DEPLOYMENTS], Deployment),
+        failures=Table({key: msgspec.json.decode(each[""]) for key, each in found[FAILURES].items()}),
         roots=tuple(sorted(roots, key=lambda root: root.version, reverse=True)),
-        jobs={key: msgspec.json.decode(each[""], type=Job) for key, each in found[JOBS].items()},
+        jobs=_read(found[JOBS], Job),
     )
 
 
@@ -89,6 +94,10 @@ def saves_of(lasting: Lasting) -> list[Save]:
     framework_id = None if lasting.framework_id is None else (lasting.framework_id,)
     plain = Save({}, lasting.instances, lasting.deployments, lasting.failures, framework_id, jobs=lasting.jobs)
     return [*saves, plain]
+
+
+def _read(rows: Mapping[str, Mapping[str, bytes]], kind: type[T]) -> Table[T]:
+    return Table({key: msgspec.json.decode(each[""], type=kind) for key, each in rows.items()})
 
 
 def _plain(kind: str, things: Mapping[str, Any]) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from mesos_gpu.errors import InvalidApp, Problem, Unavailable
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 from mesos_gpu.marathon.state.state import Lasting
+from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.marathon.store.rows import DEPLOYMENTS, VERSIONED, Row, lasting_of, rows_of
 from mesos_gpu.process.zookeeper_tree import Change, ZkTree
 
@@ -57,7 +58,7 @@ class ZooKeeperStore:
         numbers = zip(rows, (document.made for _, document in documents), strict=True)
         made = {row.key: number for row, number in numbers if row.kind == DEPLOYMENTS}
         began = sorted(found.deployments.values(), key=lambda each: (made[each.id], each.version))
-        return replace(found, deployments={each.id: each for each in began})
+        return replace(found, deployments=Table({each.id: each for each in began}))
 
     def refuse(self, change: Save) -> None:
         """See Store: a document has to fit one node."""

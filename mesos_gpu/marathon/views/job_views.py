@@ -65,7 +65,7 @@ def run_view(state: State, job_id: str, run: Run, status: str | None = None) -> 
 def queue_views(state: State) -> list[Document]:
     """Return, job by job, the runs that wait for an offer."""
     waiting = set(state.waiting.values())
-    found = [(job, [run for run in job.runs.values() if run.spec.id in waiting]) for job in state.lasting.jobs.values()]
+    found = [(job, [run for run in job.runs.values() if run.spec.id in waiting]) for job in state.jobs.values()]
     return [{"jobId": job.id, "runs": [{"runId": run.id} for run in runs]} for job, runs in found if runs]
 
 

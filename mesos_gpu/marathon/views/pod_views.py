@@ -47,7 +47,7 @@ def pod_status(state: State, spec: RunSpec, now_s: float) -> Document:
         "status": "STABLE" if stable >= spec.instances else "DEGRADED",
         "statusSince": since,
         "instances": instances,
-        "terminationHistory": list(state.lasting.failures.get(spec.id, {}).get("terminationHistory", ())),
+        "terminationHistory": list(state.failures.get(spec.id, {}).get("terminationHistory", ())),
         "lastUpdated": timestamp(now_s),
         "lastChanged": since,
     }

@@ -28,14 +28,14 @@ def apps_at(versions: Versions, version: str, kept_of_each: int) -> dict[str, Ru
 
 def current_root(state: State) -> Root:
     """Return the present groups, and the version of the whole."""
-    root = state.lasting.roots[0] if state.lasting.roots else Root()
+    root = state.roots[0] if state.roots else Root()
     newest = max((spec.version for spec in state.apps()), default=root.version)
-    return Root(max(root.version, newest), all_groups(root.groups, state.lasting.versions))
+    return Root(max(root.version, newest), all_groups(root.groups, state.versions))
 
 
 def versions_of(state: State, group_id: str) -> list[str]:
     """Return the versions of the whole in which a group was there, newest first."""
-    return [root.version for root in state.lasting.roots if group_id == ROOT or group_id in root.groups]
+    return [root.version for root in state.roots if group_id == ROOT or group_id in root.groups]
 
 
 def children(groups: Mapping[str, Group], group_id: str) -> list[Group]:

@@ -62,7 +62,7 @@ def app_view(
         shown["readinessCheckResults"] = readiness_views(state, [spec.id])
     if "taskStats" in embed:
         shown["tasksStats"] = task_stats(state, spec, instances, now_s)
-    failure = state.lasting.failures.get(spec.id)
+    failure = state.failures.get(spec.id)
     if "lastTaskFailure" in embed and failure is not None:
         shown["lastTaskFailure"] = dict(failure)
     return shown
@@ -200,7 +200,7 @@ def queue_view(state: State, now_s: float, *, last_offers: bool = False) -> list
     """Return the apps that wait for offers, and why the offers so far did not do."""
     counts: dict[str, list[Instance]] = {}
     for instance_id, app_id in state.waiting.items():
-        counts.setdefault(app_id, []).append(state.lasting.instances[instance_id])
+        counts.setdefault(app_id, []).append(state.instances[instance_id])
     return [
         _queued(state, spec, counts[spec.id], now_s, last_offers=last_offers)
         for spec in state.apps()

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mesos_gpu.errors import MesosGpuError
 from mesos_gpu.marathon.decisions.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.model.groups import Root, conflicts, depths
 from mesos_gpu.marathon.model.instances import Instance, Phase, app_of, instance_of
 from mesos_gpu.marathon.model.jobs import Job
@@ -52,6 +53,7 @@ from mesos_gpu.marathon.state.events import (
 )
 from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 from mesos_gpu.marathon.state.state import Lasting, State, restored
+from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.marathon.views.tree import current_root
 from tests.support.marathon.builders import SETTINGS, T0, app, container, offer, pod, status
 
@@ -99,13 +101,13 @@ class Disk:
 
     def load(self) -> Lasting:
         return Lasting(
-            self.framework_id,
-            dict(self.versions),
-            dict(self.instances),
-            dict(self.deployments),
-            dict(self.failures),
-            self.roots,
-            dict(self.jobs),
+            framework_id=self.framework_id,
+            versions=Table(dict(self.versions)),
+            instances=Table(dict(self.instances)),
+            deployments=Table(dict(self.deployments)),
+            failures=Table(dict(self.failures)),
+            roots=self.roots,
+            jobs=Table(dict(self.jobs)),
         )
 
 
@@ -224,7 +226,7 @@ class Histories(RuleBasedStateMachine):
         waiting = [event]
         while waiting:
             self.count += 1
-            moment = Moment(self.now_s, str(UUID(int=self.count)))
+            moment = Moment(self.now_s, ids_from(str(UUID(int=self.count))))
             before = self.state
             try:
                 self.state, actions = handle(before, waiting.pop(0), moment, LIMITED)
@@ -480,7 +482,7 @@ class Histories(RuleBasedStateMachine):
             self.let_all_run()
             if not (self.state.waiting or self.state.lasting.deployments or self.state.kills):
                 break
-            at_s = next_tick_s(self.state, LIMITED, self.now_s)
+            at_s = next_tick_s(self.state, LIMITED, Moment(self.now_s, ids_from(str(UUID(int=0)))))
             self.now_s = min(max(at_s or 0.0, self.now_s + 1), self.now_s + 300)
             self.feed(Tick())
         state, running = self.state, self.world.tasks

@@ -225,7 +225,7 @@ def test_schedules_start_runs_when_it_is_time_and_not_while_forbidden() -> None:
     run.do(PutSchedule("j", schedule(concurrencyPolicy="FORBID")))
     run.do(PutSchedule("j", schedule("off", enabled=False)))
     assert run.job.next_event_s() == run.now_s + 59
-    at_s = next_tick_s(run.state, SETTINGS, run.now_s)
+    at_s = next_tick_s(run.state, SETTINGS, run.moment)
     assert at_s is not None
     assert at_s <= run.now_s + 59
     run.do(Tick(), after_s=58)

@@ -147,7 +147,7 @@ def test_revives_are_throttled_after_a_burst(run: Run) -> None:
     assert sent[:5] == [1] * 5
     assert sum(sent) < 8
     assert run.state.revive_due
-    at_s = next_tick_s(run.state, run.settings, run.now_s)
+    at_s = next_tick_s(run.state, run.settings, run.moment)
     assert at_s is not None
     assert only(run.do(Tick(), after_s=at_s - run.now_s), Revive) == [Revive()]
 

@@ -207,7 +207,7 @@ def test_removing_the_app_frees_everything_to_the_last_thousandth(run: Run, agen
     agent.settle()
     assert agent.free == agent.whole
     assert {i.released for i in run.state.lasting.instances.values()} == {True}
-    at_s = next_tick_s(run.state, run.settings, run.now_s)
+    at_s = next_tick_s(run.state, run.settings, run.moment)
     assert at_s is not None
     actions = run.do(Tick(), after_s=at_s - run.now_s)
     assert not run.state.lasting.instances
@@ -297,7 +297,7 @@ def test_a_reservation_that_never_comes_back_is_tried_again(run: Run) -> None:
     (launch,) = only(lost, Launch)
     run.do(CallFailed(launch, "broken pipe"))
     first = one(run)
-    at_s = next_tick_s(run.state, run.settings, run.now_s)
+    at_s = next_tick_s(run.state, run.settings, run.moment)
     actions = run.do(Tick(), after_s=21.0)
     assert at_s is not None
     assert at_s <= run.now_s
@@ -314,7 +314,7 @@ def test_without_a_master_nothing_is_given_up_and_nobody_waits_for_it(run: Run, 
     run.do(Disconnected())
     run.do(Tick(), after_s=100)
     assert one(run).reservation is not None
-    assert (next_tick_s(run.state, run.settings, run.now_s) or run.now_s + 1) > run.now_s
+    assert (next_tick_s(run.state, run.settings, run.moment) or run.now_s + 1) > run.now_s
 
 
 def test_a_failed_call_without_tasks_does_not_ask_for_all_of_them(run: Run, agent: Agent) -> None:

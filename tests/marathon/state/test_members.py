@@ -26,7 +26,7 @@ NAMES = st.sampled_from(["a", "b", "c"])
 def test_members_are_sets_that_leave_what_they_began_with_as_it_was(
     base: dict[str, frozenset[str]], steps: list[tuple[str, str, str]]
 ) -> None:
-    before, members = dict(base), Members(base)
+    before, members = dict(base), Members(base).opened()
     expected = {app_id: set(ids) for app_id, ids in base.items()}
     for sign, app_id, instance_id in steps:
         mine = expected.setdefault(app_id, set())
@@ -37,7 +37,7 @@ def test_members_are_sets_that_leave_what_they_began_with_as_it_was(
             members.discard(app_id, instance_id)
             mine.discard(instance_id)
         assert set(members.of(app_id)) == mine
-    assert dict(members.result) == {app_id: ids for app_id, ids in expected.items() if ids}
+    assert dict(members.closed()) == {app_id: ids for app_id, ids in expected.items() if ids}
     assert base == before
 
 

@@ -19,6 +19,7 @@ from mesos_gpu.marathon.model.groups import Group, Root
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.state import Lasting
+from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.marathon.store.sqlite import FORMAT, SqliteStore
 from tests.support.marathon.builders import spec
 
@@ -95,16 +96,16 @@ def test_a_file_of_an_older_format_is_taken_over(path: Path, form: int) -> None:
     db.close()
     store = SqliteStore(path)
     found = Lasting(
-        "F-0001",
-        {"/g/a": (spec("/g/a"),)},
-        {"i": instance},
-        {"d": begun},
-        {"/g/a": {"state": "TASK_FAILED"}},
-        (root,) if form == 2 else (),
+        framework_id="F-0001",
+        versions=Table({"/g/a": (spec("/g/a"),)}),
+        instances=Table({"i": instance}),
+        deployments=Table({"d": begun}),
+        failures=Table({"/g/a": {"state": "TASK_FAILED"}}),
+        roots=(root,) if form == 2 else (),
     )
     assert store.load() == found
     store.save([Save({}, {}, {"d": None}, {})])
-    assert reopened(store, path) == replace(found, deployments={})
+    assert reopened(store, path) == replace(found, deployments=Table())
 
 
 def test_a_file_of_a_newer_format_is_left_alone(store: SqliteStore, path: Path) -> None:

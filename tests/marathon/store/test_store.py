@@ -18,6 +18,7 @@ from mesos_gpu.marathon.model.instances import Instance, Phase, Task
 from mesos_gpu.marathon.model.jobs import Job
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.state import Lasting
+from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.marathon.store.rows import saves_of
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.store import Store
@@ -76,7 +77,14 @@ def everything() -> Lasting:
     deployment = plan("d", "v", {"/a": None, "/b": spec("/b")}, {"/a": spec(), "/b": None})
     root = Root("2024-01-01T00:00:00.000Z", {"/g": Group("/g", ("/x",), enforce_role=True)})
     failure = {"appId": "/a", "message": "ende, schön"}
-    lasting = Lasting("F", {"/a": (spec(),)}, {"i": instance}, {"d": deployment}, {"/a": failure}, (root,))
+    lasting = Lasting(
+        framework_id="F",
+        versions=Table({"/a": (spec(),)}),
+        instances=Table({"i": instance}),
+        deployments=Table({"d": deployment}),
+        failures=Table({"/a": failure}),
+        roots=(root,),
+    )
     job = Job({"id": "night.train", "run": {"cmd": "true"}})
     return replace(lasting, jobs={"night.train": job})
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from mesos_gpu.marathon.decisions.orchestrator import handle
 from mesos_gpu.marathon.definitions.app import AppRules, read_app
 from mesos_gpu.marathon.definitions.runspec import RunSpec, versioned
+from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.state.actions import Action
 from mesos_gpu.marathon.state.events import Event, Moment, Offered, PutApps, Status, Subscribed
 from mesos_gpu.marathon.state.settings import Settings
@@ -92,9 +93,12 @@ class Run:
     def do(self, event: Event, *, after_s: float = 0.0) -> list[Action]:
         self.now_s += after_s
         self._events += 1
-        moment = Moment(self.now_s, str(UUID(int=self._events)))
-        self.state, actions = handle(self.state, event, moment, self.settings)
+        self.state, actions = handle(self.state, event, self.moment, self.settings)
         return actions
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.now_s, ids_from(str(UUID(int=self._events))))
 
     def subscribe(self, framework_id: str = "F") -> list[Action]:
         return self.do(Subscribed(framework_id, "m:5050", again=False))

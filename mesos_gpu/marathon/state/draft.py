@@ -1,0 +1,160 @@
+"""The next state in the making: what one event changes.
+
+What lasts (apps, instances, deployments, failures, the framework id) can only be changed through a Draft, which
+writes down each change; so what is on disk cannot fall behind what is decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mesos_gpu.marathon.definitions.app_ids import top_group
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.model.groups import Group, Root, all_groups, enforced
+from mesos_gpu.marathon.model.instances import Goal, Instance, Phase
+from mesos_gpu.marathon.state.actions import Action, Publish, Save
+from mesos_gpu.marathon.state.events import Moment
+from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.marathon.state.state import TABLES, Books, State
+
+
+class Draft(Books):
+    """The books while one event is handled: open."""
+
+    def __init__(self, state: State, moment: Moment, settings: Settings) -> None:
+        mine = vars(self)
+        mine.update(vars(state))
+        for name in TABLES:
+            mine[name] = mine[name].opened()
+        self._before = state
+        self.now_s, self.settings = moment.now_s, settings
+        self.new_id = moment.new_id
+        """Makes an id that nothing has yet."""
+        self.tokens = state.tokens.at(
+            self.now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s
+        )
+        self.actions: list[Action] = []
+        self.touched: set[str] = set()
+        """Apps about whose instances something must be decided before the event is done."""
+
+    def pick(self) -> int:
+        """Return a number to choose by; it differs from event to event."""
+        return int(self.new_id().replace("-", ""), 16)
+
+    def groups(self) -> dict[str, Group]:
+        """Return every group but the root: those that were put, and those that ids imply."""
+        return all_groups(self.roots[0].groups if self.roots else {}, self.versions)
+
+    def put_root(self, root: Root) -> None:
+        """Make `root` the present version of the tree."""
+        self.roots = (root, *self.roots[: self.settings.max_versions - 1])
+
+    def enforces_role(self, app_id: str) -> bool:
+        """Tell whether the top-level group of an app has enforceRole."""
+        said = self.roots[0].groups if self.roots else {}
+        return top_group(app_id) in enforced(said)
+
+    def put_app(self, spec: RunSpec) -> None:
+        """Make `spec` the present version of its app."""
+        older = [kept for kept in self.versions.get(spec.id) or () if kept.version != spec.version]
+        self.versions.put(spec.id, (spec, *older[: self.settings.max_versions - 1]))
+        self.touched.add(spec.id)
+
+    def drop_app(self, app_id: str) -> None:
+        """Forget an app, its versions and its past; its instances are still to be ended."""
+        self.versions.drop(app_id)
+        for table in (self.backoffs, self.failures, self.queue):
+            table.drop(app_id)
+        self.touched.add(app_id)
+
+    def has_members(self, app_id: str) -> bool:
+        """Tell whether an app has instances, also while the last of them are being ended."""
+        return bool(self.members.of(app_id))
+
+    def waiting_instances(self) -> list[Instance]:
+        """Return the instances that wait for an offer."""
+        return [self.instances[key] for key in self.waiting]
+
+    def waiting_apps(self) -> set[str]:
+        """Return the ids of apps with an instance that waits for an offer."""
+        return set(self.waiting.values())
+
+    def all_asked_for(self) -> bool:
+        """Tell whether offers were asked for, for everything that waits, and nothing has changed that since.
+
+        What was asked for is never more than what waits, so their numbers tell; it saves a walk at most events.
+        """
+        changed = self.waiting.changes or self.backoffs.changes or self.versions.changes or self.suppressed
+        if changed or self.releasing is not self._before.releasing:
+            return False
+        return 0 < len(self.waiting) + len(self.releasing) == len(self.asked_for)
+
+    def put_instance(self, instance: Instance) -> None:
+        """Add or change an instance."""
+        before = self.instances.get(instance.id)
+        self.instances.put(instance.id, instance)
+        if (
+            before is not None
+            and before.task is not None
+            and (instance.task is None or instance.task.id != before.task.id)
+        ):
+            self._forget_checks(before.task.id)
+        self.members.add(instance.app_id, instance.id)
+        if instance.phase is Phase.SCHEDULED:
+            self.waiting.put(instance.id, instance.app_id)
+        else:
+            self.waiting.drop(instance.id)
+        self.touched.add(instance.app_id)
+        if before is None or before.phase is not instance.phase:
+            self._publish_change(instance, instance.condition)
+
+    def drop_instance(self, instance: Instance) -> None:
+        """Forget an instance; of one with volumes a note remains until its agent has given them up."""
+        if instance.reservation is None:
+            self.instances.drop(instance.id)
+        else:
+            over = replace(instance, phase=Phase.ENDED, goal=Goal.DECOMMISSIONED, task=None, since_s=self.now_s)
+            self.instances.put(instance.id, over)
+            self.releasing |= {instance.id}
+        self.waiting.drop(instance.id)
+        self.members.discard(instance.app_id, instance.id)
+        if instance.task is not None:
+            self.kills.drop(instance.task.id)
+            self._forget_checks(instance.task.id)
+        self.touched.add(instance.app_id)
+
+    def forget_release(self, instance: Instance) -> None:
+        """Forget an instance whose reservation is no longer looked after."""
+        self.releasing -= {instance.id}
+        self.instances.drop(instance.id)
+
+    def _forget_checks(self, task_id: str) -> None:
+        self.health.drop(task_id)
+        self.readiness.drop(task_id)
+
+    def finish(self) -> tuple[State, list[Action]]:
+        """Return the next state and what to do, Save first when something that lasts has changed."""
+        before = self._before
+        save = Save(
+            apps={key: versions[0] if versions else None for key, versions in self.versions.changes.items()},
+            instances=self.instances.changes,
+            deployments=self.deployments.changes,
+            failures=self.failures.changes,
+            framework_id=(self.framework_id,) if self.framework_id != before.framework_id else None,
+            root=self.roots[0] if self.roots is not before.roots else None,
+            jobs=self.jobs.changes,
+        )
+        changed = any((save.apps, save.instances, save.deployments, save.failures, save.jobs))
+        changed = changed or save.framework_id is not None or save.root is not None
+        return State(self), [save, *self.actions] if changed else self.actions
+
+    def _publish_change(self, instance: Instance, condition: str) -> None:
+        fields = {
+            "instanceId": instance.id,
+            "condition": condition,
+            "runSpecId": instance.app_id,
+            "agentId": instance.task.agent_id if instance.task else None,
+            "host": instance.task.host if instance.task else None,
+            "runSpecVersion": instance.version,
+        }
+        self.actions.append(Publish("instance_changed_event", fields))
