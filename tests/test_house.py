@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -59,3 +60,51 @@ def test_the_pages_of_the_command_line_are_what_it_says_of_itself() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     assert page == cli_page(page), advice
     assert (ROOT / "docs" / "cli-help.md").read_text() == help_page(), advice
+
+
+ROOMS = {
+    "agent": "mesos_gpu/agent",
+    "master": "mesos_gpu/master",
+    "marathon": "mesos_gpu/marathon",
+    "container": "mesos_gpu/container",
+    "marathon_cli": "marathon_cli",
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_tests_of_a_room_mirror_its_folders(room: str) -> None:
+    def folders(top: Path) -> set[str]:
+        return {str(found.parent.relative_to(top)) for found in top.rglob("__init__.py")}
+
+    assert folders(ROOT / "tests" / room) - folders(ROOT / ROOMS[room]) == set()
+
+
+def test_tests_import_no_helper_out_of_another_tests_module() -> None:
+    """What several test modules use lies in tests/support or tests/fakes, so that a test can change or go by itself."""
+    users: dict[str, list[str]] = {}
+    wrong: list[str] = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        here = str(path.relative_to(ROOT))
+        for module in _imports_of_tests(path):
+            last = module.rpartition(".")[2]
+            if not (ROOT / module.replace(".", "/")).with_suffix(".py").exists():
+                wrong.append(f"{here} imports {module}, which is not there: see tests/support and tests/fakes")
+            elif last == "conftest" or last.startswith("test_"):
+                wrong.append(f"{here} imports {module}: what both use belongs in tests/support")
+            elif path.name.startswith("test_") and not module.startswith(("tests.support.", "tests.fakes.")):
+                users.setdefault(module, []).append(here)
+    wrong += [f"{module} belongs in tests/support: {who} use it" for module, who in users.items() if len(who) > 1]
+    assert wrong == []
+
+
+def _imports_of_tests(path: Path) -> set[str]:
+    """Return the modules below tests/ that a file imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("tests.")}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tests":
+            package = node.module or ""
+            is_package = (ROOT / package.replace(".", "/")).is_dir()
+            found |= {f"{package}.{alias.name}" for alias in node.names} if is_package else {package}
+    return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,45 +24,10 @@ from mesos_gpu.process.endpoint import Endpoint
 from tests.fakes.containerizer import FakeContainerizer
 from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, new_state
+from tests.support.agent.running import Running, Start
 
 BOOT = "boot-1"
 _starts = itertools.count(1)
-
-
-@dataclass
-class Running:
-    """One agent process, as far as it fits into this one."""
-
-    agent: Agent
-    endpoint: Endpoint
-    containers: FakeContainerizer
-    checkpoints: Checkpoints
-    killed: bool = False
-    cleanups: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.endpoint.port}"
-
-    async def close(self) -> None:
-        """Stop as SIGTERM does."""
-        if not self.killed:
-            self.killed = True
-            await self.agent.close()
-            await self.endpoint.stop()
-
-    async def die(self) -> None:
-        """Stop as SIGKILL does: nothing is written or sent any more."""
-        self.killed = True
-        self.agent._link.close()
-        if self.agent._timer is not None:
-            self.agent._timer.cancel()
-        await self.agent._runner.stop()
-        await self.agent.collector.close()
-        await self.endpoint.stop()
-
-
-Start = Callable[..., Awaitable[Running]]
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN
-from tests.agent.api.test_access import JSON, as_, secret_files
-from tests.agent.test_groups_live import launch, said
+from tests.support.agent.access import JSON, as_, secret_files
 from tests.support.agent.documents import task
+from tests.support.agent.groups import launch, said
 from tests.support.agent.live import live_agent
 
 pytestmark = pytest.mark.root

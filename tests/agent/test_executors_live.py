@@ -5,44 +5,27 @@ from __future__ import annotations
 import base64
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mesos_gpu.mesos.messages import devolve
-from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, framework, scalar, task
+from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework
+from tests.support.agent.hosting import IDS
 from tests.support.agent.live import FRAMEWORK, LiveAgent, live_agent
+from tests.support.agent.pymesos import hosted
 
 pytestmark = pytest.mark.root
 
-PROGRAM = Path(__file__).with_name("pymesos_executor.py")
 NOT_CHECKPOINTING = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES, checkpoint=False))
 PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it goes on as soon as all are back
-IDS = {"framework_id": {"value": FRAMEWORK_ID}, "executor_id": {"value": "echo"}}
 
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
     async with live_agent(tmp_path) as live:
         yield live
-
-
-def hosted(task_id: str, *, gpus: int = 0, line: str = f"exec {sys.executable} {PROGRAM}") -> dict[str, Any]:
-    """Return a task of the executor `echo`, in the master's form."""
-    executor = {
-        "type": "CUSTOM",
-        **IDS,
-        "name": "an echo",
-        "source": "tests",
-        "command": {"value": line},
-        "resources": [scalar("cpus", 0.1), scalar("mem", 64.0)],
-    }
-    document = task(task_id, gpus=gpus, executor=executor)
-    del document["command"]
-    return devolve("mesos.TaskInfo", document)
 
 
 def send_message(agent: LiveAgent, text: str) -> None:

@@ -7,28 +7,21 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from mesos_gpu.container.cgroups import find_cgroups
-from mesos_gpu.mesos.messages import devolve
 from tests.support import places
-from tests.support.agent.documents import FRAMEWORK_ID, scalar, task
-from tests.support.agent.live import FRAMEWORK, LiveAgent, live_agent
+from tests.support.agent.documents import task
+from tests.support.agent.groups import executors, launch, said
+from tests.support.agent.live import LiveAgent, live_agent
 from tests.support.images.build import busybox_image, save_archive
 
 pytestmark = pytest.mark.root
 
 RECORDED = json.loads((places.RECORDED / "nested-containers.json").read_text())
-POD: dict[str, Any] = {
-    "type": "DEFAULT",
-    "executor_id": {"value": "pod"},
-    "framework_id": {"value": FRAMEWORK_ID},
-    "resources": [scalar("cpus", 0.1), scalar("mem", 64.0), scalar("disk", 8.0)],
-}
 IMAGE = {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": "small"}}}}
 PATIENT = "--executor_reregistration_timeout=15secs"  # of a busy machine; it goes on as soon as all are back
 MEM_80 = {"mem": {"value": 80.0}}
@@ -42,26 +35,6 @@ async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
     save_archive(archives / "small.tar", busybox_image(), "small:latest")
     async with live_agent(tmp_path, "--image_providers=docker", f"--docker_registry={archives}") as live:
         yield live
-
-
-def launch(agent: LiveAgent, *tasks: dict[str, Any], new: bool = True) -> None:
-    group = {"tasks": [devolve("mesos.TaskInfo", one) for one in tasks]}
-    executor = devolve("mesos.ExecutorInfo", POD)
-    document = {"framework": FRAMEWORK, "executor": executor, "task_group": group, "launch_executor": new}
-    agent.master.send("RunTaskGroupMessage", document)
-
-
-async def said(agent: LiveAgent, task_id: str) -> str:
-    """Return what a task of the pod wrote, where Mesos' pages look for it."""
-    (executor,) = await executors(agent)
-    path = f"{executor['directory']}/tasks/{task_id}/stdout"
-    return str((await agent.get("/files/read", path=path, offset="0"))["data"])
-
-
-async def executors(agent: LiveAgent) -> list[dict[str, Any]]:
-    state = await agent.get("/state")
-    frameworks = [*state["frameworks"], *state["completed_frameworks"]]
-    return [e for f in frameworks for e in (*f["executors"], *f["completed_executors"]) if e["id"] == "pod"]
 
 
 async def test_a_group_shares_gpus_and_network_and_dies_together_over_a_restart_of_the_agent(agent: LiveAgent) -> None:

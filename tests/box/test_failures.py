@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from mesos_gpu.local.record import Records
-from tests.box.conftest import LiveBox
+from tests.support.box.live import LiveBox
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 APP = {"id": "steady", "cmd": "echo begun; sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 1}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.box.conftest import PATIENCE_S, LiveBox
+from tests.support.box.live import PATIENCE_S, LiveBox
 
 pytestmark = pytest.mark.root
 

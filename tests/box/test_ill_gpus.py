@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from mesos_gpu.master.service import RunningMaster
-from tests.box.conftest import LiveBox
 from tests.support.box.crashing import Victim
+from tests.support.box.live import LiveBox
 from tests.support.master.build import check_books, framework_info, task_info
 from tests.support.master.live import Scheduler, live_master, soon, until
 

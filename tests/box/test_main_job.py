@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.conftest import LiveBox
+from tests.support.box.live import LiveBox
 from tests.support.places import EXAMPLES
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]

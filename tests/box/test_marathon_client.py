@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.box.conftest import LiveBox
+from tests.support.box.live import LiveBox
 
 marathon = pytest.importorskip("marathon")
 models = pytest.importorskip("marathon.models")

@@ -12,7 +12,7 @@ import requests
 
 from mesos_gpu.local.bridge import bridge_name, subnet_of
 from mesos_gpu.local.plan import box_id
-from tests.box.conftest import LiveBox
+from tests.support.box.live import LiveBox
 from tests.support.container.cni_networks import run
 from tests.support.places import EXAMPLES
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.box.conftest import LiveBox
+from tests.support.box.live import LiveBox
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 

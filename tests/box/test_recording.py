@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from docs.make_recording import PAGE, ROOT, STEPS, environment, shell_setup
-from tests.box.conftest import LiveBox
+from tests.support.box.live import LiveBox
 
 
 @pytest.mark.root

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.conftest import LiveBox, leftovers
+from tests.support.box.live import LiveBox, leftovers
 
 pytestmark = pytest.mark.root
 

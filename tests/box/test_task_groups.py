@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from mesos_gpu.mesos.recordio import RecordDecoder
-from tests.box.conftest import LiveBox
 from tests.support import places
+from tests.support.box.live import LiveBox
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 

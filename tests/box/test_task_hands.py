@@ -20,8 +20,8 @@ import requests
 from marathon_cli.clients.records import output_of
 from marathon_cli.clients.streams import Answers
 from marathon_cli.connection.http import HttpClient
-from tests.box.conftest import LiveBox, leftovers
-from tests.marathon_cli.conftest import ScriptedServer, scripted_server
+from tests.support.box.live import LiveBox, leftovers
+from tests.support.marathon_cli.scripted_server import ScriptedServer, scripted_server
 from tests.support.terminal import terminal
 
 pytestmark = pytest.mark.root

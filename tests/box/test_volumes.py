@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from mesos_gpu.local.record import Records
-from tests.box.conftest import LiveBox
+from tests.support.box.live import LiveBox
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.box.conftest import LiveBox, leftovers
 from tests.clients.environments import PROGRAMS, Environment
+from tests.support.box.live import LiveBox, leftovers
 from tests.support.places import EXAMPLES
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]

@@ -17,9 +17,9 @@ from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Decline, Launch
 from mesos_gpu.mesos.conversions import applied, conversions
 from mesos_gpu.mesos.resources import Resources
-from tests.marathon.conftest import Marathon, make_marathon, marathon
 from tests.support.marathon.builders import ROLE, SETTINGS, app, offer, scalar
 from tests.support.marathon.residents import VOLUME, resident
+from tests.support.marathon.service import Marathon, make_marathon, marathon
 
 __all__ = ["make_marathon", "marathon"]  # fixtures
 

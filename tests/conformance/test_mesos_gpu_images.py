@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.box.conftest import LiveBox
-from tests.box.test_images import failure, image_app, images_box, pulling, standing_registry  # noqa: F401 - fixtures
+from tests.support.box.images import failure, image_app, images_box, pulling, standing_registry  # noqa: F401 - fixtures
+from tests.support.box.live import LiveBox
 from tests.support.images.build import BuiltImage, busybox_image, cuda_image
 from tests.support.images.registry import RealRegistry
 

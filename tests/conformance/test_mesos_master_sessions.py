@@ -22,8 +22,8 @@ from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.mesos.resource import Document
-from tests.master.views.test_operator_events import Operator, Session
 from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until
+from tests.support.master.operator_stream import Operator, Session
 from tests.support.master.shapes import differences
 from tests.support.places import RECORDED, ROOT
 

@@ -19,8 +19,8 @@ from mesos_gpu.executor.main import wrap_of
 from mesos_gpu.executor.secure import Secure, open_secure
 from mesos_gpu.mesos.tls_settings import TlsSettings
 from mesos_gpu.process.tls import Tls
-from tests.executor.test_main import PROGRAM, Pod, task
 from tests.fakes.container_agent import ContainerAgent
+from tests.support.executor import PROGRAM, Pod, task
 from tests.support.tls import Authority
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,3 +137,6 @@ _FILES = {"ready_file": "json", "log_file": "log"}
 
 def _text(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+MakeBox = Callable[..., GenuineBox]

@@ -6,14 +6,14 @@ The suite runs each test on three releases; `./run test any-mesos` (MESOS_RELEAS
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from mesos_gpu.testing.client import NurseryClient
-from tests.genuine.box import GenuineBox
+from tests.genuine.box import GenuineBox, MakeBox
 from tests.genuine.releases import LINES, RELEASES, USUAL, Missing, Release, open_release
 from tests.support.zookeeper import zookeeper
 
@@ -21,8 +21,6 @@ __all__ = ["zookeeper"]
 
 WANTED = os.environ.get("MESOS_RELEASES", "")
 CHOSEN = {"": USUAL, "lines": LINES, "all": RELEASES}.get(WANTED) or tuple(WANTED.split(","))
-
-MakeBox = Callable[..., GenuineBox]
 
 
 def cannot(reason: str) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.genuine.conftest import MakeBox
+from tests.genuine.box import MakeBox
 from tests.genuine.releases import Release
 
 pytestmark = pytest.mark.root

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.conftest import Program, shown, stub_uuid
+from tests.support.nvml_program import Program, shown, stub_uuid
 
 LIST = """
 driver = NvmlDriver()

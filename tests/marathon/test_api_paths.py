@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mesos_gpu.marathon.api.openapi_routes import routes_of
-from tests.marathon.conftest import Marathon
 from tests.support.marathon.builders import pod
+from tests.support.marathon.service import Marathon
 
 # What changes between two calls, or does not end.
 RUN = {"cmd": "true", "cpus": 0.1, "mem": 32, "disk": 0}

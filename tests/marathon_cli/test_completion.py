@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.marathon_cli.conftest import Answer, ScriptedServer
 from tests.support import places
+from tests.support.marathon_cli.scripted_server import Answer, ScriptedServer
 from tests.support.terminal import terminal
 
 TASK = "train.instance-1._app.1"

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from marathon_cli.main import cli
-from tests.box.conftest import LiveBox, leftovers
+from tests.support.box.live import LiveBox, leftovers
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 

@@ -15,7 +15,7 @@ from marathon_cli.command_hints import MEANT
 from marathon_cli.console.console import Console
 from marathon_cli.lazy import load
 from marathon_cli.registry import ROWS
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 HEAVY = ("requests", "rich", "jsonschema", "yaml", "aiohttp", "msgspec", "mesos_gpu.local")
 NOT_FOR_ADDING = (

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer, scripted_server
+from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer, scripted_server
 from tests.support.places import RECORDED
 
 MASTER = json.loads((RECORDED / "master.json").read_text())["get"]["running"]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import aiohttp
 import pytest
@@ -21,28 +20,10 @@ from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
 from mesos_gpu.process.tls import Reverse, Tls, reverse_name
+from tests.support.logs import PATIENCE_S, logged, soon
 from tests.support.tls import Authority
 
-T = TypeVar("T")
 NAME = "mesos.internal.Hello"
-PATIENCE_S = 60.0
-
-
-async def soon(awaitable: Awaitable[T]) -> T:
-    return await asyncio.wait_for(awaitable, PATIENCE_S)
-
-
-async def logged(caplog: pytest.LogCaptureFixture, words: str) -> None:
-    """Wait until the log has these words: who is hung up on may know it before the line is written."""
-
-    async def wait() -> None:
-        while words not in caplog.text:  # noqa: ASYNC110 - nobody tells of it
-            await asyncio.sleep(0.005)
-
-    try:
-        await soon(wait())
-    except asyncio.TimeoutError:
-        raise AssertionError(f"{words!r} is not in\n{caplog.text}") from None
 
 
 async def localhost(_: str) -> str:

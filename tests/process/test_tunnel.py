@@ -19,7 +19,7 @@ from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
 from mesos_gpu.process.tls import Tls
 from mesos_gpu.process.tunnel import Owner, Tunnel, socket_owner
-from tests.process.test_tls import logged
+from tests.support.logs import logged
 from tests.support.tls import Authority
 
 PATIENCE_S = 60.0

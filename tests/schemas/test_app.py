@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
 
 from tests.support import places
+from tests.support.schemas import parts
 
 SCHEMA = json.loads(files("mesos_gpu.schemas").joinpath("app.json").read_text("utf-8"))
 EXAMPLES = sorted(places.EXAMPLES.glob("*-gpu-test.json"))
-
-
-def parts(schema: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(schema, dict):
-        yield schema
-        for value in schema.values():
-            yield from parts(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from parts(value)
 
 
 def test_the_schema_is_a_valid_2020_12_schema() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.schemas.test_app import parts
+from tests.support.schemas import parts
 
 SCHEMAS = {
     name: json.loads(files("mesos_gpu.schemas").joinpath(f"{name}.json").read_text("utf-8")) for name in ("pod", "job")

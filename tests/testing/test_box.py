@@ -16,7 +16,7 @@ from mesos_gpu.framework import GpuTask
 from mesos_gpu.local.plan import runtime_dir
 from mesos_gpu.testing import BoxFactory, MesosBox
 from mesos_gpu.testing.factory import Home
-from tests.box.conftest import leftovers
+from tests.support.box.live import leftovers
 from tests.support.images.build import busybox_image, save_archive
 from tests.support.player import PATIENCE_S, playing
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.conftest import leftovers
+from tests.support.box.live import leftovers
 from tests.support.places import ROOT
 
 PATIENCE_S = 60.0

@@ -19,15 +19,13 @@ from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, basic_header
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.process.access import READONLY, READWRITE
-from tests.agent.conftest import Running, Start
-from tests.agent.decisions.test_hosting import hosted
-from tests.agent.loop.test_executor_api import FRAMEWORK, SUBSCRIBE, known
 from tests.fakes.master import ScriptedMaster
-from tests.master.api.test_access import spellings
+from tests.support.agent.access import JSON, SECRETS, as_, secret_files
 from tests.support.agent.documents import ALL_CAPABILITIES, framework, task
+from tests.support.agent.hosting import hosted
+from tests.support.agent.running import FRAMEWORK, SUBSCRIBE, Running, Start, known
+from tests.support.spellings import spellings
 
-SECRETS = {"ops": "s3cret", "eve": "eavesdrop"}
-JSON = {"Content-Type": "application/json"}
 CLOSED = ("--authenticate_http_readonly", "--authenticate_http_readwrite", "--authenticate_http_executors")
 REALMS = {
     READONLY: ('Basic realm="mesos-agent-readonly",Bearer realm="mesos-agent-readonly"', "GET"),
@@ -49,21 +47,8 @@ def flags(folder: Path, *words: str) -> dict[str, Any]:
     return parse_flags(FLAGS, [f"--work_dir={folder}", *words], {})
 
 
-def secret_files(folder: Path) -> list[str]:
-    credentials, key = folder / "http_credentials", folder / "jwt_key"
-    credentials.write_text("".join(f"{name} {secret}\n" for name, secret in SECRETS.items()))
-    key.write_text("a key that signs")
-    for file in (credentials, key):
-        file.chmod(0o600)
-    return [f"--http_credentials={credentials}", f"--jwt_secret_key={key}"]
-
-
 def closed(folder: Path, *words: str) -> Access:
     return open_access(flags(folder, *secret_files(folder), *CLOSED, *words))
-
-
-def as_(principal: str) -> dict[str, str]:
-    return {"Authorization": basic_header(principal, SECRETS[principal])}
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.messages import devolve
-from tests.agent.conftest import Running, Start
 from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import ALL_CAPABILITIES, framework, scalar, task
+from tests.support.agent.running import Running, Start
 from tests.support.places import RECORDED
 
 # Ours has no git behind it, and fewer flags and parts (docs/differences.md).

@@ -10,9 +10,9 @@ from typing import Any
 import aiohttp
 
 from mesos_gpu.mesos.messages import decode, devolve, encode
-from tests.agent.conftest import Start
 from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, task
+from tests.support.agent.running import Start
 
 VERSION = {"uuid": {"value": base64.b64encode(b"v" * 16).decode()}}
 RESERVED = {

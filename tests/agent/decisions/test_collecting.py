@@ -13,8 +13,8 @@ from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.tasks import Phase
 from mesos_gpu.container.spec.config import Termination
-from tests.agent.decisions.test_hosting import AWARE, AnyHistory
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, key, run, task
+from tests.support.agent.hosting import AWARE, AnyHistory
 
 WEEK_S = 604_800.0
 F = of_framework(AGENT_ID, FRAMEWORK_ID)

@@ -16,11 +16,11 @@ from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.errors import ContainerError
 from mesos_gpu.gpu.device import HealthEvent
 from mesos_gpu.mesos.messages import devolve
-from tests.agent.conftest import Start
 from tests.fakes.containerizer import FakeContainerizer
 from tests.fakes.gpus import GPUS, ScriptedDriver, ScriptedPool
 from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, framework, task
+from tests.support.agent.running import Start
 
 FRAMEWORK = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES))
 

@@ -15,21 +15,14 @@ import pytest
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.messages import devolve
-from tests.agent.conftest import Running, Start
-from tests.agent.decisions.test_hosting import AWARE, hosted
 from tests.fakes.master import ScriptedMaster
 from tests.support import places
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
+from tests.support.agent.hosting import IDS, hosted
+from tests.support.agent.running import FRAMEWORK, SUBSCRIBE, Running, Start, known
 
 RECORDED = json.loads((places.RECORDED / "executor-session.json").read_text())
 SIDE: list[dict[str, Any]] = RECORDED["executor_side"]
-FRAMEWORK = devolve("mesos.FrameworkInfo", AWARE)
-IDS = {"framework_id": {"value": FRAMEWORK_ID}, "executor_id": {"value": "echo"}}
-SUBSCRIBE: dict[str, Any] = {
-    **IDS,
-    "type": "SUBSCRIBE",
-    "subscribe": {"unacknowledged_tasks": [], "unacknowledged_updates": []},
-}
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 CALL, EVENT = "mesos.v1.executor.Call", "mesos.v1.executor.Event"
 
@@ -106,12 +99,6 @@ def shape(value: Any) -> Any:
     if isinstance(value, list):
         return [shape(value[0])] if value else []
     return type(value).__name__
-
-
-async def known(running: Running, tasks: int = 1) -> None:
-    """Wait until the agent has that many tasks: a message of the master may be on its way still."""
-    while len(running.agent.state.frameworks.tasks()) < tasks:  # noqa: ASYNC110 - nobody tells of it
-        await asyncio.sleep(0)
 
 
 async def test_a_session_is_as_a_real_mesos_had_it(running: Running, client: Client, master: ScriptedMaster) -> None:

@@ -17,7 +17,7 @@ from mesos_gpu.container.attached.switchboard import MAX_BEHIND, Attachment, Swi
 from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.spec.config import SessionConfig
 from mesos_gpu.container.spec.runtime_spec import Command
-from tests.container.conftest import Box
+from tests.support.container.box import Box
 
 pytestmark = pytest.mark.root
 
@@ -166,7 +166,7 @@ async def test_a_terminal_outlives_the_agent(box: Box) -> None:
     script = f"""
 import asyncio, os, signal
 from pathlib import Path
-from tests.container.conftest import Box
+from tests.support.container.box import Box
 from tests.container.attached.test_terminals import ECHO, board_of, on_terminal, until
 async def main():
     box = Box(Path({str(box.folder)!r}))

@@ -17,9 +17,8 @@ from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.device_access import find_device_access
 from mesos_gpu.isolator.live_access import RunningAccess
-from tests.container.conftest import Box
-from tests.container.life.test_opening import IN_PURE_V2
 from tests.support import places
+from tests.support.container.box import IN_PURE_V2, Box
 
 pytestmark = pytest.mark.root
 
@@ -114,7 +113,7 @@ async def test_gpus_come_to_nested_containers_and_go_from_them_with_their_parent
 V2 = """
 import asyncio, sys
 from pathlib import Path
-from tests.container.conftest import Box
+from tests.support.container.box import Box
 from tests.container.life.test_changing import change_after_restart, grow_and_shrink
 
 async def main(folder, cgroups_root):

@@ -17,7 +17,7 @@ from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotEnoughGpus, 
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
-from tests.container.conftest import MEM_BYTES, TRY_ALL_GPUS, Box, FakeIsolator
+from tests.support.container.box import MEM_BYTES, TRY_ALL_GPUS, Box, FakeIsolator
 
 pytestmark = pytest.mark.root
 

@@ -18,7 +18,7 @@ from mesos_gpu.images.sources import open_source
 from mesos_gpu.images.store import Image, ImageStore
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
-from tests.container.conftest import Box
+from tests.support.container.box import Box
 from tests.support.images.build import BuiltImage, Layer, busybox_image, file, folder, link, tar_of, write_layout
 
 pytestmark = pytest.mark.root

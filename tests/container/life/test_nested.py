@@ -20,7 +20,7 @@ from mesos_gpu.container.spec.nesting import cgroup_of
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, Conflict, NotFound
 from mesos_gpu.isolator.plan import DeviceRule, LaunchPlan
-from tests.container.conftest import Box
+from tests.support.container.box import Box
 
 pytestmark = pytest.mark.root
 
@@ -189,7 +189,7 @@ async def test_a_new_process_takes_up_nested_containers_and_ends_the_sessions_of
     script = f"""
 import asyncio, os, signal, sys
 from pathlib import Path
-from tests.container.conftest import Box
+from tests.support.container.box import Box
 from tests.container.life.test_nested import nested, session, FOREVER
 async def main():
     box = Box(Path({str(box.folder)!r}))

@@ -11,14 +11,14 @@ import pytest
 from mesos_gpu.container import open_containerizer
 from mesos_gpu.container.host import runtime as runtimes
 from mesos_gpu.errors import Unavailable
-from tests.container.conftest import Box, FakeIsolator
 from tests.support import places
+from tests.support.container.box import IN_PURE_V2, Box, FakeIsolator
 
 RUN_ONE = """
 import asyncio, sys
 from pathlib import Path
 from mesos_gpu.container import enter_private_mounts
-from tests.container.conftest import Box
+from tests.support.container.box import Box
 
 async def main(folder, cgroups_root, private):
     if private:
@@ -40,7 +40,7 @@ import asyncio, sys
 from pathlib import Path
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
-from tests.container.conftest import TRY_ALL_GPUS, Box
+from tests.support.container.box import TRY_ALL_GPUS, Box
 
 async def main(folder, cgroups_root):
     box = Box(Path(folder))
@@ -61,9 +61,6 @@ async def main(folder, cgroups_root):
 asyncio.run(main(sys.argv[1], sys.argv[2]))
 """
 
-IN_PURE_V2 = """
-umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec "$@"
-"""
 
 IN_A_CHROOT = """
 set -e

@@ -13,15 +13,15 @@ import pytest
 from mesos_gpu.container.cgroups import find_cgroups
 from mesos_gpu.container.state.checkpoints import Checkpoints, Record
 from mesos_gpu.errors import NotFound
-from tests.container.conftest import Box, FakeIsolator
 from tests.support import places
+from tests.support.container.box import Box, FakeIsolator
 
 pytestmark = pytest.mark.root
 
 AGENT = """
 import asyncio, itertools, os, signal, sys
 from pathlib import Path
-from tests.container.conftest import Box, FakeIsolator
+from tests.support.container.box import Box, FakeIsolator
 from mesos_gpu.container.supervisor.conmon import Conmon
 
 async def main(folder, cgroups_root, moment, *containers):

@@ -22,7 +22,7 @@ from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, ContainerError
-from tests.container.conftest import Box
+from tests.support.container.box import Box
 from tests.support.container.cni_networks import PLUGINS, CniNetwork, cni_network, run
 from tests.support.container.waiting import until
 

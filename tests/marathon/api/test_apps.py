@@ -14,8 +14,8 @@ import pytest
 
 from mesos_gpu.marathon.api.gate import HttpSettings
 from mesos_gpu.marathon.state.actions import Decline, Kill, Launch
-from tests.marathon.conftest import Marathon
 from tests.support.marathon.builders import SETTINGS, app, offer
+from tests.support.marathon.service import Marathon
 
 
 async def test_01_an_app_is_created(marathon: Marathon) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.marathon.state.actions import UpdateRoles
-from tests.marathon.conftest import Marathon
 from tests.support.marathon.builders import app
+from tests.support.marathon.service import Marathon
 
 
 def inside(app_id: str, **changes: Any) -> dict[str, Any]:

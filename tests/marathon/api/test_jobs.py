@@ -8,9 +8,8 @@ import pytest
 
 from mesos_gpu.marathon.state.actions import Kill, Launch
 from mesos_gpu.marathon.state.events import Tick
-from tests.marathon.conftest import Marathon
-from tests.marathon.decisions.test_jobs import job, schedule
-from tests.support.marathon.builders import offer
+from tests.support.marathon.builders import job, offer, schedule
+from tests.support.marathon.service import Marathon
 
 
 async def history(marathon: Marathon, job_id: str = "j") -> dict[str, Any]:

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 
 from mesos_gpu.marathon.api.openapi import DETAILS
 from mesos_gpu.marathon.api.openapi_routes import routes_of
-from tests.marathon.conftest import Marathon
+from tests.support.marathon.service import Marathon
 
 CHECKS = (not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance)
 # The first does not end, the second is the end, the third changes what the tests log.

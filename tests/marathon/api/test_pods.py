@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.marathon.state.actions import Kill, Launch
-from tests.marathon.conftest import Marathon
 from tests.support.marathon.builders import app, container, offer, pod
+from tests.support.marathon.service import Marathon
 
 CHECKED = container(
     "web",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.marathon.conftest import Marathon
+from tests.support.marathon.service import Marathon
 
 NAME = "mesos_gpu.marathon.test_api_system"
 

@@ -23,17 +23,9 @@ from mesos_gpu.marathon.state.events import (
     Tick,
 )
 from mesos_gpu.marathon.state.state import restored
-from tests.support.marathon.builders import RULES, SETTINGS, T0, Run, offer, only, status
+from tests.support.marathon.builders import RULES, SETTINGS, T0, Run, job, offer, only, schedule, status
 
 MINUTE = 60.0
-
-
-def job(job_id: str = "j", **run: Any) -> dict[str, Any]:
-    return {"id": job_id, "run": {"cmd": "true", "cpus": 0.1, "mem": 32, **run}}
-
-
-def schedule(schedule_id: str = "s", cron: str = "* * * * *", **changes: Any) -> dict[str, Any]:
-    return {"id": schedule_id, "cron": cron, **changes}
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

@@ -17,22 +17,10 @@ from mesos_gpu.marathon.state.events import KillTasks, PutPod, RemoveApp, Tick
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.views.pod_views import instance_status, pod_status
 from mesos_gpu.marathon.views.views import task_views
-from tests.support.marathon.builders import RULES, SETTINGS, Run, container, only, pod, status
+from tests.support.marathon.builders import RULES, SETTINGS, Run, keeping, only, pod, status
 from tests.support.marathon.residents import Agent
 
 SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
-MOUNT = {"name": "data", "mountPath": "here"}
-
-
-def keeping(pod_id: str = "/p", *, gpus: int = 0, instances: int = 1, **changes: Any) -> dict[str, Any]:
-    """A pod of two containers, of which one writes to a volume and one reads it."""
-    parts = [
-        container("one", resources={"gpus": gpus, "disk": 5}, volumeMounts=[MOUNT]),
-        container("two", volumeMounts=[{**MOUNT, "mountPath": "there", "readOnly": True}]),
-    ]
-    scaling = {"kind": "fixed", "instances": instances}
-    volumes = [{"name": "data", "persistent": {"size": 100}}]
-    return {**pod(pod_id, *parts, scaling=scaling, volumes=volumes), **changes}
 
 
 @pytest.fixture

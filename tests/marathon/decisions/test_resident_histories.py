@@ -21,8 +21,7 @@ from mesos_gpu.marathon.state.events import (
     Tick,
 )
 from mesos_gpu.marathon.state.state import restored
-from tests.marathon.decisions.test_pod_volumes import keeping
-from tests.support.marathon.builders import Run, offer, only, status
+from tests.support.marathon.builders import Run, keeping, offer, only, status
 from tests.support.marathon.residents import Agent, resident
 
 APPS = st.sampled_from(["/a", "/g/b"])

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.marathon.state.actions import Launch
-from tests.marathon.conftest import Marathon
 from tests.support.marathon.builders import SETTINGS, app, offer, status
+from tests.support.marathon.service import Marathon
 
 APPS, INSTANCES = 500, 4
 

@@ -7,8 +7,8 @@ import math
 from prometheus_client.parser import text_string_to_metric_families
 
 from mesos_gpu.marathon.engine.metrics import Meter, Timer
-from tests.marathon.conftest import Clock, Marathon
 from tests.support.marathon.builders import app, container, pod
+from tests.support.marathon.service import Clock, Marathon
 
 
 def test_a_meter_has_all_and_forgets_by_and_by() -> None:

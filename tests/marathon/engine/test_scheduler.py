@@ -18,8 +18,8 @@ from mesos_gpu.marathon.state.events import FrameworkError, RemoveApp, Tick
 from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.process.http import MAX_REQUEST
 from tests.fakes.mesos_link import FakeMesosLink
-from tests.marathon.conftest import Marathon
 from tests.support.marathon.builders import SETTINGS, app, offer, status
+from tests.support.marathon.service import Marathon
 
 
 async def test_apps_and_tasks_survive_a_restart(marathon: Marathon) -> None:

@@ -14,9 +14,8 @@ from mesos_gpu.marathon.state.actions import Launch
 from mesos_gpu.marathon.state.events import PutJob, PutSchedule, RemoveJob, StartRun, StopRun, Subscribed
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
-from tests.marathon.conftest import Marathon
-from tests.marathon.decisions.test_jobs import job, schedule
-from tests.support.marathon.builders import Run, only, status
+from tests.support.marathon.builders import Run, job, only, schedule, status
+from tests.support.marathon.service import Marathon
 
 
 def after(job_id: str, *parents: str, **run: Any) -> dict[str, Any]:

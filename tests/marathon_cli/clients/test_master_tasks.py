@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from marathon_cli.clients.master_tasks import tasks_of
-from tests.marathon_cli.conftest import Run, ScriptedServer
 from tests.support import places
+from tests.support.marathon_cli.scripted_server import Run, ScriptedServer
 
 MASTER = json.loads((places.RECORDED / "master.json").read_text())["get"]["running"]
 TASKS, SLAVES = MASTER["/tasks"]["body"]["tasks"], MASTER["/slaves"]["body"]["slaves"]

@@ -14,7 +14,7 @@ import pytest
 from marathon_cli.connection.box import default_work_dir, find_marathon
 from mesos_gpu import local
 from mesos_gpu.errors import Conflict, Unavailable
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 
 def note(work_dir: Path, url: str, pid: int) -> Path:

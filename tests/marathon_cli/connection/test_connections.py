@@ -12,8 +12,8 @@ import pytest
 from marathon_cli.connection.access import Access, addresses, proxy_for
 from marathon_cli.connection.http import HttpClient
 from mesos_gpu.errors import BadInput, Unavailable
-from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer, scripted_server
 from tests.support.marathon_cli.proxy import proxy
+from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer, scripted_server
 from tests.support.tls import Authority
 
 Apps = Callable[[ScriptedServer], None]

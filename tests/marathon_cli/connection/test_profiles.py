@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from marathon_cli.connection.profile_text import parse, with_value, without
 from marathon_cli.connection.profiles import ProfileStore
 from mesos_gpu.errors import BadInput, NotFound, Unavailable
-from tests.marathon_cli.conftest import Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Run, ScriptedServer
 
 TEXT = """# ours
 use = prod

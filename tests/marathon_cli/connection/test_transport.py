@@ -16,8 +16,8 @@ from marathon_cli.connection.access import Access
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.connection.transport import NoAnswer, Transport, proxy_login
 from mesos_gpu.errors import Unavailable
-from tests.marathon_cli.conftest import ScriptedServer, scripted_server
 from tests.support.marathon_cli.proxy import proxy
+from tests.support.marathon_cli.scripted_server import ScriptedServer, scripted_server
 from tests.support.tls import Authority
 
 JSON = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

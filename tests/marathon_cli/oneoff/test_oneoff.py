@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from marathon_cli.oneoff import oneoff
 from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.definitions.app import AppRules, read_app, unknown_keys
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 VOLUME = {"containerPath": "/data", "hostPath": "/mnt/data", "mode": "RO"}
 

@@ -12,7 +12,7 @@ from marathon_cli.placement.answer import Answer, answer
 from marathon_cli.placement.judge import Holder, judge
 from marathon_cli.placement.situation import Situation
 from marathon_cli.placement.wish import wish_of
-from tests.marathon_cli.placement.conftest import agent, app
+from tests.support.marathon_cli.placement import agent, app
 
 QUEUED = {"count": 1, "delay": {"timeLeftSeconds": 0}}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from marathon_cli.placement.judge import Holder, judge, room, task_at
 from marathon_cli.placement.wish import wish_of
-from tests.marathon_cli.placement.conftest import agent, app
+from tests.support.marathon_cli.placement import agent, app
 
 HERE = agent(attributes={"gpu_model": "NVIDIA-H200", "rack": "r1"})
 

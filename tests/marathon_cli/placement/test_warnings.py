@@ -8,7 +8,7 @@ import pytest
 
 from marathon_cli.placement.smoke import ends_at_once
 from marathon_cli.placement.warnings import warnings
-from tests.marathon_cli.placement.conftest import agent, app
+from tests.support.marathon_cli.placement import agent, app
 
 
 @pytest.mark.parametrize(

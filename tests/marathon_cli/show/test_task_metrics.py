@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from marathon_cli.show.task_metrics import container, cpus_used, details, summary
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 from tests.support.places import RECORDED
 
 ROOT, NESTED = {"value": "r"}, {"value": "n", "parent": {"value": "r"}}

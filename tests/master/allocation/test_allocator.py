@@ -20,7 +20,7 @@ from mesos_gpu.master.allocation.eligibility import (
 )
 from mesos_gpu.mesos.resource import Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
-from tests.support.master.build import RULES
+from tests.support.master.build import RULES, never
 
 R = Resources.parse
 
@@ -44,10 +44,6 @@ def allocator(
     for client in clients:
         made.put_client(client)
     return made
-
-
-def never(client: Client, agent_id: str, candidate: Resources) -> bool:
-    return False
 
 
 def run(

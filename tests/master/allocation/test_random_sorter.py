@@ -14,8 +14,7 @@ from mesos_gpu.master.allocation.eligibility import Client, Key, Supply
 from mesos_gpu.master.allocation.random_sorter import chances, order, shuffled
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.mesos.resources import Resources
-from tests.master.allocation.test_allocator import never
-from tests.support.master.build import RULES
+from tests.support.master.build import RULES, never
 
 R = Resources.parse
 ROLES = ["*", "ml", "ml/train", "ml/serve", "web"]

@@ -22,6 +22,7 @@ from mesos_gpu.mesos.authentication import basic_header
 from mesos_gpu.process.access import READONLY, READWRITE
 from tests.support.master.build import framework_info
 from tests.support.master.live import JSON, PATIENCE_S, Scheduler, ScriptedAgent, live_master, master_flags, soon
+from tests.support.spellings import spellings
 
 SECRETS = {"ops": "s3cret", "spark": "sp:ark", "eve": "eavesdrop"}
 REALMS = {READONLY: "mesos-master-readonly", READWRITE: "mesos-master-readwrite", FRAMEWORKS: "mesos-master-scheduler"}
@@ -88,21 +89,6 @@ async def test_every_endpoint_asks_in_the_realm_that_it_has_in_mesos(tmp_path: P
                 for method in ("GET", "POST", "HEAD", "PUT"):
                     async with session.request(method, URL(f"{master.url}/{path}", encoded=True)) as answer:
                         assert answer.status in (401, 404), (method, path)
-
-
-def spellings(name: str, process: str) -> list[str]:
-    """Ways to write the path of an endpoint that a router might read otherwise than who guards it."""
-    first = f"%{ord(name[0]):02x}{name[1:]}"
-    around = [f"{name}/", f"/{name}", f"./{name}", f"x/../{name}", f"{name}/..", f"{name}/../health", f"{name}//"]
-    also = [f"{name}/health", f"{name}?a=/health", f"{name}%2f", f"{name}%00", f"{name};x", f"{name}.json", first]
-    other = [
-        name.upper(),
-        f"{process}/{name}",
-        f"{process}//{name}",
-        f"/{process}/{name}",
-        f"{process}/{process}/{name}",
-    ]
-    return [*around, *also, *other, name.replace("/", "%2F"), name.replace("/", "//")]
 
 
 async def help_of(session: aiohttp.ClientSession, url: str) -> str:

@@ -16,7 +16,6 @@ from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.actions import ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
-from tests.master.decisions.test_roles import Operator, recorded
 from tests.support.master.at_once import agents, maintenance, readmission
 from tests.support.master.build import (
     NOW,
@@ -33,6 +32,7 @@ from tests.support.master.build import (
     task_info,
 )
 from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon
+from tests.support.master.operator import Operator, recorded
 from tests.support.master.shapes import differences
 
 MACHINE = {"hostname": "127.0.0.1", "ip": "127.0.0.1"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,40 +15,12 @@ from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.views.views import roles_view
 from mesos_gpu.mesos.resources import Resources
-from tests.support import places
 from tests.support.master.at_once import roles
 from tests.support.master.build import NOW, add_agent, add_framework, check_books, events, new_state, offers
-from tests.support.master.live import JSON, Scheduler, ScriptedAgent, framework_info, live_master
-from tests.support.master.shapes import differences
+from tests.support.master.live import Scheduler, ScriptedAgent, framework_info, live_master
+from tests.support.master.operator import Operator, recorded
 
 R = Resources.parse
-CHANGES = json.loads((places.RECORDED / "operator-changes.json").read_text())
-
-
-def recorded(kind: str, index: int = 0) -> Any:
-    """The n-th recorded request of a v1 type or path, and its response."""
-    found = [e for e in CHANGES if kind in (e["request"]["path"], (e["request"]["body"] or {}).get("type"))]
-    return found[index]
-
-
-class Operator:
-    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
-        self.url, self.session = url, session
-
-    async def say(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        data = None if body is None else json.dumps(body)
-        async with self.session.request(method, self.url + path, data=data, headers=JSON) as response:
-            text = await response.text()
-            is_json = response.headers.get("Content-Type", "").startswith("application/json")
-            return response.status, json.loads(text) if is_json else text
-
-    async def repeat(self, entry: Any) -> None:
-        """Make a recorded request; expect its status, and a body of its shape."""
-        request, real = entry["request"], entry["response"]
-        status, body = await self.say(request["method"], request["path"], request["body"])
-        assert (status, differences(body, real["body"])) == (real["status"], []), body
-        if isinstance(real["body"], str):
-            assert body == real["body"]
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from mesos_gpu.master.views.views import roles_view, state_view
 from mesos_gpu.mesos.conversions import applied, conversions
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources, validate
-from tests.master.decisions.test_operations import CAPABLE, ROLE, World, dynamic, operation, volume
 from tests.support.master.build import NOW, add_framework, check_books, events, later, resources_of, status, task_info
+from tests.support.master.operations import CAPABLE, ROLE, World, dynamic, operation, volume
 
 CAN = "RESERVATION_REFINEMENT SHARED_RESOURCES"
 SMALL = "cpus:0.1;mem:32"

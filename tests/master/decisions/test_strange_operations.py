@@ -15,8 +15,8 @@ from mesos_gpu.master.decisions import launching
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
-from tests.master.decisions.test_operations import World, dynamic, operation, volume
 from tests.support.master.build import NOW, check_books, events, task_info
+from tests.support.master.operations import World, dynamic, operation, volume
 
 CALL = "mesos.v1.scheduler.Call"
 STRANGE: list[Any] = [

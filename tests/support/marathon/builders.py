@@ -11,7 +11,14 @@ from mesos_gpu.marathon.definitions.app import AppRules, read_app
 from mesos_gpu.marathon.definitions.runspec import RunSpec, versioned
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.state.actions import Action
-from mesos_gpu.marathon.state.events import Event, Moment, Offered, PutApps, Status, Subscribed
+from mesos_gpu.marathon.state.events import (
+    Event,
+    Moment,
+    Offered,
+    PutApps,
+    Status,
+    Subscribed,
+)
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
 
@@ -135,3 +142,25 @@ def container(name: str = "main", **changes: Any) -> dict[str, Any]:
 
 def pod(pod_id: str = "/p", *containers: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"id": pod_id, "containers": list(containers) or [container("one"), container("two")], **changes}
+
+
+def job(job_id: str = "j", **run: Any) -> dict[str, Any]:
+    return {"id": job_id, "run": {"cmd": "true", "cpus": 0.1, "mem": 32, **run}}
+
+
+def schedule(schedule_id: str = "s", cron: str = "* * * * *", **changes: Any) -> dict[str, Any]:
+    return {"id": schedule_id, "cron": cron, **changes}
+
+
+MOUNT = {"name": "data", "mountPath": "here"}
+
+
+def keeping(pod_id: str = "/p", *, gpus: int = 0, instances: int = 1, **changes: Any) -> dict[str, Any]:
+    """A pod of two containers, of which one writes to a volume and one reads it."""
+    parts = [
+        container("one", resources={"gpus": gpus, "disk": 5}, volumeMounts=[MOUNT]),
+        container("two", volumeMounts=[{**MOUNT, "mountPath": "there", "readOnly": True}]),
+    ]
+    scaling = {"kind": "fixed", "instances": instances}
+    volumes = [{"name": "data", "persistent": {"size": 100}}]
+    return {**pod(pod_id, *parts, scaling=scaling, volumes=volumes), **changes}

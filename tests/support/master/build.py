@@ -6,7 +6,10 @@ import json
 from functools import cache
 from typing import Any
 
-from mesos_gpu.master.allocation.eligibility import Rules
+from mesos_gpu.master.allocation.eligibility import (
+    Client,
+    Rules,
+)
 from mesos_gpu.master.decisions import agents, invariants, launching, offering, subscriptions
 from mesos_gpu.master.decisions.handle import decide
 from mesos_gpu.master.flags import min_allocatable
@@ -133,3 +136,7 @@ def statuses(actions: list[Action]) -> list[Document]:
 def check_books(state: MasterState) -> None:
     """On every agent what is free, offered and used adds up to all there is; nothing is booked twice or for nobody."""
     assert invariants.broken(state) is None
+
+
+def never(client: Client, agent_id: str, candidate: Resources) -> bool:
+    return False

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.marathon_cli.conftest import GPU_APP, Answer, Request, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import GPU_APP, Answer, Request, Run, ScriptedServer
 from tests.support.places import EXAMPLES
 
 Write = Callable[[Any], str]

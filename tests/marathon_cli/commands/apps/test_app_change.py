@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer
 
 Write = Callable[[Any], str]
 OLD, NOW = "2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 from tests.support import places
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 CASES = places.TESTS / "marathon_cli" / "convert" / "cases"
 GKE = str(CASES / "deployment-gke.yaml")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer
 
 Write = Callable[[Any], str]
 NEW: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 Write = Callable[[Any], str]
 NIGHTLY = {"id": "nightly", "cron": "0 3 * * *", "timezone": "UTC", "enabled": True}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 from tests.support.terminal import terminal
 
 TASK = "train.instance-1._app.1"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 TRAIN = {"id": "/train", "cmd": "./train", "cpus": 1, "mem": 128, "gpus": 2, "instances": 1, "role": "slave_public"}
 

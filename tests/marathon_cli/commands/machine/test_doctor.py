@@ -8,7 +8,7 @@ import pytest
 
 from mesos_gpu.doctor import gather
 from mesos_gpu.doctor.facts import Nvml
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 
 @pytest.fixture(autouse=True)

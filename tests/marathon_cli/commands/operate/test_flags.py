@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.marathon_cli.conftest import Run
+from tests.support.marathon_cli.scripted_server import Run
 
 
 def test_flags_are_a_command_that_a_shell_takes_apart_as_meant(run: Run) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from marathon_cli.show.pulls import LINE_EVERY_S, PullDisplay
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 IMAGE = {
     "reference": "nvidia/cuda:latest",

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.marathon_cli.conftest import Answer, Run, ScriptedServer
 from tests.support import places
+from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
 MASTER = json.loads((places.RECORDED / "master.json").read_text())["get"]["running"]
 NEWER, OLDER = (one["id"] for one in MASTER["/frameworks"]["body"]["frameworks"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from marathon_cli.show import follow as following
-from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer
 
 TASK = "train.instance-1._app.1"
 OTHER = "train.instance-2._app.1"

@@ -11,7 +11,7 @@ import pytest
 
 from marathon_cli.show.files import inside
 from mesos_gpu.errors import BadInput
-from tests.marathon_cli.conftest import Answer, Request, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer
 
 TASK = "train.instance-1._app.1"
 

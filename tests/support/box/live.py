@@ -1,0 +1,152 @@
+"""A whole box for tests: real services, real containers, and what is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from mesos_gpu import local
+from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.local.bridge import bridge_name
+from mesos_gpu.local.plan import box_id, runtime_dir
+from mesos_gpu.local.record import Records
+
+PATIENCE_S = 60.0
+
+
+class LiveBox:
+    """One box in a work_dir of its own; `cli` runs the real command line in a process of its own."""
+
+    def __init__(self, work_dir: Path) -> None:
+        self.work_dir = work_dir
+        self.env = {k: v for k, v in os.environ.items() if k not in ("MARATHON_URL", "MESOS_URL")}
+        self.env["MESOS_GPU_WORK_DIR"] = str(work_dir)
+
+    def cli(self, *words: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "marathon_cli", *words]
+        return subprocess.run(
+            command, env=self.env, input=text, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False
+        )
+
+    def ok(self, *words: str, text: str | None = None) -> str:
+        """Run a command that must succeed; return its stdout."""
+        done = self.cli(*words, text=text)
+        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+        return done.stdout
+
+    def up(self, *flags: str) -> str:
+        ports = ("--master_port=0", "--agent_port=0", "--marathon_port=0")
+        return self.ok("up", "--detach", *ports, *flags)
+
+    def status(self) -> dict[str, Any]:
+        """Return what `mesos-gpu status --json` shows, without a process for each look."""
+        return local.status(self.work_dir)
+
+    def add(self, app: dict[str, Any]) -> str:
+        return self.ok("app", "add", "-", "--wait", text=json.dumps(app))
+
+    def tasks(self, app_id: str) -> list[dict[str, Any]]:
+        return self.marathon(f"/v2/apps/{app_id}/tasks")["tasks"]  # type: ignore[no-any-return]
+
+    def marathon(self, path: str) -> Any:
+        box = Records(self.work_dir).read()
+        assert box is not None
+        return requests.get(box.marathon.url + path, timeout=60).json()
+
+    def gpus_free(self) -> int:
+        return sum(agent["gpus_free"] or 0 for agent in self.status()["agents"])
+
+    def until(self, what: str, holds: Callable[[], object]) -> None:
+        """Wait until something holds; what the services logged is in the failure."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            try:
+                if holds():
+                    return
+            except (requests.RequestException, MesosGpuError, ValueError, KeyError, TypeError, AssertionError):
+                pass  # a service that is being restarted does not answer
+            time.sleep(0.1)
+        pytest.fail(f"{what}: not within {PATIENCE_S:g} s\n{self.logs()}")
+
+    def log_of(self, app_id: str) -> str:
+        return self.ok("task", "log", app_id)
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"--- {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-25:])
+            for path in sorted((self.work_dir / "log").glob("*.log"))
+        )
+
+
+def leftovers(work_dir: Path) -> list[str]:
+    """Return what still exists of a box: processes, mounts, cgroups, its runtime directory."""
+    mark, cgroup_mark = str(work_dir), f"mesos-{box_id(work_dir)}-"
+    left = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if (mark in command or cgroup_mark in command) and int(process.name) != os.getpid():
+            left.append(f"process {process.name}: {command}")
+    left += [f"mount: {line}" for line in Path("/proc/self/mounts").read_text().splitlines() if mark in line]
+    left += [
+        f"cgroup: {path}"
+        for pattern in (f"{cgroup_mark}*", f"*/{cgroup_mark}*")
+        for path in Path("/sys/fs/cgroup").glob(pattern)
+    ]
+    bridge = Path("/sys/class/net", bridge_name(box_id(work_dir)))
+    if bridge.exists():
+        left.append(f"bridge: {bridge} with {sorted(path.name for path in (bridge / 'brif').iterdir())}")
+    if runtime_dir(work_dir).exists():
+        left.append(f"directory: {runtime_dir(work_dir)}")
+    return left
+
+
+class Standing:
+    """A box that several tests use one after another; it comes up for the first, and again after one that broke it."""
+
+    def __init__(self, work_dir: Path, *flags: str) -> None:
+        self._work_dir, self._flags = work_dir, flags
+        self._made = 0
+        self._box: LiveBox | None = None
+
+    def box(self) -> LiveBox:
+        """Return it, up, with 4 simulated GPUs."""
+        if self._box is None:
+            self._made += 1
+            self._box = LiveBox(self._work_dir / str(self._made))
+            self._box.up("--gpu_driver=simulated", "--simulated_gpus=4", *self._flags)
+        return self._box
+
+    def clean(self) -> None:
+        """Remove what a test left; a box that does not become clean is no box for the next test, and an error."""
+        box = self.box()
+        try:
+            there = [f"/v2/apps{app['id']}" for app in box.marathon("/v2/apps")["apps"]]
+            there += [f"/v2/pods{pod['id']}" for pod in box.marathon("/v2/pods")]
+            for path in there:
+                url = f"{box.status()['marathon']['url']}{path}?force=true"
+                requests.delete(url, timeout=PATIENCE_S).raise_for_status()
+            box.until("no task is left", lambda: not box.marathon("/v2/tasks")["tasks"])
+            box.until("all GPUs are free", lambda: box.gpus_free() == 4)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """End it; nothing of it is left."""
+        if self._box is not None:
+            box, self._box = self._box, None
+            done = box.cli("down")
+            assert done.returncode == 0, f"{done.stderr}\n{box.logs()}"
+            assert leftovers(box.work_dir) == []
