@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.box.images import images_box, pulling, standing_registry
 from tests.support.box.live import LiveBox, Standing, leftovers
+
+__all__ = ["box", "images_box", "new_box", "own_box", "pulling", "standing", "standing_registry"]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.box.images import failure, image_app, images_box, pulling, standing_registry  # noqa: F401 - fixtures
+from tests.support.box.images import failure, image_app
 from tests.support.box.live import LiveBox
 from tests.support.images.build import BuiltImage, busybox_image, cuda_image
 from tests.support.images.registry import RealRegistry
@@ -27,8 +27,8 @@ IMAGES = [
 
 @pytest.mark.parametrize(("name", "image"), IMAGES)
 def test_one_gpu_is_counted_in_the_image_and_without_one_nvidia_smi_fails(
-    images_box: LiveBox,  # noqa: F811
-    standing_registry: RealRegistry,  # noqa: F811
+    images_box: LiveBox,
+    standing_registry: RealRegistry,
     name: str,
     image: BuiltImage,
 ) -> None:

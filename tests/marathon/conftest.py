@@ -1,7 +1,8 @@
-"""A whole Marathon in process: the scheduler over a real store, its API over real HTTP, and no Mesos."""
+"""A whole Marathon in process, and a real ZooKeeper, for this room."""
 
 from __future__ import annotations
 
+from tests.support.marathon.service import make_marathon, marathon
 from tests.support.zookeeper import zookeeper
 
-__all__ = ["zookeeper"]
+__all__ = ["make_marathon", "marathon", "zookeeper"]
