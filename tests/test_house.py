@@ -79,21 +79,22 @@ def test_tests_of_a_room_mirror_its_folders(room: str) -> None:
     assert folders(ROOT / "tests" / room) - folders(ROOT / ROOMS[room]) == set()
 
 
+SHARED = ("tests.support", "tests.fakes")
+
+
 def test_tests_import_no_helper_out_of_another_tests_module() -> None:
-    """What several test modules use lies in tests/support or tests/fakes, so that a test can change or go by itself."""
-    users: dict[str, list[str]] = {}
+    """What tests of several folders use lies in tests/support or tests/fakes: a test can change or go by itself."""
     wrong: list[str] = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        here = str(path.relative_to(ROOT))
-        for module in _imports_of_tests(path):
-            last = module.rpartition(".")[2]
+        here, folder = str(path.relative_to(ROOT)), str(path.parent.relative_to(ROOT)).replace("/", ".")
+        for module in sorted(_imports_of_tests(path)):
+            package, _, last = module.rpartition(".")
             if not (ROOT / module.replace(".", "/")).with_suffix(".py").exists():
-                wrong.append(f"{here} imports {module}, which is not there: see tests/support and tests/fakes")
+                wrong.append(f"{here} imports {module}, which is not there: look in tests/support and tests/fakes")
             elif last == "conftest" or last.startswith("test_"):
-                wrong.append(f"{here} imports {module}: what both use belongs in tests/support")
-            elif path.name.startswith("test_") and not module.startswith(("tests.support.", "tests.fakes.")):
-                users.setdefault(module, []).append(here)
-    wrong += [f"{module} belongs in tests/support: {who} use it" for module, who in users.items() if len(who) > 1]
+                wrong.append(f"{here} imports {module}: what both use belongs into a module of its own")
+            elif not package.startswith(SHARED) and package != folder:
+                wrong.append(f"{here} imports {module}: what tests of several folders use belongs in tests/support")
     assert wrong == []
 
 

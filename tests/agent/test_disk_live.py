@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.agent.custom_executors import hosted
 from tests.support.agent.documents import scalar
 from tests.support.agent.live import FRAMEWORK, live_agent
-from tests.support.agent.pymesos import hosted
 
 pytestmark = pytest.mark.root
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.mesos.messages import devolve
+from tests.support.agent.custom_executors import hosted
 from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework
 from tests.support.agent.hosting import IDS
 from tests.support.agent.live import FRAMEWORK, LiveAgent, live_agent
-from tests.support.agent.pymesos import hosted
 
 pytestmark = pytest.mark.root
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.gpu.simulated_library import NAME, simulated_library
-from tests.box.conftest import LiveBox
 from tests.clients.environments import Environment
+from tests.support.box.live import LiveBox
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 

@@ -6,8 +6,11 @@ tests/marathon/api/test_apps.py; those of groups in tests/marathon/api/test_grou
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from mesos_gpu.mesos.resources import Resources
 from tests.support.marathon.builders import ROLE, SETTINGS, app, offer, scalar
 from tests.support.marathon.residents import VOLUME, resident
 from tests.support.marathon.service import Marathon, make_marathon, marathon
+from tests.support.places import TESTS
 
 __all__ = ["make_marathon", "marathon"]  # fixtures
 
@@ -297,3 +301,34 @@ async def test_gpus_are_asked_for_by_model_and_memory(marathon: Marathon) -> Non
     marathon.link.offer(offer(gpus=8, attributes=told))
     await marathon.link.next(Decline)
     assert len(await marathon.launched(gpus=8, attributes={**told, "gpu_model": "NVIDIA-H200-NVL"})) == 1
+
+
+CASES = range(1, 71)
+NAMED = re.compile(r"^test(?:_case)?((?:_\d{2})+)_[a-z]")
+ELSEWHERE = {
+    70: "tests/marathon_cli/commands/apps/test_app.py::test_a_refusal_is_shown_in_the_servers_words",
+}
+"""Cases whose test has another name."""
+WITHOUT_TEST: dict[int, str] = {}
+"""Cases that have none, and why."""
+
+
+def functions(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text("utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_case_has_a_test_or_a_reason() -> None:
+    found = {case for case, *_ in (*REFUSED, *ACCEPTED)}
+    for folder in ("conformance", "marathon", "marathon_cli"):
+        for path in (TESTS / folder).rglob("test_*.py"):
+            for name in functions(path):
+                if match := NAMED.match(name):
+                    found.update(int(number) for number in match[1].split("_")[1:])
+    for case, place in ELSEWHERE.items():
+        path, _, name = place.partition("::")
+        assert name in functions(TESTS.parent / path), place
+        found.add(case)
+    assert sorted(set(CASES) - found - WITHOUT_TEST.keys()) == []
+    assert not WITHOUT_TEST.keys() & found
+    assert found <= set(CASES)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.genuine.box import GenuineBox
-from tests.genuine.conftest import MakeBox
+from tests.genuine.box import GenuineBox, MakeBox
 from tests.genuine.releases import Release
 
 pytestmark = pytest.mark.root

@@ -20,7 +20,7 @@ from mesos_gpu.marathon.model.jobs import new_run_id
 from mesos_gpu.marathon.state.actions import Acknowledge, Action, Kill, Launch, Reconcile
 from mesos_gpu.marathon.state.events import CallFailed, Disconnected, Event, Offered, PutJob, StartRun, Status, Tick
 from mesos_gpu.marathon.state.state import restored
-from tests.marathon.builders import Run, app, offer, status
+from tests.support.marathon.builders import Run, app, offer, status
 
 AGENTS = ("S0", "S1")
 INSTANCES = 2
