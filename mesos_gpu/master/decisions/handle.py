@@ -146,6 +146,10 @@ def _asked(state: MasterState, event: asked.OperatorEvent, now: Moment) -> list[
 
 def _stored(state: MasterState, event: stored.StoredEvent, now: Moment) -> list[Action]:
     match event:
+        case stored.Elected(record):
+            state.recover(record)
+            state.elected = now
+            return []
         case stored.NothingStored():
             return []
         case stored.AgentAdmitted(agent_id, report, instead_of):

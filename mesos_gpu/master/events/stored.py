@@ -1,6 +1,6 @@
 """Changes of the registry that are durable now. Values only.
 
-Each follows an action `Store` that named it. What else happened meanwhile came before it.
+Each but the first follows an action `Store` that named it. What else happened meanwhile came before it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TypeAlias
 from mesos_gpu.master.model.model import Drain, Moment
 from mesos_gpu.master.model.policy import MachineKey
 from mesos_gpu.master.model.quota import Quota
+from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.mesos.resource import Document
 
@@ -20,6 +21,13 @@ class Stored:
     """A change of the registry that is durable."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Elected(Stored):
+    """This master leads, which the registry says now, beside what it held before; `record` is not to be changed."""
+
+    record: Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +154,8 @@ class MaintenanceStopped(Stored):
 
 
 StoredEvent: TypeAlias = (
-    NothingStored
+    Elected
+    | NothingStored
     | AgentAdmitted
     | AgentReadmitted
     | AgentUnreachable
