@@ -1,4 +1,4 @@
-"""The default executor's program: one thread decides (state.py), short-lived ones call the agent for it."""
+"""The default executor's program: one thread decides (decisions), short-lived ones call the agent for it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.errors import MesosGpuError, Unavailable
-from mesos_gpu.executor import events as ev
 from mesos_gpu.executor.agent import Agent, Wrap
-from mesos_gpu.executor.state import ExecutorState, Setting
+from mesos_gpu.executor.decisions import events as ev
+from mesos_gpu.executor.decisions.handle import begin, handle
+from mesos_gpu.executor.decisions.state import ExecutorState, Setting
 from mesos_gpu.mesos.flags import parse_duration
+from mesos_gpu.mesos.moment import Moment
 
 NEEDED = ("MESOS_AGENT_ENDPOINT", "MESOS_FRAMEWORK_ID", "MESOS_EXECUTOR_ID")
 TLS = ("LIBPROCESS_SSL_ENABLED", "SSL_ENABLED")
@@ -59,7 +61,7 @@ def wrap_of(environment: Mapping[str, str]) -> Wrap | None:
 
 
 def setting_of(environment: Mapping[str, str]) -> Setting:
-    """Return what the agent says of how long things may take (mesos.md 5.2)."""
+    """Return what the agent says of how long things may take (Mesos docs/executor-http-api.md)."""
     checkpoint = environment.get("MESOS_CHECKPOINT") == "1"
     return Setting(
         sandbox=environment.get("MESOS_SANDBOX", "."),
@@ -82,14 +84,14 @@ class Program:
     def run(self) -> int:
         """Return the exit status once the state says so."""
         _thread(self._send_updates)
-        self._perform(self._state.begin())
+        self._perform(begin())
         while self._status is None:
             due_s = self._state.next_due_s
             try:
                 event = self._inbox.get(timeout=None if due_s is None else max(0.0, due_s - time.monotonic()))
             except queue.Empty:
                 event = ev.Tick()
-            self._perform(self._state.handle(event, time.monotonic(), time.time()))
+            self._perform(handle(self._state, event, Moment(time.monotonic(), time.time())))
         return self._status
 
     def _perform(self, actions: list[ev.Action]) -> None:

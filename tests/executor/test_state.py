@@ -10,9 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mesos_gpu.executor import events as ev
-from mesos_gpu.executor.state import ExecutorState, Setting
+from mesos_gpu.executor.decisions import events as ev
+from mesos_gpu.executor.decisions.handle import begin, handle
+from mesos_gpu.executor.decisions.state import ExecutorState, Setting
 from mesos_gpu.mesos.checks import Result
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.tasks import is_terminal
 
 INFO = {
@@ -36,12 +38,12 @@ class Playing:
             Setting(recovery_s=900.0, **setting), new_uuid=lambda: f"u{next(uuids)}", new_id=lambda: f"c{next(ids)}"
         )
         self.now_s = 0.0
-        assert self.state.begin() == [ev.Subscribe((), ())]
+        assert begin() == [ev.Subscribe((), ())]
         self.do(ev.Subscribed(INFO))
 
     def do(self, event: ev.Event, after_s: float = 0.0) -> list[ev.Action]:
         self.now_s += after_s
-        return self.state.handle(event, self.now_s, 1000.0 + self.now_s)
+        return handle(self.state, event, Moment(self.now_s, 1000.0 + self.now_s))
 
     def run(self, *tasks: dict[str, Any]) -> None:
         """Launch a group and have all its containers run."""
@@ -218,8 +220,8 @@ def test_an_agent_that_stays_away_is_given_up(play: Playing) -> None:
 
 def test_without_checkpointing_it_ends_with_its_agent() -> None:
     state = ExecutorState(Setting(recovery_s=None), new_uuid=lambda: "u", new_id=lambda: "c")
-    state.handle(ev.Subscribed(INFO), 0.0, 0.0)
-    assert exits(state.handle(ev.Disconnected(), 0.0, 0.0)) == [1]
+    handle(state, ev.Subscribed(INFO), Moment(0.0, 0.0))
+    assert exits(handle(state, ev.Disconnected(), Moment(0.0, 0.0))) == [1]
 
 
 def test_a_shutdown_ends_all_tasks_within_its_own_grace_and_then_itself(play: Playing) -> None:
@@ -300,7 +302,7 @@ class AnyHistory(RuleBasedStateMachine):
         known = set(self.play.state.containers)
         assert known == self.launching | self.running
         terminal: dict[str, int] = {}
-        for update in self.play.state._updates.values():
+        for update in self.play.state.unacknowledged.updates.values():
             status = update["status"]
             if is_terminal(status["state"]):
                 name = status["task_id"]["value"]

@@ -32,7 +32,7 @@ class Departure:
 
 @dataclass(slots=True)
 class AgentState:
-    """The books of one agent. `handling.handle` takes an event into them, `adopting` what a former process left.
+    """The books of one agent. `handle.handle` takes an event into them, `adopting` what a former process left.
 
     `identity` is who the agent is, `resource_version` (base64) what offers it may be used by; `frameworks` is what it
     runs, `streams` the status updates that are on their way, `counts` what its metrics count.

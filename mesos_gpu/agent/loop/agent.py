@@ -14,7 +14,7 @@ from mesos_gpu.agent.cluster.membership import Membership
 from mesos_gpu.agent.cluster.operation_effects import OperationEffects
 from mesos_gpu.agent.decisions.adopting import adopt_executor, adopt_task, adopted
 from mesos_gpu.agent.decisions.collecting import in_use
-from mesos_gpu.agent.decisions.handling import handle
+from mesos_gpu.agent.decisions.handle import handle
 from mesos_gpu.agent.decisions.operations import (
     ApplyOperation,
     KeepResources,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mesos_gpu.agent.decisions.adopting import adopt_task
-from mesos_gpu.agent.decisions.handling import handle
+from mesos_gpu.agent.decisions.handle import handle
 from mesos_gpu.agent.decisions.replay import Run, replay
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model import actions as act

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.agent.decisions import permissions
-from mesos_gpu.agent.decisions.handling import handle
+from mesos_gpu.agent.decisions.handle import handle
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.frameworks import Framework

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesos_gpu.agent.decisions.adopting import adopt_task, adopted
-from mesos_gpu.agent.decisions.handling import handle
+from mesos_gpu.agent.decisions.handle import handle
 from mesos_gpu.agent.decisions.replay import Run, replay
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model import actions as act

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.agent.decisions.handling import handle
+from mesos_gpu.agent.decisions.handle import handle
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.launching.executor_launch import executor_container, late_volume
 from mesos_gpu.agent.model import actions as act

@@ -6,10 +6,6 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from mesos_gpu.mesos.tasks import is_terminal
-
-__all__ = ["how_it_ended", "is_terminal", "terminal_status"]
-
 
 def terminal_status(end: Mapping[str, Any], *, killed: bool, timed_out: bool) -> tuple[str, dict[str, Any]]:
     """Return the state, and the further fields of a status, for the answer of WAIT_NESTED_CONTAINER."""
