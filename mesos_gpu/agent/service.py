@@ -119,6 +119,7 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
             driver=DriverFacts(driver.version, driver.cuda_version),
             disk=_disk_rules(flags),
             networks=open_networks(flags, work_dir, runtime_dir),
+            private=(work_dir,),
         )
         fetcher = _open_fetcher(flags, work_dir)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")

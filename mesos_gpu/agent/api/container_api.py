@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from mesos_gpu.agent.disk.sandbox import make_nested_sandbox, remove_sandbox
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.fetch.nested_fetch import NestedFetches
 from mesos_gpu.agent.launching import nested
@@ -25,11 +24,10 @@ from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.agent.running.containers import Containers
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
-from mesos_gpu.container.host.users import find_user
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.container.spec.nesting import parent_of, top_level
 from mesos_gpu.container.state.checkpoints import Record
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, Forbidden, MesosGpuError, NotFound, ProtocolError
+from mesos_gpu.errors import BadInput, Conflict, Forbidden, MesosGpuError, NotFound, ProtocolError
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.process.requests import HttpProblem, refuse
 from mesos_gpu.process.streams import lost
@@ -39,7 +37,6 @@ HEARTBEAT_S = 30.0
 LAST_WORDS_S = 2.0
 """How long a session may go on when it has closed its output."""
 NO_SWITCHBOARD = "I/O switchboard server was disabled for this container"
-SANDBOX_MODE = 0o750
 
 log = logging.getLogger(__name__)
 
@@ -78,15 +75,15 @@ class ContainerApi:
             path = self._path_of(str(config.sandbox))
             if self._sandboxes is not None:
                 self._sandboxes.spare(path)
-            made = _make_sandbox(config, parent)
+            root = self._root(name, config.sandbox)
+            made = _make_sandbox(config, parent, root)
             try:
                 if uris:
-                    await self._fetches.fetch(config, uris)
+                    await self._fetches.fetch(config, uris, root)
                 await self._containers.launch(config)
             except BaseException:
                 if made:
-                    around = self._identity().work_dir if parent is None else parent.sandbox
-                    await asyncio.to_thread(_remove_sandbox, str(config.sandbox), around)
+                    await asyncio.to_thread(remove_sandbox, Path(self._identity().work_dir), config.sandbox)
                 raise
         except Conflict as error:
             if name in self._containers.containers():
@@ -97,6 +94,13 @@ class ContainerApi:
         if self._sandboxes is not None:
             self._sandboxes.follow(name, path)
         return web.Response()
+
+    def _root(self, name: str, sandbox: Path) -> Path:
+        """Return the folder around a sandbox that is not a task's to replace; raises NotFound without its parent."""
+        if parent_of(name) is not None:
+            return Path(self._parent(top_level(name)).sandbox)
+        sandbox.parent.mkdir(parents=True, exist_ok=True)
+        return sandbox.parent
 
     def _path_of(self, sandbox: str) -> str:
         """Return the path of a sandbox in the work_dir."""
@@ -139,7 +143,7 @@ class ContainerApi:
         sandbox = nested.sandbox_of(work_dir, name, parent)
         if self._sandboxes is not None:
             self._sandboxes.spare(self._path_of(sandbox))
-        await asyncio.to_thread(_remove_sandbox, sandbox, parent or work_dir)
+        await asyncio.to_thread(remove_sandbox, Path(work_dir), Path(sandbox))
         return web.Response()
 
     async def session(
@@ -312,37 +316,14 @@ def _unknown(name: str) -> HttpProblem:
     return refuse(404, f"Container {name} cannot be found")
 
 
-def _make_sandbox(config: ContainerConfig, parent: Record | None) -> bool:
+def _make_sandbox(config: ContainerConfig, parent: Record | None, root: Path) -> bool:
     """Make the sandbox, and what the container sees of its parent's; tell whether the sandbox is new.
 
-    Nothing is followed out of the parent's sandbox and volumes, which are its task's to change. Raises BadInput,
-    ContainerError.
+    Below `root` tasks may write: it is the outermost parent's sandbox, or where standalone containers have theirs.
+    Raises BadInput, ContainerError.
     """
-    owner = find_user(config.user)
-    try:
-        if parent is not None:
-            seen = nested.seen_of_parent(config, parent.sandbox, parent.volumes)
-            for name, home in ((str(config.sandbox.parent), parent.sandbox), *seen):
-                path = Path(name)
-                if not path.resolve().is_relative_to(Path(home).resolve()):
-                    raise BadInput(f"{path} leads out of the parent's sandbox")
-                if not path.exists():
-                    path.mkdir(parents=True)
-                    os.chown(path, owner.uid, owner.gid)
-        if config.sandbox.is_symlink():
-            raise BadInput(f"{config.sandbox} leads elsewhere")
-        if config.sandbox.exists():
-            return False
-        config.sandbox.mkdir(parents=True)
-        config.sandbox.chmod(SANDBOX_MODE)
-        os.chown(config.sandbox, owner.uid, owner.gid)
-    except OSError as error:
-        raise ContainerError(f"cannot make the sandbox {config.sandbox}: {error.strerror}") from None
-    return True
-
-
-def _remove_sandbox(sandbox: str, around: str) -> None:
-    """Remove a sandbox, if it lies where it should; what cannot be removed stays."""
-    path = Path(sandbox)
-    if path.is_dir() and path.resolve().is_relative_to(Path(around).resolve()):
-        shutil.rmtree(path, ignore_errors=True)
+    if parent is None:
+        return make_nested_sandbox(config.sandbox, root, (), config.user)
+    shown = nested.seen_of_parent(config, parent.sandbox, parent.volumes)
+    homes = [(Path(source), root if Path(home).is_relative_to(root) else Path(home)) for source, home in shown]
+    return make_nested_sandbox(config.sandbox, root, homes, config.user)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.model.fetch_uris import Item
+from mesos_gpu.container.host.beneath import folder_at
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.errors import ContainerError
 
@@ -37,12 +38,15 @@ class NestedFetches:
         work = self._running.pop(container_id, None)
         return work is not None and work.cancel()
 
-    async def fetch(self, config: ContainerConfig, items: Sequence[Item]) -> None:
-        """Put what `items` name into the container's sandbox, which is there and empty. Raises ContainerError."""
+    async def fetch(self, config: ContainerConfig, items: Sequence[Item], root: Path) -> None:
+        """Put what `items` name into the container's sandbox, which is there and empty; it lies below `root`.
+
+        No link is followed below that one. Raises ContainerError.
+        """
         if self._fetcher is None:
             raise ContainerError("this agent fetches nothing")
         name = config.container_id
-        work = self._running[name] = asyncio.ensure_future(self._fetch(self._fetcher, config, items))
+        work = self._running[name] = asyncio.ensure_future(self._fetch(self._fetcher, config, items, root))
         try:
             await work
         except asyncio.CancelledError:
@@ -52,24 +56,22 @@ class NestedFetches:
         finally:
             self._running.pop(name, None)
 
-    async def _fetch(self, fetcher: Fetcher, config: ContainerConfig, items: Sequence[Item]) -> None:
+    async def _fetch(self, fetcher: Fetcher, config: ContainerConfig, items: Sequence[Item], root: Path) -> None:
         around = Path(self._work_dir()) / ASIDE
         around.mkdir(mode=0o700, exist_ok=True)
         aside = Path(tempfile.mkdtemp(dir=around))
         try:
-            aside.chmod(config.sandbox.stat().st_mode & 0o7777)
+            with folder_at(root, str(config.sandbox.relative_to(root))) as sandbox:
+                aside.chmod(os.fstat(sandbox).st_mode & 0o7777)
             await fetcher.fetch(config.container_id, aside, items, config.user)
-            _replace(aside, config.sandbox)
+            _replace(aside, config.sandbox, root)
         except OSError as error:
             raise ContainerError(f"cannot fetch into {config.sandbox}: {error.strerror}") from None
         finally:
             await asyncio.to_thread(shutil.rmtree, aside, ignore_errors=True)
 
 
-def _replace(aside: Path, sandbox: Path) -> None:
+def _replace(aside: Path, sandbox: Path, root: Path) -> None:
     """Move a folder to the place of an empty one; the folder around it, and no link, is where it was asked for."""
-    around = os.open(sandbox.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
+    with folder_at(root, str(sandbox.parent.relative_to(root))) as around:
         os.rename(aside, sandbox.name, dst_dir_fd=around)
-    finally:
-        os.close(around)

@@ -14,6 +14,8 @@ from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.errors import BadInput, ContainerError
 
 MAX_LINKS = 40
+MAX_ID = (1 << 32) - 2
+"""The number after it means "as it is" to the kernel: setresuid(2)."""
 MAX_ACCOUNTS = 1 << 20
 """Bytes of /etc/passwd or /etc/group that are read."""
 
@@ -67,12 +69,12 @@ def find_image_user(root: Path, text: str) -> HostUser:
         account = next((line for line in accounts if line[2] == name), None)
     if account is None and not name.isdecimal():
         raise BadInput(f"the image runs as user {name!r}, whom its /etc/passwd does not have")
-    uid = int(account[2]) if account is not None else int(name)
+    uid = _number(account[2] if account is not None else name)
     groups = list(_lines(root, "/etc/group", 4))
     if group:
         return HostUser(uid, _group(groups, group))
-    gid = int(account[3]) if account is not None else 0
-    mine = set() if account is None else {int(line[2]) for line in groups if account[0] in line[3].split(",")}
+    gid = _number(account[3]) if account is not None else 0
+    mine = set() if account is None else {_number(line[2]) for line in groups if account[0] in line[3].split(",")}
     return HostUser(uid, gid, tuple(sorted(mine - {gid})))
 
 
@@ -80,7 +82,14 @@ def _group(groups: list[list[str]], name: str) -> int:
     found = next((line for line in groups if line[0] == name), None)
     if found is None and not name.isdecimal():
         raise BadInput(f"the image runs in group {name!r}, which its /etc/group does not have")
-    return int(found[2]) if found is not None else int(name)
+    return _number(found[2] if found is not None else name)
+
+
+def _number(text: str) -> int:
+    """Return the number of a user or group. Raises BadInput for one that no user can have."""
+    if len(text) > len(str(MAX_ID)) or int(text) > MAX_ID:
+        raise BadInput(f"the image runs as user or group {text[:20]}, and the largest there is is {MAX_ID}")
+    return int(text)
 
 
 def _lines(root: Path, path: str, fields: int) -> Iterator[list[str]]:

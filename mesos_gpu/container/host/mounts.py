@@ -10,7 +10,7 @@ import ctypes
 import errno
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mesos_gpu.errors import ContainerError, Unavailable
@@ -33,12 +33,17 @@ _first: list[int] = []
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One line of /proc/self/mountinfo: where it is, what it is, and its file system's own options."""
+    """One line of /proc/self/mountinfo: where it is, what it is, its file system's own options and its own flags.
+
+    `number` is the kernel's id of it, as fdinfo has it.
+    """
 
     path: str
     kind: str
     options: tuple[str, ...]
     shared: bool
+    flags: tuple[str, ...] = field(default=(), compare=False)
+    number: str = field(default="", compare=False)
 
 
 def read_mounts(text: str) -> tuple[Mount, ...]:
@@ -49,7 +54,7 @@ def read_mounts(text: str) -> tuple[Mount, ...]:
         fields, (kind, _, options) = head.split(), tail.split(" ", 2)
         path = os.fsdecode(ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), fields[4].encode("latin-1")))
         shared = any(field.startswith("shared:") for field in fields[6:])
-        mounts.append(Mount(path, kind, tuple(options.split(",")), shared))
+        mounts.append(Mount(path, kind, tuple(options.split(",")), shared, tuple(fields[5].split(",")), fields[0]))
     return tuple(mounts)
 
 

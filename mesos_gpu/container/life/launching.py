@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,31 @@ from mesos_gpu.container.attached import terminals
 from mesos_gpu.container.attached.sessions import first_pid, start_on_terminal, start_piped
 from mesos_gpu.container.attached.switchboard import Attachment
 from mesos_gpu.container.cgroups import Cgroups
+from mesos_gpu.container.host.inside import resolve
+from mesos_gpu.container.host.mounts import unmount
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process
+from mesos_gpu.container.host.sources import Source, hold
 from mesos_gpu.container.host.users import HostUser, find_user
 from mesos_gpu.container.life.provisioner import Provisioner
-from mesos_gpu.container.life.sandbox import open_output, own_all, place_secrets, prepare_volumes
+from mesos_gpu.container.life.sandbox import (
+    SANDBOX,
+    SHOWN,
+    check_sandbox,
+    open_output,
+    own_all,
+    place_secrets,
+    prepare_volumes,
+    sources,
+)
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import HostSetting, ImageRoot, NetworkView, compose
 from mesos_gpu.container.spec.config import (
     ContainerConfig,
     ImageAsk,
     SessionConfig,
+    is_ours,
+    one_slash,
 )
 from mesos_gpu.container.spec.isolation import Isolator
 from mesos_gpu.container.spec.nesting import (
@@ -76,8 +91,8 @@ class Launcher:
         Raises MesosGpuError, OSError.
         """
         container_id, user = config.container_id, find_user(config.user)
-        if not config.sandbox.is_dir():  # else the runtime would make it, on the host
-            raise BadInput(f"the sandbox {config.sandbox} is not a folder")
+        roots = _written_by_tasks(config, outermost)
+        check_sandbox(config.sandbox, roots)  # else the runtime would make it, on the host
         self._checkpoints.save(container.record)
         image = None if config.image is None else await self._pull(container, config.image, progress)
         says = False if image is None else ImageManifest(image.config.env, image.config.labels)
@@ -97,10 +112,15 @@ class Launcher:
         if config.image is None or image is None:
             _check_mounts(config, plan)
         else:
-            root, user = await self._provision(container_id, config.image, image, user)
-            await asyncio.to_thread(own_all, config.sandbox, user)  # with what was fetched into it
-        prepare_volumes(config, user)
-        document = compose(config, plan, user, self._host, root, await self._network(config, outermost))
+            root, whom = await self._provision(container_id, config.image, image, user)
+            await self._mounts.run(partial(_check_destinations, Path(root.path), config))
+            if whom != user:
+                user = whom
+                await asyncio.to_thread(own_all, config.sandbox, user, root=roots[0])  # with what was fetched into it
+        prepare_volumes(config, user, roots)
+        config, held = sources(config, bundle, roots)
+        network = await self._network(config, outermost)
+        document = compose(config, plan, user, self._host, root, network, str(bundle / SHOWN / SANDBOX))
         enter: tuple[Path, ...] = ()
         if shares:
             enter = self._cgroups.make(container_id)
@@ -109,9 +129,10 @@ class Launcher:
             else:
                 document["linux"]["resources"], enter = self._policy_of(parent_of(container_id) or container_id), ()
         (bundle / "config.json").write_bytes(msgspec.json.encode(document))
-        stdout = open_output(config.sandbox / "stdout", user)
+        await self._mounts.run(partial(_hold_all, held, self._host.private))
+        stdout = open_output(config.sandbox / "stdout", user, root=roots[0])
         try:
-            stderr = open_output(config.sandbox / "stderr", user)
+            stderr = open_output(config.sandbox / "stderr", user, root=roots[0])
             try:
                 console = None
                 if config.terminal:
@@ -123,6 +144,7 @@ class Launcher:
                 os.close(stderr)
         finally:
             os.close(stdout)
+            await self._mounts.run(partial(_let_go, held))
         # What is not in the container's cgroup is not its init any more: that has ended, and the pid may be another's.
         cgroup = f"/{self._host.cgroups_root}/{cgroup_of(container_id)}"
         container.init, container.conmon = Process.open(supervised.pid, cgroup=cgroup), supervised.conmon
@@ -210,17 +232,53 @@ class Launcher:
     async def _provision(
         self, container_id: str, ask: ImageAsk, image: Image, user: HostUser
     ) -> tuple[ImageRoot, HostUser]:
-        """Mount an image; return it and whom its container runs as."""
+        """Mount an image; return it and whom its container runs as.
+
+        Root may become whom the image names, who has fewer rights. Every other user stays who it is, as in Mesos, where
+        an image's USER does not count: else who writes an image could be root where the ACL `run_tasks` says nobody.
+        """
         if self._provisioner is None:
             raise ValueError("an image came from nowhere")
         root = await self._provisioner.mount(container_id, image)
-        own = None if ask.user_wins else await self._provisioner.user(root)
+        own = await self._provisioner.user(root) if user.uid == 0 and not ask.user_wins else None
         return root, own or user
 
 
+def _written_by_tasks(config: ContainerConfig, outermost: LiveContainer | None) -> tuple[Path, ...]:
+    """Return the folders, the one around its sandbox first, in which tasks may change what lies on a path of ours."""
+    if outermost is None:
+        return (config.sandbox,)
+    around = Path(outermost.record.sandbox)
+    root = around if config.sandbox.is_relative_to(around) else config.sandbox
+    return (root, *(Path(volume.source) for volume in outermost.record.volumes))
+
+
+def _hold_all(held: Mapping[Path, Source], private: Collection[str]) -> None:
+    for target, source in held.items():
+        hold(source, target, private)
+
+
+def _let_go(held: Collection[Path]) -> None:
+    """Take away what the runtime has mounted by now, or what is left of a launch that failed."""
+    for target in held:
+        unmount(target)
+
+
+def _check_destinations(root: Path, config: ContainerConfig) -> None:
+    """Refuse volumes that a link of the image leads to what is the container's own."""
+    for volume in config.volumes:
+        if volume.destination.startswith("/"):
+            place = f"/{resolve(root, volume.destination).relative_to(root)}"
+            if place != "/." and is_ours(place):
+                raise BadInput(f"a volume at {volume.destination}: the image has a link there to {place}")
+
+
 def _check_mounts(config: ContainerConfig, plan: LaunchPlan) -> None:
-    """Refuse mount points that the runtime would make on the host itself."""
-    volumes = [Path(v.destination) for v in config.volumes if Path(v.destination).is_absolute()]
+    """Refuse mount points that the runtime would make on the host itself, and what leads to the container's own."""
+    volumes = [Path(one_slash(v.destination)) for v in config.volumes if v.destination.startswith("/")]
     for path in (*(Path(mount.destination) for mount in plan.mounts), *volumes):
         if not path.exists() and not path.is_relative_to(config.sandbox):
             raise ContainerError(f"{path} is not on this host; mounting there would make it on the host")
+    for path in volumes:
+        if is_ours(str(path.resolve())):
+            raise BadInput(f"a volume at {path}: it leads to {path.resolve()}, which is the container's own")

@@ -49,13 +49,15 @@ async def open_containerizer(
     driver: DriverFacts | None = None,
     disk: DiskRules | None = None,
     networks: Networks | None = None,
+    private: Collection[Path] = (),
 ) -> Containerizer:
     """Return a containerizer that has run a container on this machine; call its `recover` next.
 
     All files lie below `runtime_dir`, which is this agent's alone; several agents may share `cgroups_root`. Without
     `images` no container runs in one; `driver` is what images are told about the GPUs' driver; with `disk`
-    sandboxes are measured; `networks` are those that containers may join. Raises Unavailable,
-    saying what is missing and how to get it: root, cgroups, an OCI runtime that works, conmon, an init.
+    sandboxes are measured; `networks` are those that containers may join; nothing in `runtime_dir` and the `private`
+    folders is shown to tasks that name it as a volume. Raises Unavailable, saying what is missing and how to get it:
+    root, cgroups, an OCI runtime that works, conmon, an init.
     """
     if os.geteuid() != 0:
         raise Unavailable("containers need root, for cgroups and mounts: run the agent as root, for example with sudo")
@@ -72,7 +74,8 @@ async def open_containerizer(
             log.warning("this machine's cgroups cannot limit %s, so containers are not kept to theirs", name)
         files = tuple(path for path in HOST_FILES if Path(path).is_file())
         rules = tuple(BASE_RULES)
-        host = HostSetting(str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files)
+        hidden = tuple(str(path.resolve()) for path in (folder, *private))
+        host = HostSetting(str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files, hidden)
         parts = _Parts(host, conmon, cgroups, mounts)
         runtime = await find_runtime(partial(_probe, parts, folder / "probe"), runtimes)
     except BaseException:

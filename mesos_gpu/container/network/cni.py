@@ -183,7 +183,7 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
     try:
         found = [ip["address"] for ip in document.get("ips") or ()]
         found += [document[key]["ip"] for key in ("ip4", "ip6") if document.get(key)]
-        addresses = [ip_interface(text).ip for text in found]
+        addresses = [ip_interface(str(text)).ip for text in found]
         dns = document.get("dns") or {}
         return Answer(
             ipv4=tuple(str(ip) for ip in addresses if isinstance(ip, IPv4Address)),

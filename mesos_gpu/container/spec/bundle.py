@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.container.host.users import HostUser
-from mesos_gpu.container.spec.config import ContainerConfig, Volume
+from mesos_gpu.container.spec.config import ContainerConfig, Volume, one_slash
 from mesos_gpu.container.spec.linux import (
     UNLIMITED,
     capabilities_document,
@@ -74,7 +74,7 @@ class HostSetting:
     a container gets no more CPU than it asked for even when the machine is idle (Mesos' --cgroups_enable_cfs);
     `controllers` are those of `cpu` and `memory` that can be limited, a runtime fails at others. `image_init` is the
     init of containers in images: a program that needs no other file, and its arguments. `files` are those of
-    HOST_FILES that are there.
+    HOST_FILES that are there. `private` are folders of the agent, with links resolved, that no volume may show.
     """
 
     rootfs: str
@@ -85,6 +85,7 @@ class HostSetting:
     controllers: frozenset[str] = frozenset({"cpu", "memory"})
     image_init: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +142,14 @@ def compose(
     host: HostSetting,
     image: ImageRoot | None = None,
     network: NetworkView | None = None,
+    sandbox: str | None = None,
 ) -> dict[str, Any]:
     """Return the document of config.json; `image` is that of a config that asks for one.
 
-    Raises ContainerError for a device node of `plan` outside /dev, BadInput when nothing says what to run.
+    `sandbox` is where such a container's sandbox is found by now. Raises ContainerError for a device node of `plan`
+    outside /dev, BadInput when nothing says what to run.
     """
-    around = _on_host(config, host) if image is None else _in_image(config, plan, host, image)
+    around = _on_host(config, host) if image is None else _in_image(config, plan, host, image, sandbox)
     views = [] if network is None else [network]
     limits = {
         "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota, limit_milli=config.linux.cpus_limit_milli),
@@ -203,7 +206,9 @@ def _on_host(config: ContainerConfig, host: HostSetting) -> _Surroundings:
     return _Surroundings(host.rootfs, (*host.init, *config.argv), config.environment, sandbox, sandbox)
 
 
-def _in_image(config: ContainerConfig, plan: LaunchPlan, host: HostSetting, image: ImageRoot) -> _Surroundings:
+def _in_image(
+    config: ContainerConfig, plan: LaunchPlan, host: HostSetting, image: ImageRoot, sandbox: str | None
+) -> _Surroundings:
     if config.image is None or not host.image_init:
         raise ValueError("an image for a container that asks for none, or on a host that has no init for images")
     init, *arguments = host.image_init
@@ -218,7 +223,7 @@ def _in_image(config: ContainerConfig, plan: LaunchPlan, host: HostSetting, imag
             # With the cgroups in it, and like them read-only there already.
             _mount("/sys", "bind", f"{host.rootfs}/sys", "rbind", "ro", "nosuid", "noexec", "nodev"),
             _bind(init, INIT_PATH, read_only=True),
-            _bind(str(config.sandbox), config.image.sandbox, read_only=False),
+            _bind(sandbox or str(config.sandbox), config.image.sandbox, read_only=False),
         ),
     )
 
@@ -237,7 +242,8 @@ def _network_mounts(network: NetworkView | None, host: HostSetting, *, in_image:
 
 
 def _volume(volume: Volume, config: ContainerConfig, sandbox: str) -> dict[str, Any]:
-    to = volume.destination if volume.destination.startswith("/") else f"{sandbox}/{volume.destination}"
+    inside = not volume.destination.startswith("/")
+    to = f"{sandbox}/{volume.destination}" if inside else one_slash(volume.destination)
     return _bind(str(config.sandbox / volume.source), to, volume.read_only)
 
 

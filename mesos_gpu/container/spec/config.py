@@ -200,8 +200,19 @@ def check_config(config: ContainerConfig) -> None:
             raise BadInput(f"{name}: a volume from {volume.source!r} to {volume.destination!r}: {problem}")
 
 
+def one_slash(path: str) -> str:
+    """Return a path that begins with one slash where it began with several: `//proc` is not `/proc` to pathlib."""
+    return f"/{path.lstrip('/')}" if path.startswith("/") else path
+
+
+def is_ours(destination: str) -> bool:
+    """Tell whether a place in a container is its own, so that no volume may be put there."""
+    path = PurePosixPath(one_slash(destination))
+    return str(path) in OURS or any(path.is_relative_to(ours) for ours in ("/proc", "/sys"))
+
+
 def _volume_problem(volume: Volume) -> str | None:
-    source, destination = PurePosixPath(volume.source), PurePosixPath(volume.destination)
+    source, destination = PurePosixPath(one_slash(volume.source)), PurePosixPath(one_slash(volume.destination))
     if not volume.source or not volume.destination:
         return "both paths are needed"
     if "\0" in volume.source + volume.destination or ".." in (*source.parts, *destination.parts):
@@ -210,7 +221,7 @@ def _volume_problem(volume: Volume) -> str | None:
         return "one of the paths must be absolute: relative ones are in the sandbox"
     if not destination.is_absolute() and not destination.parts:
         return "the path in the container is the sandbox itself"
-    if str(destination) in OURS or any(destination.is_relative_to(path) for path in ("/proc", "/sys")):
+    if is_ours(volume.destination):
         return f"{destination} is the container's own"
     return None
 

@@ -75,6 +75,6 @@ def test_a_task_of_a_group_sees_its_executors_volume_and_nothing_that_it_leads_t
     assert beside.source == str(sandbox / "database")
     parent = Record(container_id="p", step="running", boot_id="b", sandbox=str(sandbox), volumes=tuple(shared))
     with pytest.raises(BadInput, match="leads out of"):
-        _make_sandbox(nested("data/way-out")[0], parent)
-    _make_sandbox(nested("data/new/deep")[0], parent)
+        _make_sandbox(nested("data/way-out")[0], parent, sandbox)
+    _make_sandbox(nested("data/new/deep")[0], parent, sandbox)
     assert (data / "new" / "deep").is_dir()

@@ -78,6 +78,13 @@ def test_an_unknown_user_or_group_is_refused(root: Path, text: str) -> None:
         find_image_user(root, text)
 
 
+@pytest.mark.parametrize("text", ["4294967295", "1:4294967295", "9" * 5000, "4294967296"])
+def test_a_number_that_no_user_has_is_refused(root: Path, text: str) -> None:
+    """To the kernel 4294967295 means "as it is", which is root."""
+    with pytest.raises(BadInput, match="the largest there is"):
+        find_image_user(root, text)
+
+
 def test_accounts_that_are_a_pipe_or_lead_outside_are_not_read(root: Path, tmp_path: Path) -> None:
     (tmp_path / "passwd").write_text("spy:x:5:5::/:\n")
     (root / "etc" / "passwd").unlink()

@@ -9,46 +9,20 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import ContainerConfig
-from mesos_gpu.container.spec.config import ImageAsk, Volume
+from mesos_gpu.container.spec.config import Volume
 from mesos_gpu.container.spec.requirements import DriverFacts
-from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, ContainerError, ImageError
 from mesos_gpu.images.progress import Tell
-from mesos_gpu.images.sources import open_source
-from mesos_gpu.images.store import Image, ImageStore
+from mesos_gpu.images.store import Image
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from tests.support.container.box import Box
-from tests.support.images.build import BuiltImage, Layer, busybox_image, file, folder, link, tar_of, write_layout
+from tests.support.container.images import Images, ask
+from tests.support.images.build import Layer, busybox_image, file, folder, link, tar_of
 
 pytestmark = pytest.mark.root
 
 OTHERS = {"PATH": "/usr/bin:/bin:/sbin"}
-
-
-class Images:
-    """A store over an OCI layout of its own."""
-
-    def __init__(self, path: Path, **images: BuiltImage) -> None:
-        self.path = path
-        if images:
-            write_layout(path / "layouts" / "all", images)
-        self.store = ImageStore(path / "store", open_source(f"file:{path}/layouts"))
-
-    def digest(self) -> list[tuple[str, int, int, int]]:
-        """Return all that there is of layers, to see that nothing changes."""
-        found = []
-        for place in sorted((self.path / "store" / "layers").rglob("*")):
-            status = place.lstat()
-            found.append((str(place), status.st_mode, status.st_size, status.st_mtime_ns))
-        return found
-
-
-def ask(
-    name: str = "one", *, shell: str | None = None, args: tuple[str, ...] = (), user_wins: bool = False
-) -> ImageAsk:
-    command = Command(shell is not None, shell, args)
-    return ImageAsk(f"all:{name}", command, user_wins=user_wins)
 
 
 async def run(box: Box, images: Images, config: ContainerConfig, *, plan: LaunchPlan | None = None) -> str:
@@ -102,6 +76,14 @@ async def test_the_user_of_a_command_goes_before_the_images(box: Box, tmp_path: 
     images = Images(tmp_path, one=busybox_image(run={"User": "nobody"}))
     config = box.config("c", image=ask(shell="id -u", user_wins=True), user="root", environment={})
     assert await run(box, images, config) == "0\n"
+
+
+@pytest.mark.parametrize("whom", ["root", "0", "root:root", "daemon"])
+async def test_an_images_user_makes_nobody_but_root_another(box: Box, tmp_path: Path, whom: str) -> None:
+    """The ACL run_tasks lets a framework run as nobody: whoever wrote the image has no say in that."""
+    images = Images(tmp_path, one=busybox_image(run={"User": whom}))
+    config = box.config("c", image=ask(shell="id -u; id -g"), user="nobody", environment={})
+    assert await run(box, images, config) == "65534\n65534\n"
 
 
 async def test_layers_hide_what_is_below_and_many_of_them_fit(box: Box, tmp_path: Path) -> None:

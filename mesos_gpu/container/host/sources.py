@@ -1,0 +1,162 @@
+"""What of the host is shown in a container: looked up once, held by a mount of our own, and walled in.
+
+A runtime is told paths, and looks them up when it mounts; whoever may change a folder on the way could lead it
+elsewhere in between. So each source is opened here, judged by what was opened, and mounted in the container's bundle,
+where only root gets; the runtime is told that path. Flags are set on everything that is mounted below a source, too:
+a runtime's `ro` is for the topmost mount alone. In the thread of `namespace.MountNamespace` only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from mesos_gpu.container.host.beneath import open_beneath
+from mesos_gpu.container.host.mounts import (
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    MS_SLAVE,
+    Mount,
+    call,
+    current_mounts,
+    unmount,
+)
+from mesos_gpu.errors import BadInput, ContainerError
+
+KERNEL = frozenset(
+    ("bpf", "cgroup", "cgroup2", "configfs", "debugfs", "efivarfs", "proc", "pstore", "securityfs", "sysfs", "tracefs")
+)
+"""File systems in which the kernel is told what to do: none of them is shown to a task because it names it."""
+
+SYS_MOUNT_SETATTR = 442
+AT_RECURSIVE, AT_SYMLINK_NOFOLLOW = 0x8000, 0x100
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
+_FLAGS = {ATTR_RDONLY: MS_RDONLY, ATTR_NOSUID: MS_NOSUID, ATTR_NODEV: MS_NODEV, ATTR_NOEXEC: MS_NOEXEC}
+_NAMES = {"ro": MS_RDONLY, "nosuid": MS_NOSUID, "nodev": MS_NODEV, "noexec": MS_NOEXEC}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _MountAttr(ctypes.Structure):
+    """struct mount_attr of mount_setattr(2)."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd"))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file or folder of the host to be shown. No link is followed below `root`, which a task may write to.
+
+    Without `root` it is the host's by the path that a task gave, and may lie in nothing that is private.
+    """
+
+    path: Path
+    root: Path | None = None
+    read_only: bool = False
+
+
+def hold(source: Source, target: Path, private: Collection[str]) -> None:
+    """Mount a source at `target`, which is made; `private` are folders of the agent that no task may see.
+
+    Raises BadInput for what must not be shown and what is not there, ContainerError when the kernel refuses.
+    """
+    entry = _open(source)
+    try:
+        place = Path(f"/proc/self/fd/{entry}").readlink()
+        kind = _kind_of(entry)
+        if source.root is None:
+            problem = refusal(place, kind, private)
+            if problem is not None:
+                raise BadInput(f"{source.path} cannot be a volume: {problem}")
+        if stat.S_ISDIR(os.fstat(entry).st_mode):
+            target.mkdir(parents=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch(exist_ok=False)
+        try:
+            call("mount", f"/proc/thread-self/fd/{entry}".encode(), os.fsencode(target), None, MS_BIND | MS_REC, None)
+            # What the host mounts in there later is seen, as in Mesos, unless it would be writable where all is not.
+            kind_of_sharing = MS_PRIVATE if source.read_only else MS_SLAVE
+            call("mount", b"none", os.fsencode(target), None, kind_of_sharing | MS_REC, None)
+            restrict(target, ATTR_NOSUID | ATTR_NODEV | (ATTR_RDONLY if source.read_only else 0))
+            for mount in current_mounts():
+                if mount.kind in KERNEL and Path(mount.path).is_relative_to(target):
+                    restrict(Path(mount.path), ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
+        except OSError as error:
+            unmount(target)
+            raise ContainerError(f"cannot show {source.path} in a container: {error.strerror}") from error
+    finally:
+        os.close(entry)
+
+
+def _open(source: Source) -> int:
+    try:
+        if source.root is None:
+            return os.open(source.path, os.O_PATH | os.O_CLOEXEC)
+        around = os.open(source.root, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            return open_beneath(around, str(source.path.relative_to(source.root)), os.O_PATH)
+        finally:
+            os.close(around)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV) and source.root is not None:
+            raise BadInput(f"{source.path} is reached by a link, which could lead out of {source.root}") from error
+        raise BadInput(f"this host has no {source.path}, which was to be a volume: {error.strerror}") from error
+
+
+def refusal(place: Path, kind: str | None, private: Collection[str]) -> str | None:
+    """Return why a place of the host, on a file system of this kind, is not shown to tasks; None: it may be. Pure."""
+    if kind in KERNEL:
+        return f"it is the kernel's ({kind}), and what is written there changes the host"
+    if any(place.is_relative_to(path) for path in ("/proc", "/sys")):
+        return "each container has its own /proc and /sys"
+    for folder in private:
+        if place.is_relative_to(folder):
+            return f"{folder} is the agent's, with other tasks' files and secrets"
+    return None
+
+
+def _kind_of(entry: int) -> str | None:
+    """Return the kind of the file system that something open lies on."""
+    lines = Path(f"/proc/thread-self/fdinfo/{entry}").read_text().splitlines()
+    number = next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
+    return next((mount.kind for mount in current_mounts() if mount.number == number), None)
+
+
+def restrict(path: Path, flags: int) -> None:
+    """Add flags to the mount at `path` and all below it, at once where the kernel can (Linux 5.12). Raises OSError."""
+    attributes = _MountAttr(flags, 0, 0, 0)
+    done = _libc.syscall(
+        ctypes.c_long(SYS_MOUNT_SETATTR),
+        ctypes.c_int(-100),  # AT_FDCWD
+        ctypes.c_char_p(os.fsencode(path)),
+        ctypes.c_uint(AT_RECURSIVE | AT_SYMLINK_NOFOLLOW),
+        ctypes.byref(attributes),
+        ctypes.c_size_t(ctypes.sizeof(attributes)),
+    )
+    number = ctypes.get_errno()
+    if done == 0:
+        return
+    if number not in (errno.ENOSYS, errno.EPERM):
+        raise OSError(number, os.strerror(number))
+    for mount in current_mounts():
+        if Path(mount.path).is_relative_to(path):
+            _remount(mount, flags)
+
+
+def _remount(mount: Mount, flags: int) -> None:
+    """Add flags to one mount, which keeps those it has."""
+    had = sum(flag for name, flag in _NAMES.items() if name in mount.flags)
+    added = sum(theirs for ours, theirs in _FLAGS.items() if flags & ours)
+    call("mount", b"none", os.fsencode(mount.path), None, MS_BIND | MS_REMOUNT | had | added, None)
