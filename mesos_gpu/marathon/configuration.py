@@ -31,14 +31,63 @@ LOGGING_LEVELS: Mapping[str, int] = {
 """--logging_level in Python's terms."""
 HTTPS_PORT = 8443
 """Where https is served unless --https_port says otherwise."""
+_POSITIVE = (
+    "max_instances_per_offer",
+    "min_revive_offers_interval",
+    "max_concurrent_marathon_health_checks",
+    "kill_retry_timeout",
+    "task_launch_timeout",
+    "task_reservation_timeout",
+    "launch_tokens",
+    "zk_timeout",
+    "zk_session_timeout",
+    "zk_max_node_size",
+    "zk_max_versions",
+    "task_launch_confirm_timeout",
+    "mesos_heartbeat_interval",
+    "mesos_heartbeat_failure_threshold",
+    "leader_proxy_connection_timeout",
+    "leader_proxy_read_timeout",
+    "leader_proxy_max_open_connections",
+    "max_apps",
+    "http_max_concurrent_requests",
+)
+"""Flags whose numbers are 1 or more, where they are given."""
+_SHOWN = (
+    "decline_offer_duration",
+    "default_network_name",
+    "env_vars_prefix",
+    "launch_token_refresh_interval",
+    "local_port_max",
+    "local_port_min",
+    "maintenance_mode",
+    "max_instances_per_offer",
+    "mesos_bridge_name",
+    "mesos_heartbeat_failure_threshold",
+    "mesos_heartbeat_interval",
+    "min_revive_offers_interval",
+    "new_group_enforce_role",
+    "reconciliation_initial_delay",
+    "reconciliation_interval",
+    "task_launch_confirm_timeout",
+    "task_launch_timeout",
+    "task_reservation_timeout",
+)
+"""Flags that /v2/info shows as they are."""
+_ZOOKEEPER = (
+    "zk_timeout",
+    "zk_session_timeout",
+    "zk_compression",
+    "zk_compression_threshold",
+    "zk_max_node_size",
+    "zk_max_versions",
+)
 
 
 def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the flags. Raises BadFlag for values that do not go, or not together."""
     if not flags["master"]:
         raise BadFlag("master", "is needed, as in --master=127.0.0.1:5050 (or MARATHON_MASTER in the environment)")
-    if not 0 <= flags["http_port"] <= 65535:
-        raise BadFlag("http_port", "ports run from 0 to 65535")
     if flags["zk"] is not None:
         parse_zk_url("zk", flags["zk"])
         if flags["store_path"] is not None:
@@ -59,12 +108,21 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
         raise BadFlag("logging_level", f"must be one of {', '.join(LOGGING_LEVELS)}")
     if flags["draining_seconds"] < 0:
         raise BadFlag("draining_seconds", "must be 0 or more")
+    _check_http(flags)
+    for name in _POSITIVE:
+        if flags[name] is not None and flags[name] < 1:
+            raise BadFlag(name, "must be 1 or more")
+    return flags
+
+
+def _check_http(flags: Mapping[str, Any]) -> None:
+    for name in ("http_port", "https_port"):
+        if flags[name] is not None and not 0 <= flags[name] <= 65535:
+            raise BadFlag(name, "ports run from 0 to 65535")
     if flags["http_credentials"] is not None and ":" not in flags["http_credentials"]:
         raise BadFlag("http_credentials", "must be user:password")
     if (flags["ssl_cert_file"] is None) != (flags["ssl_key_file"] is None):
         raise BadFlag("ssl_cert_file", "goes with --ssl_key_file; give both")
-    if flags["https_port"] is not None and not 0 <= flags["https_port"] <= 65535:
-        raise BadFlag("https_port", "ports run from 0 to 65535")
     wide = [name for name in ("http_address", "https_address") if flags[name] and not _is_loopback(flags[name])]
     if flags["http_credentials"] is None and not flags["insecure"] and wide:
         raise BadFlag(
@@ -72,30 +130,6 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
             f"{flags[wide[0]]} can be reached from other machines, and anybody there could run anything here: "
             "set --http_credentials, or --insecure if that is meant",
         )
-    for name in (
-        "max_instances_per_offer",
-        "min_revive_offers_interval",
-        "max_concurrent_marathon_health_checks",
-        "kill_retry_timeout",
-        "task_launch_timeout",
-        "task_reservation_timeout",
-        "launch_tokens",
-        "zk_timeout",
-        "zk_session_timeout",
-        "zk_max_node_size",
-        "zk_max_versions",
-        "task_launch_confirm_timeout",
-        "mesos_heartbeat_interval",
-        "mesos_heartbeat_failure_threshold",
-        "leader_proxy_connection_timeout",
-        "leader_proxy_read_timeout",
-        "leader_proxy_max_open_connections",
-        "max_apps",
-        "http_max_concurrent_requests",
-    ):
-        if flags[name] is not None and flags[name] < 1:
-            raise BadFlag(name, "must be 1 or more")
-    return flags
 
 
 def _check_authentication(flags: Mapping[str, Any]) -> None:
@@ -229,38 +263,6 @@ def info(
 ) -> dict[str, Any]:
     """Return what /v2/info shows, without the framework id; with `tls` the master is reached over https."""
     given = {name: flags[name] for name in ("framework_name", "mesos_role", "failover_timeout", "webui_url")}
-    same = (
-        "decline_offer_duration",
-        "default_network_name",
-        "env_vars_prefix",
-        "launch_token_refresh_interval",
-        "local_port_max",
-        "local_port_min",
-        "maintenance_mode",
-        "max_instances_per_offer",
-        "mesos_bridge_name",
-        "mesos_heartbeat_failure_threshold",
-        "mesos_heartbeat_interval",
-        "min_revive_offers_interval",
-        "new_group_enforce_role",
-        "reconciliation_initial_delay",
-        "reconciliation_interval",
-        "task_launch_confirm_timeout",
-        "task_launch_timeout",
-        "task_reservation_timeout",
-    )
-    zookeeper = {}
-    if flags["zk"] is not None:
-        names = (
-            "zk_timeout",
-            "zk_session_timeout",
-            "zk_compression",
-            "zk_compression_threshold",
-            "zk_max_node_size",
-        )
-        # Without the credentials.
-        zookeeper = {"zk": str(parse_zk_url("zk", flags["zk"])), **{name: flags[name] for name in names}}
-        zookeeper["zk_max_versions"] = flags["zk_max_versions"]
     return {
         "name": "marathon",
         "version": API_VERSION,
@@ -269,7 +271,7 @@ def info(
         "leader": f"{hostname}:{port}",
         "marathon_config": {
             **given,
-            **{name: flags[name] for name in same},
+            **{name: flags[name] for name in _SHOWN},
             "master": flags["master"],
             "access_control_allow_origin": list(flags["access_control_allow_origin"]) or None,
             "mesos_leader_ui_url": flags["mesos_leader_ui_url"]
@@ -282,9 +284,16 @@ def info(
             "ha": flags["zk"] is not None,
             "executor": "//cmd",
         },
-        "zookeeper_config": zookeeper,
+        "zookeeper_config": _zookeeper_info(flags),
         "http_config": {"http_port": port, "https_port": https_port},
     }
+
+
+def _zookeeper_info(flags: Mapping[str, Any]) -> dict[str, Any]:
+    if flags["zk"] is None:
+        return {}
+    # Without the credentials.
+    return {"zk": str(parse_zk_url("zk", flags["zk"])), **{name: flags[name] for name in _ZOOKEEPER}}
 
 
 def _master_url(master: str, scheme: str) -> str | None:

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,64 @@ def _set_logging(flags: Mapping[str, Any]) -> None:
 async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Event) -> int:
     """Serve the API at once and for as long as we run, whether or not there is a master."""
     _set_logging(flags)
-    hostname = flags["hostname"] or socket.gethostname()
     endpoint = Endpoint(flags["http_address"], flags["http_port"])
-    user = flags["mesos_user"] or _own_name()
+    hostname = flags["hostname"] or socket.gethostname()
+    election = Election()
     tls = open_tls(os.environ)
-    https = configuration.https_settings(flags)
-    serving, https_port = None if https is None else Tls(https), None
-    tunnel = None if tls is None else Tunnel(tls)
-    link = PymesosLink(
+    async with AsyncExitStack() as closing:
+        tunnel = None
+        if tls is not None:
+            tunnel = Tunnel(tls)
+            closing.push_async_callback(tunnel.close)
+        link = _open_link(flags, secret, hostname, endpoint, tunnel)
+        candidacy = _open_candidacy(flags, election)
+        if candidacy is not None:
+            closing.push_async_callback(candidacy.close)
+        store = _open_store(flags, candidacy)
+        closing.callback(store.close)
+        scheduler = Scheduler(
+            store, link, configuration.settings(flags), load=False, metrics_prefix=flags["metrics_name_prefix"]
+        )
+        ports: dict[str, int] = {}
+        app = make_api(
+            scheduler,
+            info=lambda: configuration.info(
+                flags,
+                hostname=hostname,
+                port=endpoint.port,
+                build=BUILD,
+                https_port=ports.get("https"),
+                tls=tls is not None,
+            ),
+            election=election,
+            http=configuration.http_settings(flags),
+        )
+        await endpoint.start(app)
+        closing.push_async_callback(endpoint.stop)
+        ready = {"url": f"http://{endpoint.ip}:{endpoint.port}"}
+        https = configuration.https_settings(flags)
+        if https is not None:
+            address = flags["https_address"] or flags["http_address"]
+            wanted = configuration.HTTPS_PORT if flags["https_port"] is None else flags["https_port"]
+            ports["https"] = await endpoint.also_listen(Tls(https), address, wanted)
+            ready["https_url"] = f"https://{address}:{ports['https']}"
+        election.address = f"{hostname}:{endpoint.port}"
+        if candidacy is not None:
+            candidacy.enter(hostname, endpoint.port)
+        else:
+            election.stand_alone()
+        # An aborting pymesos driver raises SIGINT; that one is not meant for us.
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGINT, lambda: None if link.consume_interrupt() else stop.set()
+        )
+        return await _until(stop, election.over, _lead(scheduler, election, flags["ready_file"], ready))
+
+
+def _open_link(
+    flags: Mapping[str, Any], secret: str | None, hostname: str, endpoint: Endpoint, tunnel: Tunnel | None
+) -> PymesosLink:
+    user = flags["mesos_user"] or _own_name()
+    return PymesosLink(
         flags["master"],
         lambda: configuration.framework_info(flags, user=user, hostname=hostname, port=endpoint.port),
         secret=secret,
@@ -77,57 +128,23 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
         silent_heartbeats=flags["mesos_heartbeat_failure_threshold"],
         through=str if tunnel is None else tunnel.through,
     )
-    election = Election()
-    candidacy = None
-    if flags["zk"] is not None:
-        url = parse_zk_url("zk", flags["zk"])
-        candidacy = Candidacy(election, url, session_timeout_s=flags["zk_session_timeout"] / 1000)
-    store: Store
+
+
+def _open_candidacy(flags: Mapping[str, Any], election: Election) -> Candidacy | None:
+    if flags["zk"] is None:
+        return None
+    url = parse_zk_url("zk", flags["zk"])
+    return Candidacy(election, url, session_timeout_s=flags["zk_session_timeout"] / 1000)
+
+
+def _open_store(flags: Mapping[str, Any], candidacy: Candidacy | None) -> Store:
+    """Return the store: in ZooKeeper where leaders are elected there, else in a file."""
     if candidacy is not None:
-        tree = ZkTree(candidacy.session, url.path, patience_s=flags["zk_timeout"] / 1000)
-        store = ZooKeeperStore(tree, configuration.zk_limits(flags))
-    else:
-        path = configuration.store_path(flags, os.environ.get("XDG_STATE_HOME"), str(Path.home()))
-        store = SqliteStore(path, max_versions=flags["zk_max_versions"])
-    try:
-        scheduler = Scheduler(
-            store, link, configuration.settings(flags), load=False, metrics_prefix=flags["metrics_name_prefix"]
-        )
-        app = make_api(
-            scheduler,
-            info=lambda: configuration.info(
-                flags, hostname=hostname, port=endpoint.port, build=BUILD, https_port=https_port, tls=tls is not None
-            ),
-            election=election,
-            http=configuration.http_settings(flags),
-        )
-        await endpoint.start(app)
-        try:
-            if serving is not None:
-                https_address = flags["https_address"] or flags["http_address"]
-                wanted = configuration.HTTPS_PORT if flags["https_port"] is None else flags["https_port"]
-                https_port = await endpoint.also_listen(serving, https_address, wanted)
-            election.address = f"{hostname}:{endpoint.port}"
-            if candidacy is not None:
-                candidacy.enter(hostname, endpoint.port)
-            else:
-                election.stand_alone()
-            # An aborting pymesos driver raises SIGINT; that one is not meant for us.
-            asyncio.get_running_loop().add_signal_handler(
-                signal.SIGINT, lambda: None if link.consume_interrupt() else stop.set()
-            )
-            ready = {"url": f"http://{endpoint.ip}:{endpoint.port}"}
-            if https_port is not None:
-                ready["https_url"] = f"https://{https_address}:{https_port}"
-            return await _until(stop, election.over, _lead(scheduler, election, flags["ready_file"], ready))
-        finally:
-            await endpoint.stop()
-    finally:
-        store.close()
-        if candidacy is not None:
-            await candidacy.close()
-        if tunnel is not None:
-            await tunnel.close()
+        path = parse_zk_url("zk", flags["zk"]).path
+        tree = ZkTree(candidacy.session, path, patience_s=flags["zk_timeout"] / 1000)
+        return ZooKeeperStore(tree, configuration.zk_limits(flags))
+    file = configuration.store_path(flags, os.environ.get("XDG_STATE_HOME"), str(Path.home()))
+    return SqliteStore(file, max_versions=flags["zk_max_versions"])
 
 
 async def _lead(scheduler: Scheduler, election: Election, ready_file: str | None, ready: Mapping[str, str]) -> None:

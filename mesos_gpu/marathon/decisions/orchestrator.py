@@ -40,6 +40,7 @@ from mesos_gpu.marathon.state.events import (
     FrameworkError,
     HealthChecked,
     KillTasks,
+    MasterEvent,
     Moment,
     Offered,
     PutApps,
@@ -52,6 +53,7 @@ from mesos_gpu.marathon.state.events import (
     RemoveGroup,
     RemoveJob,
     RemoveSchedule,
+    Request,
     ResetDelay,
     RestartApp,
     StartRun,
@@ -76,6 +78,25 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
     """
     draft = Draft(state, moment, settings)
     match event:
+        case Subscribed() | Disconnected() | Offered() | Status() | FrameworkError() | CallFailed():
+            _take_news(draft, event)
+        case Tick():
+            watch(draft)
+            watch_jobs(draft)
+        case HealthChecked():
+            take_health(draft, event)
+        case ReadinessChecked():
+            take_readiness(draft, event)
+        case _:
+            _take_request(draft, event)
+    settle(draft)
+    ask_for_roles(draft)
+    ask_for_offers(draft)
+    return draft.finish()
+
+
+def _take_news(draft: Draft, event: MasterEvent) -> None:
+    match event:
         case Subscribed():
             _subscribed(draft, event)
         case Disconnected():
@@ -92,9 +113,12 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             _refused(draft, message)
         case CallFailed():
             _call_failed(draft, event)
-        case Tick():
-            watch(draft)
-            watch_jobs(draft)
+        case _:
+            assert_never(event)
+
+
+def _take_request(draft: Draft, event: Request) -> None:
+    match event:
         case PutApps():
             requests.put_apps(draft, event)
         case PutPod():
@@ -115,18 +139,10 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             group_requests.remove_group(draft, event)
         case EnforceRole():
             group_requests.enforce_role(draft, event)
-        case HealthChecked():
-            take_health(draft, event)
-        case ReadinessChecked():
-            take_readiness(draft, event)
         case PutJob() | RemoveJob() | PutSchedule() | RemoveSchedule() | StartRun() | StopRun():
             job_requests.take(draft, event)
         case _:
             assert_never(event)
-    settle(draft)
-    ask_for_roles(draft)
-    ask_for_offers(draft)
-    return draft.finish()
 
 
 def next_tick_s(state: State, settings: Settings, moment: Moment) -> float | None:

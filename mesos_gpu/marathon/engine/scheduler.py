@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from typing_extensions import assert_never
 
@@ -57,6 +57,15 @@ class _Asked:
 
     event: Event
     answer: asyncio.Future[Answer | None] | None
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What was decided about some events, and is not on disk yet."""
+
+    state: State
+    actions: list[Action] = field(default_factory=list)
+    answers: list[tuple[asyncio.Future[Answer | None], Answer | None]] = field(default_factory=list)
 
 
 class Scheduler:
@@ -166,50 +175,53 @@ class Scheduler:
 
         What there is no time for goes back into the inbox, so that the API answers in between.
         """
-        state, actions = self._state, []
+        turn = _Turn(self._state)
         until_s = time.monotonic() + _TURN_S
-        answered: list[tuple[asyncio.Future[Answer | None], Answer | None]] = []
         for number, asked in enumerate(batch):
             if number > 0 and time.monotonic() > until_s:
                 self._inbox.extendleft(reversed(batch[number:]))
                 self._wake.set()
                 batch = batch[:number]
                 break
-            self.metrics.event(asked.event)
-            try:
-                after, decided = handle(state, asked.event, self.moment(), self.settings)
-                if asked.answer is not None:
-                    for action in decided:
-                        if isinstance(action, Save):
-                            self._store.refuse(action)
-            except Exception as error:
-                self.metrics.refused(error)
-                _refuse(asked, error)
-                continue
-            state = after
-            actions += decided
-            if asked.answer is not None:
-                answered.append((asked.answer, next((a for a in decided if isinstance(a, Answer)), None)))
-        saves = [action for action in actions if isinstance(action, Save)]
+            self._decide(turn, asked)
+        saves = [action for action in turn.actions if isinstance(action, Save)]
         if saves:
             try:
                 await asyncio.get_running_loop().run_in_executor(self._disk, self._store.save, saves)
             except MesosGpuError as error:
-                for answer, _ in answered:
+                for answer, _ in turn.answers:
                     if not answer.done():
                         answer.set_exception(error)
                 raise
-        before, self._state = self._state, state
+        before, self._state = self._state, turn.state
         self._follow(before)
-        for answer, result in answered:
+        for answer, result in turn.answers:
             if not answer.done():
                 answer.set_result(result)
-        for action in actions:
+        for action in turn.actions:
             self.metrics.action(action)
             self._perform(action)
         for asked in batch:
             if isinstance(asked.event, Subscribed):
                 log.info("subscribed at %s as framework %s", asked.event.master, asked.event.framework_id)
+
+    def _decide(self, turn: _Turn, asked: _Asked) -> None:
+        """Add to a turn what follows from one event; what cannot be done, or not be kept, is told who asked."""
+        self.metrics.event(asked.event)
+        try:
+            state, actions = handle(turn.state, asked.event, self.moment(), self.settings)
+            if asked.answer is not None:
+                for action in actions:
+                    if isinstance(action, Save):
+                        self._store.refuse(action)
+        except Exception as error:
+            self.metrics.refused(error)
+            _refuse(asked, error)
+            return
+        turn.state = state
+        turn.actions += actions
+        if asked.answer is not None:
+            turn.answers.append((asked.answer, next((a for a in actions if isinstance(a, Answer)), None)))
 
     def _follow(self, before: State | None) -> None:
         """Check what is to be checked now; nothing to do when nothing has changed that decides about it."""

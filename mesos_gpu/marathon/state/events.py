@@ -246,16 +246,11 @@ class StopRun:
     run_id: str
 
 
+MasterEvent: TypeAlias = Subscribed | Disconnected | Offered | Status | FrameworkError | CallFailed
+"""What comes from the master, or from the way to it."""
 JobEvent: TypeAlias = PutJob | RemoveJob | PutSchedule | RemoveSchedule | StartRun | StopRun
-Event: TypeAlias = (
-    Subscribed
-    | Disconnected
-    | Offered
-    | Status
-    | FrameworkError
-    | CallFailed
-    | Tick
-    | PutApps
+Request: TypeAlias = (
+    PutApps
     | PutPod
     | RemoveApp
     | RestartApp
@@ -265,7 +260,7 @@ Event: TypeAlias = (
     | PutGroup
     | RemoveGroup
     | EnforceRole
-    | HealthChecked
-    | ReadinessChecked
     | JobEvent
 )
+"""What the API asks for."""
+Event: TypeAlias = MasterEvent | Request | Tick | HealthChecked | ReadinessChecked
