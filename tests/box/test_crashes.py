@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +76,74 @@ async def _moment_of_death(victim: Victim, framework: Framework, chance: random.
     return kind
 
 
+@dataclass
+class Deaths:
+    """What was done to the agent program."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Kills, by the moment they came at."""
+    illnesses: int = 0
+    ended_before_illness: set[str] = field(default_factory=set)
+    """Ids of the tasks that had ended before the first GPU fell ill."""
+
+    @property
+    def count(self) -> int:
+        return sum(self.kinds.values())
+
+
+async def _kill_again_and_again(victim: Victim, framework: Framework, chance: random.Random) -> Deaths:
+    """Kill the agent KILLS times, and start it again; in the second half GPUs fall ill, too."""
+    deaths = Deaths()
+    while deaths.count < KILLS:
+        if deaths.count == KILLS // 2:
+            deaths.ended_before_illness = {story.task_id for story in framework.stories.values() if story.over}
+        if deaths.count >= KILLS // 2:
+            deaths.illnesses += _fall_ill(victim, chance)
+        deaths.kinds[await _moment_of_death(victim, framework, chance)] += 1
+        assert await victim.end(signal.SIGKILL) == -signal.SIGKILL, victim.last_words()
+        await victim.spawn()
+    await victim.until_ready()
+    return deaths
+
+
+async def _see_to_what_runs_on(victim: Victim, framework: Framework, say: Callable[[str], None]) -> None:
+    """Let what still runs run on, and see that it does with a GPU each; end it, and see that nothing is left."""
+    framework.launches = False
+    await framework.until(
+        "every task ends or runs on",
+        lambda: all(s.over or (s.running and s.exit_status is None) for s in framework.stories.values()),
+    )
+    run_on = [story for story in framework.stories.values() if not story.over]
+    seen = victim.gpus_seen()
+    say(f"  {len(run_on)} tasks run on, in {len(seen)} containers with a GPU each")
+    assert sorted(len(minors) for minors in seen.values()) == [1] * len(run_on)
+    left = victim.leftovers(agent_gone=False)
+    for what in ("cgroup", "GPU record", "bundle", "mount"):
+        assert any(line.startswith(what) for line in left) is bool(run_on), "what is looked for can be seen"
+    for story in run_on:
+        await framework.kill(story)
+    await framework.until("what ran on ends", lambda: all(s.over for s in framework.stories.values()))
+    assert victim.leftovers(agent_gone=False) == []
+
+
+async def _end_well(victim: Victim) -> int | None:
+    """End the agent by the signal at which it kills whatever a failed test left; return its exit status."""
+    try:
+        if victim.status is not None:
+            await victim.spawn()
+        await victim.until_ready()
+        return await victim.end(signal.SIGUSR1)
+    finally:
+        await victim.close()
+
+
 async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leaked_or_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = int(os.environ.get("CRASH_SEED", random.SystemRandom().randrange(1 << 32)))
     say: Callable[[str], None] = lambda text: _print(capsys, text)  # noqa: E731
     say(f"\ncrash test: CRASH_SEED={seed}")
-    chance, began_s = random.Random(seed), time.monotonic()
-    kinds: Counter[str] = Counter()
-    ill, before_illness = 0, set[str]()
+    began_s = time.monotonic()
     async with live_master(tmp_path / "master") as master:
         victim = Victim(tmp_path / "agent", master.url, GPUS, "--gpu_retest_interval=100ms")
         framework, watch = Framework(master.url, random.Random(seed + 1)), Watch(victim)
@@ -94,57 +154,20 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
             await victim.until_ready()
             (agent,) = master.engine.state.agents.values()
             victim.port = Pid.parse(agent.pid).port
-            while sum(kinds.values()) < KILLS:
-                if sum(kinds.values()) == KILLS // 2:
-                    before_illness = {story.task_id for story in framework.stories.values() if story.over}
-                if sum(kinds.values()) >= KILLS // 2:
-                    ill += _fall_ill(victim, chance)
-                kinds[await _moment_of_death(victim, framework, chance)] += 1
-                assert await victim.end(signal.SIGKILL) == -signal.SIGKILL, victim.last_words()
-                await victim.spawn()
-            await victim.until_ready()
-
+            deaths = await _kill_again_and_again(victim, framework, random.Random(seed))
             victim.faults("")
             await until(lambda: agent.total.gpus == GPUS)
-            # What still runs is let run on, and is seen to; what was to end by itself has to.
-            framework.launches = False
-            await framework.until(
-                f"every task ends or runs on (CRASH_SEED={seed})",
-                lambda: all(s.over or (s.running and s.exit_status is None) for s in framework.stories.values()),
-            )
-            run_on = [story for story in framework.stories.values() if not story.over]
-            seen = victim.gpus_seen()
-            say(f"  {len(run_on)} tasks run on, in {len(seen)} containers with a GPU each")
-            assert sorted(len(minors) for minors in seen.values()) == [1] * len(run_on)
-            left = victim.leftovers(agent_gone=False)
-            for what in ("cgroup", "GPU record", "bundle", "mount"):
-                assert any(line.startswith(what) for line in left) is bool(run_on), "what is looked for can be seen"
-            for story in run_on:
-                await framework.kill(story)
-            await framework.until("what ran on ends", lambda: all(s.over for s in framework.stories.values()))
-            assert victim.leftovers(agent_gone=False) == []
+            await _see_to_what_runs_on(victim, framework, say)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-            try:
-                if victim.status is not None:
-                    await victim.spawn()
-                await victim.until_ready()
-                status = await victim.end(signal.SIGUSR1)  # it kills whatever a failed test left
-            finally:
-                await victim.close()
+            status = await _end_well(victim)
             await framework.close()
     assert status == 0, victim.last_words()
     left = victim.leftovers(agent_gone=True)
     stories = list(framework.stories.values())
-    deliveries = sum(story.deliveries for story in stories)
-    statuses = sum(len(story.statuses) for story in stories)
+    say(_summary(deaths, stories, time.monotonic() - began_s))
     say(
-        f"  {sum(kinds.values())} kills ({', '.join(f'{n} {kind}' for kind, n in sorted(kinds.items()))})"
-        f" in {time.monotonic() - began_s:.0f} s\n"
-        f"  {len(stories)} tasks: {figures(stories)}\n"
-        f"  {statuses} statuses, {deliveries - statuses} of them delivered again; {ill} times a GPU fell ill, and "
-        f"{sum(map(_too_few, stories))} tasks found one too few\n"
         f"  {watch.looks} looks at up to {watch.most_containers} containers: {len(watch.twice)} double-held GPUs; "
         f"{len(left)} leftovers; {len(_lost(stories))} lost tasks"
     )
@@ -152,7 +175,19 @@ async def test_killed_at_random_moments_no_gpu_is_held_twice_and_nothing_is_leak
     assert watch.most_containers == GPUS
     assert left == []
     assert _lost(stories) == []
-    assert _untrue(stories, before_illness) == []
+    assert _untrue(stories, deaths.ended_before_illness) == []
+
+
+def _summary(deaths: Deaths, stories: list[Story], took_s: float) -> str:
+    deliveries = sum(story.deliveries for story in stories)
+    statuses = sum(len(story.statuses) for story in stories)
+    kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(deaths.kinds.items()))
+    return (
+        f"  {deaths.count} kills ({kinds}) in {took_s:.0f} s\n"
+        f"  {len(stories)} tasks: {figures(stories)}\n"
+        f"  {statuses} statuses, {deliveries - statuses} of them delivered again; {deaths.illnesses} times a GPU fell "
+        f"ill, and {sum(map(_too_few, stories))} tasks found one too few"
+    )
 
 
 def _lost(stories: list[Story]) -> list[str]:

@@ -61,47 +61,60 @@ def old_collections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collections, "Iterable", collections.abc.Iterable, raising=False)
 
 
+def _until_running(box: LiveBox, client: Any, count: int) -> None:
+    def holds() -> bool:
+        app = client.get_app("web")
+        return bool(app.tasks_running == count == len(app.tasks) and not client.list_deployments())
+
+    box.until(f"{count} run", holds)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_the_client_does_what_it_does_with_marathon(own_box: LiveBox, client: Any, old_collections: None) -> None:
-    box = own_box
+    _server(client)
+    events = Events(client)
+    _apps(own_box, client)
+    _tasks(own_box, client)
+    _deployments_and_the_queue(own_box, client)
+    _groups(own_box, client)
+    _what_is_not_there(client)
+    own_box.until(
+        "events have come", lambda: "TASK_KILLED" in [e.task_status for e in events.of("status_update_event")]
+    )
+    assert {event.app_definition["id"] for event in events.of("api_post_event")} >= {"/web", "/big"}
+    assert events.of("group_change_success")
 
-    def running(count: int) -> None:
-        def holds() -> bool:
-            app = client.get_app("web")
-            return bool(app.tasks_running == count == len(app.tasks) and not client.list_deployments())
 
-        box.until(f"{count} run", holds)
-
-    # The server
+def _server(client: Any) -> None:
     assert client.ping() == b'"pong"'
     info = client.get_info()
     assert (info.name, info.marathon_config.mesos_role) == ("marathon", "slave_public")
     assert "gpu_resources" in info.marathon_config.features
     assert client.get_leader()["leader"] == info.leader
     assert client.get_metrics()["version"]
-    events = Events(client)
 
-    # Apps
+
+def _apps(box: LiveBox, client: Any) -> None:
     created = client.create_app("web", small(gpus=1, labels={"a": "b"}))
     assert (created.id, created.gpus) == ("/web", 1)
     with pytest.raises(errors.ConflictError):
         client.create_app("web", small())
-    running(1)
+    _until_running(box, client, 1)
     (found,) = client.list_apps(label="a==b", embed_tasks=True, embed_counts=True, embed_last_task_failure=True)
     assert found.tasks_running == 1
     assert client.list_apps(label="a!=b") == []
     client.scale_app("web", delta=1)
-    running(2)
+    _until_running(box, client, 2)
     client.update_app("web", models.MarathonApp(labels={"x": "y"}))
-    running(2)
+    _until_running(box, client, 2)
     newest, *_, oldest = client.list_versions("web")
     assert newest > oldest
     assert client.get_version("web", oldest).labels == {"a": "b"}
     client.rollback_app("web", oldest)
-    running(1)
+    _until_running(box, client, 1)
     before = client.list_tasks("web")[0].id
     client.restart_app("web")
-    running(1)
+    _until_running(box, client, 1)
     assert client.list_tasks("web")[0].id != before
     client.update_apps([small(id="/m1", instances=0), small(id="/m2", instances=0)])
     assert {app.id for app in client.list_apps()} == {"/web", "/m1", "/m2"}
@@ -111,21 +124,23 @@ def test_the_client_does_what_it_does_with_marathon(own_box: LiveBox, client: An
         client.create_app("bad", docker)
     assert "GPU resources only work" in str(refused.value.error_details)
 
-    # Tasks
+
+def _tasks(box: LiveBox, client: Any) -> None:
     (task,) = client.list_tasks()
     assert (task.app_id, task.state, task.id) == ("/web", "TASK_RUNNING", client.list_tasks("web")[0].id)
     (endpoint,) = client.list_endpoints()
     assert (endpoint.task_id, endpoint.task_port) == (task.id, task.ports[0])
     assert client.kill_task("web", task.id).id == task.id
     box.until("another took its place", lambda: [t.id for t in client.list_tasks("web")] != [task.id])
-    running(1)
+    _until_running(box, client, 1)
     assert [killed.app_id for killed in client.kill_tasks("web")] == ["/web"]
-    running(1)
+    _until_running(box, client, 1)
     assert client.kill_given_tasks([t.id for t in client.list_tasks("web")], scale=True)
-    running(0)
+    _until_running(box, client, 0)
     assert client.get_app("web").instances == 0
 
-    # Deployments and the queue
+
+def _deployments_and_the_queue(box: LiveBox, client: Any) -> None:
     client.create_app("big", small(gpus=8))
     (deployment,) = client.list_deployments()
     assert deployment.affected_apps == ["/big"]
@@ -133,7 +148,8 @@ def test_the_client_does_what_it_does_with_marathon(own_box: LiveBox, client: An
     client.delete_deployment(deployment.id)
     box.until("it is undone", lambda: "/big" not in [app.id for app in client.list_apps()])
 
-    # Groups
+
+def _groups(box: LiveBox, client: Any) -> None:
     client.create_group(models.MarathonGroup(id="/g", apps=[small(id="a")]))
     box.until("the group is there", lambda: not client.list_deployments())
     assert [app["id"] for app in box.marathon("/v2/groups/g")["apps"]] == ["/g/a"]
@@ -146,13 +162,11 @@ def test_the_client_does_what_it_does_with_marathon(own_box: LiveBox, client: An
     client.delete_group("g", force=True)
     assert client.list_groups() == []
 
-    # What there is no more, and what never was
+
+def _what_is_not_there(client: Any) -> None:
     for app in client.list_apps():
         client.delete_app(app.id, force=True)
     with pytest.raises(errors.NotFoundError):
         client.get_app("web")
     with pytest.raises(errors.NotFoundError):
         client.list_event_subscriptions()
-    box.until("events have come", lambda: "TASK_KILLED" in [e.task_status for e in events.of("status_update_event")])
-    assert {event.app_definition["id"] for event in events.of("api_post_event")} >= {"/web", "/big"}
-    assert events.of("group_change_success")

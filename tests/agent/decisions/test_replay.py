@@ -148,36 +148,36 @@ ILL = "GPU 0 is unhealthy"
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from([None, 1, 2, 3, 4]), STEPS)
 def test_killed_at_any_moment_no_status_is_lost_and_the_task_ends_once(
-    first: int | None, steps: list[tuple[str, int | None]]
+    launch_dies_after: int | None, steps: list[tuple[str, int | None]]
 ) -> None:
     world = World()
-    if not world.act(run(info=INFO), dies_after=first):
+    if not world.act(run(info=INFO), dies_after=launch_dies_after):
         world.die()
     if not world.saved:
         return
-    for what, dies_after in [*steps, *FINALLY]:
-        done = True
-        if what == "launched" and world.phase in UNSURE and world.container == "running":
-            done = world.act(ev.Launched(key(), 42), dies_after=dies_after)
-        elif what == "launched" and world.phase in UNSURE and world.container is None:
-            done = world.act(ev.Vanished(key(), rebooted=False), dies_after=dies_after)
-        elif what == "kill":
-            done = world.act(ev.KillTask(key()), dies_after=dies_after)
-        elif what in ("ill", "too ill"):
-            done = world.act(ev.GpuIll(key(), ILL, kill=what == "too ill"), dies_after=dies_after)
-        elif what == "end" and world.phase not in (None, Phase.OVER, Phase.LAUNCHING, Phase.CANCELLED):
+    for step, dies_after in [*steps, *FINALLY]:
+        survived = True
+        if step == "launched" and world.phase in UNSURE and world.container == "running":
+            survived = world.act(ev.Launched(key(), 42), dies_after=dies_after)
+        elif step == "launched" and world.phase in UNSURE and world.container is None:
+            survived = world.act(ev.Vanished(key(), rebooted=False), dies_after=dies_after)
+        elif step == "kill":
+            survived = world.act(ev.KillTask(key()), dies_after=dies_after)
+        elif step in ("ill", "too ill"):
+            survived = world.act(ev.GpuIll(key(), ILL, kill=step == "too ill"), dies_after=dies_after)
+        elif step == "end" and world.phase not in (None, Phase.OVER, Phase.LAUNCHING, Phase.CANCELLED):
             world.container = "ended"
-            done = world.act(ev.Ended(key(), Termination(exit_code=0)), dies_after=dies_after)
-        elif what == "end" and world.phase is Phase.CANCELLED and world.container == "killed":
-            done = world.act(ev.Ended(key(), Termination(signal=9)), dies_after=dies_after)
-        elif what == "ack" and (pending := world.state.streams.pending(key())):
-            done = world.act(ev.Acknowledged(key(), pending[0]["uuid"]), dies_after=dies_after)
-        elif what == "retry":
+            survived = world.act(ev.Ended(key(), Termination(exit_code=0)), dies_after=dies_after)
+        elif step == "end" and world.phase is Phase.CANCELLED and world.container == "killed":
+            survived = world.act(ev.Ended(key(), Termination(signal=9)), dies_after=dies_after)
+        elif step == "ack" and (pending := world.state.streams.pending(key())):
+            survived = world.act(ev.Acknowledged(key(), pending[0]["uuid"]), dies_after=dies_after)
+        elif step == "retry":
             world.now += 1000.0
-            done = world.act(ev.Tick(), dies_after=dies_after)
-        elif what == "die":
-            done = False
-        if not done:
+            survived = world.act(ev.Tick(), dies_after=dies_after)
+        elif step == "die":
+            survived = False
+        if not survived:
             world.die()
     logged = [r["status"] for r in world.records if r["type"] == "UPDATE"]
     assert world.delivered == logged, "every logged update is delivered, in order, and nothing else"

@@ -250,67 +250,85 @@ EVENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(EVENTS, max_size=40), st.sampled_from(["NEVER", "ON_FAILURE"]), st.sampled_from(["ALLOW", "FORBID"]))
-def test_nothing_runs_twice_and_nothing_is_lost(events: list[str], policy: str, concurrency: str) -> None:
-    """Whatever happens, with crashes at any point: a run has one living task at most, NEVER means one task ever."""
-    run = JobRun()
-    run.begin(restart={"policy": policy})
-    run.do(PutSchedule("j", schedule(concurrencyPolicy=concurrency)))
-    living: dict[str, str] = {}
-    ever: dict[str, list[str]] = {}
-    asked = 0
+class JobHistory:
+    """A job in a world where anything may happen; notes which tasks its runs had."""
 
-    def launched(task_ids: list[str]) -> None:
-        for task_id in task_ids:
-            key = task_id.split(".instance-")[0]
-            assert key not in living, "two tasks of one run"
-            living[key] = task_id
-            ever.setdefault(key, []).append(task_id)
+    def __init__(self, policy: str, concurrency: str) -> None:
+        self.run = JobRun()
+        self.run.begin(restart={"policy": policy})
+        self.run.do(PutSchedule("j", schedule(concurrencyPolicy=concurrency)))
+        self.living: dict[str, str] = {}
+        """The task of each run that has one."""
+        self.tasks_ever: dict[str, list[str]] = {}
+        self.runs_asked = 0
 
-    for n, event in enumerate(events):
-        first = next(iter(living.items()), None)
+    def happen(self, event: str) -> None:
+        run = self.run
         if event == "tick":
             run.do(Tick(), after_s=30)
         elif event == "late":
             run.do(Tick(), after_s=5000)
         elif event == "offer":
-            launched(run.launch())
+            self._note_launched(run.launch())
         elif event == "dropped":
-            before = run.launch()
-            for task_id in before:
+            for task_id in run.launch():
                 run.do(status(task_id, "TASK_DROPPED"))
         elif event == "start":
-            asked += 1
-            run.start(n)
+            self.runs_asked += 1
+            run.start(self.runs_asked)
         elif event == "crash":
             run.crash()
         elif event == "stop" and run.job.runs:
             run.do(StopRun("j", next(iter(run.job.runs))))
-        elif first is not None and event in ("run", "finish", "fail", "again"):
-            state = {"finish": "TASK_FINISHED", "fail": "TASK_FAILED"}.get(event, "TASK_RUNNING")
-            if state != "TASK_RUNNING":
-                del living[first[0]]
-            run.do(status(first[1], state))
-            if event != "again":
-                run.do(status(first[1], state))
-        if concurrency == "FORBID" and not asked:
+        elif event in ("run", "finish", "fail", "again") and self.living:
+            self._tell_of_first_task(event)
+
+    def _note_launched(self, task_ids: list[str]) -> None:
+        for task_id in task_ids:
+            run_id = task_id.split(".instance-")[0]
+            assert run_id not in self.living, "two tasks of one run"
+            self.living[run_id] = task_id
+            self.tasks_ever.setdefault(run_id, []).append(task_id)
+
+    def _tell_of_first_task(self, event: str) -> None:
+        run_id, task_id = next(iter(self.living.items()))
+        state = {"finish": "TASK_FINISHED", "fail": "TASK_FAILED"}.get(event, "TASK_RUNNING")
+        if state != "TASK_RUNNING":
+            del self.living[run_id]
+        self.run.do(status(task_id, state))
+        if event != "again":
+            self.run.do(status(task_id, state))
+
+    def behave(self) -> None:
+        """Let the world behave: what is under way comes to its end."""
+        run = self.run
+        run.do(PutSchedule("j", schedule(enabled=False), create=False))
+        for _ in range(100):
+            run.do(Tick(), after_s=400)
+            run.do(Offered([offer(f"X{run.now_s}", cpus=100, mem=100_000)]))
+            for instance in list(run.state.instances.values()):
+                if instance.task is not None:
+                    run.do(status(instance.task.id))
+                    run.do(status(instance.task.id, "TASK_FINISHED"))
+            if not run.job.runs:
+                break
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(EVENTS, max_size=40), st.sampled_from(["NEVER", "ON_FAILURE"]), st.sampled_from(["ALLOW", "FORBID"]))
+def test_nothing_runs_twice_and_nothing_is_lost(events: list[str], policy: str, concurrency: str) -> None:
+    """Whatever happens, with crashes at any point: a run has one living task at most, NEVER means one task ever."""
+    history = JobHistory(policy, concurrency)
+    run = history.run
+    for event in events:
+        history.happen(event)
+        if concurrency == "FORBID" and not history.runs_asked:
             assert len(run.job.runs) <= 1
         assert restored(run.state.lasting).lasting == run.state.lasting
     if policy == "NEVER":
-        assert all(len(tasks) == 1 for tasks in ever.values())
-    history = run.job.history
-    assert len(run.job.runs) + history.successes + history.failures >= asked
-    # Let the world behave: what is under way comes to its end.
-    run.do(PutSchedule("j", schedule(enabled=False), create=False))
-    for _ in range(100):
-        run.do(Tick(), after_s=400)
-        run.do(Offered([offer(f"X{run.now_s}", cpus=100, mem=100_000)]))
-        for instance in list(run.state.lasting.instances.values()):
-            if instance.task is not None:
-                run.do(status(instance.task.id))
-                run.do(status(instance.task.id, "TASK_FINISHED"))
-        if not run.job.runs:
-            break
+        assert all(len(tasks) == 1 for tasks in history.tasks_ever.values())
+    ended = run.job.history
+    assert len(run.job.runs) + ended.successes + ended.failures >= history.runs_asked
+    history.behave()
     assert run.job.runs == {}
-    assert run.state.lasting.instances == {}
+    assert not run.state.instances

@@ -185,99 +185,118 @@ LOG_LEVEL = {"level": 1, "duration": {"nanoseconds": 10**9}}
 GONE = {"agent_id": {"value": "none"}}
 
 
+FORBIDDEN: dict[str, Any] = {
+    "flags": {},
+    "metrics/snapshot": {},
+    "logging/toggle": {},
+    "files/debug": {},
+    "files/download?path=/master/log": {},
+    "files/read?path=/master/log&offset=0": {},
+    "weights": {"method": "PUT", "data": json.dumps([{"role": "prod", "weight": 2.0}])},
+    "quota": {"method": "POST", "data": json.dumps({"role": "prod", "force": True, "guarantee": []})},
+    "quota/prod": {"method": "DELETE"},
+    "maintenance/schedule": {"method": "POST", "data": "{}"},
+    "machine/down": {"method": "POST", "data": json.dumps([{"hostname": "x"}])},
+}
+"""What `ops` may do and `eve` may not."""
+FORBIDDEN_CALLS = (
+    ("GET_FLAGS", None),
+    ("READ_FILE", {"path": "/master/log", "offset": 0}),
+    ("SET_LOGGING_LEVEL", LOG_LEVEL),
+    ("UPDATE_WEIGHTS", {"weight_infos": [{"role": "prod", "weight": 2.0}]}),
+    ("MARK_AGENT_GONE", GONE),
+)
+LEFT_OUT = (
+    ("state", "hers"),
+    ("state", '"flags"'),
+    ("state-summary", "hers"),
+    ("frameworks", "hers"),
+    ("roles", "prod"),
+    ("weights", "prod"),
+)
+"""Paths, and a word that `ops` sees there and `eve` does not."""
+
+
+class Askers:
+    """Two operators at a master: `ops`, who may, and `eve`, who may not."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session, self._url = session, url
+
+    async def ask(self, who: str, path: str, **more: Any) -> tuple[int, str]:
+        method = "GET" if not more else more.pop("method", "POST")
+        headers = {**JSON, **as_(who)}
+        async with self._session.request(method, f"{self._url}/{path}", headers=headers, **more) as answer:
+            return answer.status, await answer.text()
+
+    async def call(self, who: str, kind: str, body: Any = None) -> tuple[int, str]:
+        document = {"type": kind, **({} if body is None else {kind.lower(): body})}
+        return await self.ask(who, "api/v1", data=json.dumps(document))
+
+    async def both(self, path: str, **more: Any) -> tuple[tuple[int, str], tuple[int, str]]:
+        return await self.ask("ops", path, **more), await self.ask("eve", path, **more)
+
+    async def stream(self, who: str) -> bytes:
+        """Return how a stream of operator events begins."""
+        subscribe, headers = json.dumps({"type": "SUBSCRIBE"}), {**JSON, **as_(who)}
+        async with self._session.post(f"{self._url}/api/v1", data=subscribe, headers=headers) as stream:
+            return await soon(stream.content.readuntil(b"}")) + await soon(stream.content.readany())
+
+    async def teardown(self, who: str, framework_id: str) -> int:
+        """End a framework with a form; return the answer's status."""
+        form = aiohttp.FormData({"frameworkId": framework_id})
+        async with self._session.post(f"{self._url}/teardown", data=form, headers=as_(who)) as answer:
+            return answer.status
+
+
+async def _subscribed_as_spark(scheduler: Scheduler) -> str:
+    """Subscribe in a role that `spark` may have and `eve` may not; return the framework's id."""
+    info = framework_info("hers", user="alice", capabilities="MULTI_ROLE", roles=["prod"])
+    assert await scheduler.open(dict(info), Authorization=header("eve")) == 200
+    refusal = await scheduler.event("ERROR")
+    assert refusal["message"] == "Not authorized to register framework  with roles { prod }"
+    assert await soon(scheduler.events.get()) is None
+    assert await scheduler.open(dict(info), Authorization=header("spark")) == 200
+    return str((await scheduler.event("SUBSCRIBED"))["framework_id"]["value"])
+
+
+async def _check_what_is_forbidden(askers: Askers) -> None:
+    for path, more in FORBIDDEN.items():
+        allowed, refused = await askers.both(path, **more)
+        assert allowed[0] in (200, 400), (path, allowed)
+        assert refused == (403, "403 Forbidden."), path
+    for kind, body in FORBIDDEN_CALLS:
+        assert (await askers.call("ops", kind, body))[0] in (200, 400, 404), kind
+        assert await askers.call("eve", kind, body) == (403, "403 Forbidden."), kind
+
+
+async def _check_what_is_left_out(askers: Askers) -> None:
+    for path, word in LEFT_OUT:
+        allowed, refused = await askers.both(path)
+        assert (allowed[0], refused[0]) == (200, 200), path
+        assert (word in allowed[1], word in refused[1]) == (True, False), path
+    for kind, word in (("GET_FRAMEWORKS", "hers"), ("GET_ROLES", "prod"), ("GET_WEIGHTS", "prod")):
+        seen = [word in (await askers.call(who, kind))[1] for who in ("ops", "eve")]
+        assert seen == [True, False], kind
+
+
 async def test_lists_say_who_may_do_what_over_every_door(tmp_path: Path) -> None:
     log, lists = tmp_path / "log", tmp_path / "acls.json"
     log.write_text("a line")
     lists.write_text(json.dumps(LISTS))
     words = (credentials(tmp_path), *CLOSED, f"--acls={lists}", f"--external_log_file={log}", "--cluster=c")
     async with live_master(tmp_path, *words) as master, aiohttp.ClientSession() as session:
-
-        async def ask(who: str, path: str, **more: Any) -> tuple[int, str]:
-            method = "GET" if not more else more.pop("method", "POST")
-            async with session.request(method, f"{master.url}/{path}", headers={**JSON, **as_(who)}, **more) as answer:
-                return answer.status, await answer.text()
-
-        async def call(who: str, kind: str, body: Any = None) -> tuple[int, str]:
-            document = {"type": kind, **({} if body is None else {kind.lower(): body})}
-            return await ask(who, "api/v1", data=json.dumps(document))
-
-        async def both(path: str, **more: Any) -> tuple[tuple[int, str], tuple[int, str]]:
-            return await ask("ops", path, **more), await ask("eve", path, **more)
-
-        scheduler = Scheduler(master.url)
+        askers, scheduler = Askers(session, master.url), Scheduler(master.url)
         try:
-            info = framework_info("hers", user="alice", capabilities="MULTI_ROLE", roles=["prod"])
-            assert await scheduler.open(dict(info), Authorization=header("eve")) == 200
-            refusal = await scheduler.event("ERROR")
-            assert refusal["message"] == "Not authorized to register framework  with roles { prod }"
-            assert await soon(scheduler.events.get()) is None
-            assert await scheduler.open(dict(info), Authorization=header("spark")) == 200
-            framework_id = (await scheduler.event("SUBSCRIBED"))["framework_id"]["value"]
-
-            # What is forbidden.
-            weights = json.dumps([{"role": "prod", "weight": 2.0}])
-            quota = json.dumps({"role": "prod", "force": True, "guarantee": []})
-            machines = json.dumps([{"hostname": "x"}])
-            forbidden: dict[str, Any] = {
-                "flags": {},
-                "metrics/snapshot": {},
-                "logging/toggle": {},
-                "files/debug": {},
-                "files/download?path=/master/log": {},
-                "files/read?path=/master/log&offset=0": {},
-                "weights": {"method": "PUT", "data": weights},
-                "quota": {"method": "POST", "data": quota},
-                "quota/prod": {"method": "DELETE"},
-                "maintenance/schedule": {"method": "POST", "data": "{}"},
-                "machine/down": {"method": "POST", "data": machines},
-            }
-            for path, more in forbidden.items():
-                allowed, refused = await both(path, **more)
-                assert allowed[0] in (200, 400), (path, allowed)
-                assert refused == (403, "403 Forbidden."), path
-            for kind, body in (
-                ("GET_FLAGS", None),
-                ("READ_FILE", {"path": "/master/log", "offset": 0}),
-                ("SET_LOGGING_LEVEL", LOG_LEVEL),
-                ("UPDATE_WEIGHTS", {"weight_infos": [{"role": "prod", "weight": 2.0}]}),
-                ("MARK_AGENT_GONE", GONE),
-            ):
-                assert (await call("ops", kind, body))[0] in (200, 400, 404), kind
-                assert await call("eve", kind, body) == (403, "403 Forbidden."), kind
-
-            # What is left out.
+            framework_id = await _subscribed_as_spark(scheduler)
+            await _check_what_is_forbidden(askers)
             await master.engine.store(UpdateWeights([{"role": "prod", "weight": 2.0}]))
-            for path, word in (
-                ("state", "hers"),
-                ("state", '"flags"'),
-                ("state-summary", "hers"),
-                ("frameworks", "hers"),
-                ("roles", "prod"),
-                ("weights", "prod"),
-            ):
-                allowed, refused = await both(path)
-                assert (allowed[0], refused[0]) == (200, 200), path
-                assert (word in allowed[1], word in refused[1]) == (True, False), path
-            for kind, word in (("GET_FRAMEWORKS", "hers"), ("GET_ROLES", "prod"), ("GET_WEIGHTS", "prod")):
-                seen = [word in (await call(who, kind))[1] for who in ("ops", "eve")]
-                assert seen == [True, False], kind
-
-            # An operator's stream.
-            streams = []
-            for who in ("ops", "eve"):
-                subscribe = json.dumps({"type": "SUBSCRIBE"})
-                async with session.post(f"{master.url}/api/v1", data=subscribe, headers={**JSON, **as_(who)}) as stream:
-                    streams.append((await soon(stream.content.readuntil(b"}"))) + await soon(stream.content.readany()))
-            assert [b"hers" in stream for stream in streams] == [True, False]
-
-            # The end.
+            await _check_what_is_left_out(askers)
+            assert [b"hers" in await askers.stream(who) for who in ("ops", "eve")] == [True, False]
             ending = {"framework_id": {"value": framework_id}}
-            assert await call("eve", "TEARDOWN", ending) == (403, "403 Forbidden.")
-            form = aiohttp.FormData({"frameworkId": framework_id})
-            url = f"{master.url}/teardown"
-            async with session.post(url, data=form, headers=as_("eve")) as answer:
-                assert answer.status == 403
-            assert (await call("ops", "TEARDOWN", ending))[0] == 200
+            assert await askers.call("eve", "TEARDOWN", ending) == (403, "403 Forbidden.")
+            assert await askers.teardown("eve", framework_id) == 403
+            assert (await askers.call("ops", "TEARDOWN", ending))[0] == 200
         finally:
             await scheduler.close()
 
