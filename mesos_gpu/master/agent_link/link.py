@@ -9,37 +9,16 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from typing_extensions import assert_never
-
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.master.agent_link import operation_link
 from mesos_gpu.master.agent_link.absences import Absences
 from mesos_gpu.master.agent_link.authentication import Authenticators
 from mesos_gpu.master.agent_link.observers import Observer, Pace, RemovalLimit
-from mesos_gpu.master.agent_link.readers import READERS
-from mesos_gpu.master.agent_link.wire_forms import resource_version, resources_for, task_for
 from mesos_gpu.master.decisions.permissions import registration_refusal
 from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.events.agents import AgentSilent, LinkBroken
-from mesos_gpu.master.state.actions import (
-    AcknowledgeOperation,
-    AcknowledgeStatus,
-    AgentRegistered,
-    AgentReregistered,
-    ApplyOperation,
-    DrainAgent,
-    KeepResources,
-    KillTask,
-    MessageExecutor,
-    ReconcileOperations,
-    RunTask,
-    RunTaskGroup,
-    ShutdownAgent,
-    ShutdownExecutor,
-    ShutdownFramework,
-    ToAgent,
-    UpdateFramework,
-)
+from mesos_gpu.master.state.actions import AboutOperations, ShutdownAgent, ToAgent
+from mesos_gpu.master.wire.from_agents import READERS
+from mesos_gpu.master.wire.to_agents import Books, message_of
 from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
@@ -49,8 +28,6 @@ from mesos_gpu.process.endpoint import Endpoint
 log = logging.getLogger(__name__)
 
 PROCESS_ID = "master"
-# What a framework that came over HTTP has for a pid.
-NO_PID = "@0.0.0.0:0"
 _PREFIX = "mesos.internal."
 
 
@@ -137,82 +114,19 @@ class AgentLink:
         self.forget(agent_id)
 
     def perform(self, action: ToAgent) -> None:
-        """Send an agent the message of an action."""
-        match action:
-            case ShutdownAgent(pid, text):
-                self._send(Pid.parse(pid), "ShutdownMessage", {"message": text})
-            case AgentRegistered(agent_id):
-                self._tell(agent_id, "SlaveRegisteredMessage", {"slave_id": _id(agent_id), **self._connection()})
-            case AgentReregistered(agent_id, reconciliations):
-                document = {"slave_id": _id(agent_id), **self._connection()}
-                if reconciliations:
-                    document["reconciliations"] = list(reconciliations)
-                self._tell(agent_id, "SlaveReregisteredMessage", document)
-            case RunTask():
-                self._run_task(action)
-            case RunTaskGroup():
-                self._run_group(action)
-            case DrainAgent(agent_id, config):
-                self._tell(agent_id, "DrainSlaveMessage", {"config": config})
-            case KillTask(agent_id, framework_id, task_id, policy):
-                document = {"framework_id": _id(framework_id), "task_id": _id(task_id)}
-                if policy is not None:
-                    document["kill_policy"] = policy
-                self._tell(agent_id, "KillTaskMessage", document)
-            case AcknowledgeStatus(agent_id, framework_id, task_id, uuid):
-                document = {"slave_id": _id(agent_id), "framework_id": _id(framework_id), "task_id": _id(task_id)}
-                self._tell(agent_id, "StatusUpdateAcknowledgementMessage", {**document, "uuid": uuid})
-            case UpdateFramework(agent_id, info):
-                document = {"framework_id": info["id"], "pid": self._pid_of(info), "framework_info": info}
-                self._tell(agent_id, "UpdateFrameworkMessage", document)
-            case ShutdownFramework(agent_id, framework_id):
-                self._tell(agent_id, "ShutdownFrameworkMessage", {"framework_id": _id(framework_id)})
-            case ShutdownExecutor(agent_id, framework_id, executor_id):
-                document = {"executor_id": _id(executor_id), "framework_id": _id(framework_id)}
-                self._tell(agent_id, "ShutdownExecutorMessage", document)
-            case MessageExecutor(agent_id, framework_id, executor_id, data):
-                document = {"slave_id": _id(agent_id), "framework_id": _id(framework_id)}
-                document |= {"executor_id": _id(executor_id), "data": data}
-                self._tell(agent_id, "FrameworkToExecutorMessage", document)
-            case ApplyOperation() | KeepResources() | AcknowledgeOperation() | ReconcileOperations():
-                agent = self._engine.state.agents.get(action.agent_id)
-                if agent is not None and agent.connected:
-                    self._tell(agent.id, *operation_link.message_of(action, agent))
-            case _:
-                assert_never(action)
+        """Send an agent the message of an action; one that is not here any more gets none."""
+        if isinstance(action, ShutdownAgent):
+            self._send(Pid.parse(action.pid), "ShutdownMessage", {"message": action.message})
+            return
+        agent = self._engine.state.agents.get(action.agent_id)
+        if agent is None or (isinstance(action, AboutOperations) and not agent.connected):
+            return
+        name, document = message_of(action, Books(agent, self._driver_pid, self._pace.total_s))
+        self._send(Pid.parse(agent.pid), name, document)
 
-    def _run_task(self, action: RunTask) -> None:
-        agent = self._engine.state.agents[action.agent_id]
-        document: Document = {
-            "framework": action.framework_info,
-            "pid": self._pid_of(action.framework_info),
-            "task": task_for(agent, action.task),
-            "launch_executor": action.launch_executor,
-        }
-        self._tell(action.agent_id, "RunTaskMessage", document | resource_version(agent))
-
-    def _run_group(self, action: RunTaskGroup) -> None:
-        agent = self._engine.state.agents[action.agent_id]
-        document: Document = {
-            "framework": action.framework_info,
-            "executor": resources_for(agent, action.executor),
-            "task_group": {"tasks": [task_for(agent, task) for task in action.tasks]},
-            "launch_executor": action.launch_executor,
-        }
-        self._tell(action.agent_id, "RunTaskGroupMessage", document | resource_version(agent))
-
-    def _pid_of(self, framework_info: Document) -> str:
-        """Return where a framework's driver is, to which agents send what its executors say."""
-        framework = self._engine.state.frameworks.get(framework_info["id"]["value"])
-        return NO_PID if framework is None or framework.pid is None else framework.pid
-
-    def _connection(self) -> Document:
-        return {"connection": {"total_ping_timeout_seconds": self._pace.total_s}}
-
-    def _tell(self, agent_id: str, name: str, document: Mapping[str, Any]) -> None:
-        agent = self._engine.state.agents.get(agent_id)
-        if agent is not None:
-            self._send(Pid.parse(agent.pid), name, document)
+    def _driver_pid(self, framework_id: str) -> str | None:
+        framework = self._engine.state.frameworks.get(framework_id)
+        return None if framework is None else framework.pid
 
     def _send(self, to: Pid, name: str, document: Mapping[str, Any]) -> None:
         full_name = _PREFIX + name
@@ -291,10 +205,6 @@ class AgentLink:
             self._authenticators.authenticate(message)
         except ProtocolError as error:
             log.warning("ignoring a message from %s: %s", message.sender, error)
-
-
-def _id(value: str) -> Document:
-    return {"value": value}
 
 
 _INTRODUCTIONS = frozenset({"RegisterSlaveMessage", "ReregisterSlaveMessage"})

@@ -13,10 +13,11 @@ from typing import Protocol
 from mesos_gpu.errors import BadInput, Forbidden, ProtocolError
 from mesos_gpu.master.decisions import driver_subscriptions, scheduler_calls
 from mesos_gpu.master.decisions.driver_subscriptions import caller_problem
-from mesos_gpu.master.driver_link.calls import Asked, Refused, is_for_drivers, read
-from mesos_gpu.master.driver_link.events import NO_PID, Books, message_of
 from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.events.schedulers import CALLS, DriverAborted, DriverSubscribes
+from mesos_gpu.master.wire.agent_forms import NO_PID
+from mesos_gpu.master.wire.from_drivers import Asked, Refused, is_for_drivers, read
+from mesos_gpu.master.wire.to_drivers import Books, message_of
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import encode_from_v1
 from mesos_gpu.mesos.resource import Document

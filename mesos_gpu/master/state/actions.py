@@ -213,10 +213,9 @@ class Warn:
 
 
 AboutOperations: TypeAlias = ApplyOperation | KeepResources | AcknowledgeOperation | ReconcileOperations
-ToAgent: TypeAlias = (
+ToKnownAgent: TypeAlias = (
     AgentRegistered
     | AgentReregistered
-    | ShutdownAgent
     | RunTask
     | RunTaskGroup
     | DrainAgent
@@ -228,6 +227,8 @@ ToAgent: TypeAlias = (
     | MessageExecutor
     | AboutOperations
 )
+"""What is told to an agent of ours."""
+ToAgent: TypeAlias = ShutdownAgent | ToKnownAgent
 NotStored: TypeAlias = SendEvent | CloseStream | AwaitFailover | ObserveAgent | ForgetAgent | Warn | ToAgent
 """Actions that are carried out at once."""
 Action: TypeAlias = Store | NotStored

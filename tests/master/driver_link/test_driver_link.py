@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.master.driver_link.calls import is_for_drivers
 from mesos_gpu.master.service import RunningMaster
+from mesos_gpu.master.wire.from_drivers import is_for_drivers
 from mesos_gpu.mesos.resource import Document
 from tests.support.master.build import UUID, framework_info
 from tests.support.master.drivers import CALL, ScriptedDrivers

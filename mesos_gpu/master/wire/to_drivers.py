@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mesos_gpu.master.wire.agent_forms import NO_PID
 from mesos_gpu.mesos.resource import Document
-
-NO_PID = "@0.0.0.0:0"
-"""Where nobody is: the pid of an update that is not to be acknowledged."""
 
 # What an update repeats of its status, and under which name the status has it.
 _OF_STATUS = (("executor_id", "executor_id"), ("slave_id", "agent_id"), ("uuid", "uuid"))

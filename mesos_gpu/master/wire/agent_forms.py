@@ -9,6 +9,9 @@ from mesos_gpu.master.model.model import Agent
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
+NO_PID = "@0.0.0.0:0"
+"""Where nobody is: what a framework over HTTP has for a pid, and an update that is not to be acknowledged."""
+
 
 def task_for(agent: Agent, task: Document) -> Document:
     """Return a TaskInfo with resources, its executor's too, in the format that the agent knows."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.master.agent_link import operation_link
 from mesos_gpu.master.events.agents import (
     AgentEvent,
     ExecutorExited,
@@ -19,6 +18,7 @@ from mesos_gpu.master.events.agents import (
     Unregister,
 )
 from mesos_gpu.master.model.report import Report
+from mesos_gpu.master.wire import agent_operations
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 
@@ -80,8 +80,8 @@ READERS: Mapping[str, Callable[[Document, str], AgentEvent]] = {
     "RegisterSlaveMessage": _register,
     "ReregisterSlaveMessage": _reregister,
     "UnregisterSlaveMessage": _unregister,
-    "UpdateSlaveMessage": operation_link.agent_update,
-    "UpdateOperationStatusMessage": operation_link.operation_status,
+    "UpdateSlaveMessage": agent_operations.agent_update,
+    "UpdateOperationStatusMessage": agent_operations.operation_status,
     "StatusUpdateMessage": _status_update,
     "ExitedExecutorMessage": _exited_executor,
     "ExecutorToFrameworkMessage": _executor_message,

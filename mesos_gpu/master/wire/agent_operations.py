@@ -1,4 +1,4 @@
-"""Operations on the wire between master and agent. Source: Mesos src/messages/messages.proto; libprocess.md 3.6."""
+"""Messages about operations on an agent's resources, both ways. Source: Mesos src/messages/messages.proto."""
 
 from __future__ import annotations
 
