@@ -16,12 +16,12 @@ from mesos_gpu.master.api.operator_api import VERSION, OperatorApi
 from mesos_gpu.master.configuration import Configuration, Election
 from mesos_gpu.master.driver_link.link import DriverLink
 from mesos_gpu.master.engine.engine import Engine, clock
+from mesos_gpu.master.engine.registrar import Registrar
+from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.events.stored import Elected
 from mesos_gpu.master.events.timers import CollectRegistry
 from mesos_gpu.master.leadership import Leadership
 from mesos_gpu.master.model.record import Record
-from mesos_gpu.master.registry.registrar import Registrar
-from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.leader import Leader, write_node

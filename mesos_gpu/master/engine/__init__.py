@@ -1,1 +1,1 @@
-"""The owner of the master's state: events in, actions carried out in order."""
+"""The owner of the master's books: events in, actions carried out in order, the registry written beside."""

@@ -17,11 +17,11 @@ from typing_extensions import assert_never
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.decisions import invariants
 from mesos_gpu.master.decisions.handle import handle
+from mesos_gpu.master.engine.registrar import Registrar
 from mesos_gpu.master.events.event import Event
 from mesos_gpu.master.events.schedulers import StreamClosed
 from mesos_gpu.master.events.timers import Allocate, FailoverExpired, Tick
 from mesos_gpu.master.model.model import Moment
-from mesos_gpu.master.registry.registrar import Registrar
 from mesos_gpu.master.state.actions import (
     AcknowledgeOperation,
     AcknowledgeStatus,

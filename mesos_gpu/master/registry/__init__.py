@@ -1,1 +1,1 @@
-"""What must last of the master: the registry, on disk or in ZooKeeper."""
+"""The changes of the registry, and which of them go into one write: what must last of the master. Pure."""

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.model.model import KnownAgent
 from mesos_gpu.master.model.record import Record
-from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.process.endpoint import Endpoint
 from tests.support.master.build import framework_info, report, task_info

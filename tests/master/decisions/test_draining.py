@@ -8,8 +8,8 @@ import pytest
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import updates
+from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.model.model import Agent, Framework
-from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.actions import DrainAgent, ForgetAgent, ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document

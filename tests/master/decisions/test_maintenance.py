@@ -11,8 +11,8 @@ import pytest
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import offering, subscriptions
+from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.model.model import Agent, Framework
-from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.actions import ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document

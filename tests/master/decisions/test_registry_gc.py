@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.master.decisions.registry_gc import collect, due
+from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.model.model import KnownAgent
 from mesos_gpu.master.model.record import Record
-from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.state import MasterState
 from tests.support.master.at_once import agents, readmission, stored
 from tests.support.master.build import (

@@ -11,8 +11,8 @@ import pytest
 
 from mesos_gpu.errors import BadInput, Conflict
 from mesos_gpu.master.decisions import launching, operations, subscriptions
+from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.model.quota import Quota
-from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.views.views import roles_view
 from mesos_gpu.mesos.resources import Resources
 from tests.support.master.at_once import roles

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.operations import Lead, Operation
 from mesos_gpu.master.registry.queue import RegistryQueue
-from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.mesos.timers import Timer
 
 T = TypeVar("T")

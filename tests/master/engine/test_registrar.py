@@ -14,12 +14,12 @@ from mesos_gpu.errors import BadInput, Unavailable
 
 # The events themselves: what they return is not followed at once here.
 from mesos_gpu.master.engine.engine import Engine
+from mesos_gpu.master.engine.registrar import Registrar
+from mesos_gpu.master.engine.registry import FileKeeper, Registry
 from mesos_gpu.master.events.agents import Register
 from mesos_gpu.master.events.operators import DeactivateAgent, Operate, StartMaintenance, UpdateSchedule, UpdateWeights
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.registry.operations import Nothing, SetWeights
-from mesos_gpu.master.registry.registrar import Registrar
-from mesos_gpu.master.registry.registry import FileKeeper, Registry
 from mesos_gpu.mesos.resource import Document
 from tests.support.master.build import framework_info, new_state, report, task_info
 from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.master.engine.registry import Registry
 from mesos_gpu.master.model.record import Record
-from mesos_gpu.master.registry.registry import Registry
 from mesos_gpu.master.state.state import MasterState
 from tests.support.master.at_once import agents
 from tests.support.master.build import NOW, add_agent, new_state
