@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import uuid
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.agent_link.authentication import Authenticators
 from mesos_gpu.master.agent_link.link import PROCESS_ID, AgentLink
 from mesos_gpu.master.agent_link.observers import RemovalLimit
-from mesos_gpu.master.api.operator_api import VERSION, OperatorApi
+from mesos_gpu.master.api.operator_api import OperatorApi
 from mesos_gpu.master.configuration import Configuration, Election
 from mesos_gpu.master.driver_link.link import DriverLink
 from mesos_gpu.master.engine.engine import Engine, clock
@@ -26,6 +25,7 @@ from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.leader import Leader, write_node
 from mesos_gpu.mesos.libprocess import Message
+from mesos_gpu.mesos.version import MESOS_VERSION
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.tls import Tls
 from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
@@ -82,7 +82,6 @@ class RunningMaster:
             self.engine,
             shown,
             cluster=self._configuration.cluster,
-            system=system_metrics,
             json_suffixes=self._configuration.json_suffixes,
             log_file=self._configuration.log_file,
             gate=self._configuration.access.gate,
@@ -93,7 +92,7 @@ class RunningMaster:
         # Nobody has been answered yet: a request takes more turns of the loop than there were since the port opened.
         pid = self.endpoint.pid(PROCESS_ID)
         shown["port"] = str(pid.port)
-        state.master_info = master_info(state.id, self._configuration.address.hostname or pid.ip, VERSION, pid)
+        state.master_info = master_info(state.id, self._configuration.address.hostname or pid.ip, MESOS_VERSION, pid)
         if record is not None:
             self._lead(record)
         elif group is not None:
@@ -170,17 +169,3 @@ class RunningMaster:
 def _not_leading(message: Message) -> None:
     """Drop a message: a master that does not lead never redirects one. Source: Mesos src/master/master.cpp, visit."""
     log.debug("not leading: dropping %s from %s", message.name, message.sender)
-
-
-def system_metrics() -> dict[str, float]:
-    """Return what the machine reports, under Mesos' names."""
-    load = os.getloadavg()
-    page = os.sysconf("SC_PAGE_SIZE")
-    return {
-        "system/cpus_total": float(os.cpu_count() or 0),
-        "system/load_1min": load[0],
-        "system/load_5min": load[1],
-        "system/load_15min": load[2],
-        "system/mem_total_bytes": float(page * os.sysconf("SC_PHYS_PAGES")),
-        "system/mem_free_bytes": float(page * os.sysconf("SC_AVPHYS_PAGES")),
-    }

@@ -15,6 +15,7 @@ import pwd
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from mesos_gpu.errors import BadInput, NotFound
@@ -24,6 +25,10 @@ PAGES_AT_ONCE = 16
 MAX_READ = PAGES_AT_ONCE * 4096
 """Bytes that one read returns at most, 64 KiB as Mesos."""
 MAX_LINKS = 16
+MAX_ENTRIES = 250_000
+"""Entries of a folder that are listed; a task can make as many as it likes, and each takes memory here."""
+NOT_UTF8 = "\ufffd"
+"""What stands, in names that are shown, for bytes that are no UTF-8: JSON has no word for them."""
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -65,28 +70,33 @@ class Entry:
         }
 
 
-class SandboxFiles:
-    """Virtual paths to real ones: `resolve` returns (virtual root, real folder) of the sandbox a path lies in.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a virtual path leads to, below `folder`, the real folder or file of `root`. Its methods use the disk."""
 
-    A root may be one file too, as `/master/log` is.
-    """
+    path: str
+    root: str
+    folder: str
 
-    def __init__(self, resolve: Callable[[str], tuple[str, str] | None]) -> None:
-        self._resolve = resolve
-
-    def browse(self, path: str) -> list[Entry]:
-        """Return the entries of a folder by name. Raises NotFound, BadInput for a path that leads out."""
-        descriptor = self._open(path)
+    def browse(self) -> list[Entry]:
+        """Return the entries of a folder by name. Raises NotFound, BadInput for a path that leads out, or too many."""
+        descriptor = self._open()
         try:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                raise BadInput(f"'{path}' is not a directory.\n")
+                raise BadInput(f"'{self.path}' is not a directory.\n")
             with os.scandir(descriptor) as entries:
-                names = sorted(entry.name for entry in entries)
-            return [_entry(path, name, descriptor) for name in names]
+                names = [entry.name for entry in islice(entries, MAX_ENTRIES + 1)]
+            if len(names) > MAX_ENTRIES:
+                raise BadInput(
+                    f"'{self.path}' has more than {MAX_ENTRIES} entries, which is too many to list; "
+                    "files in it can be read by their names.\n"
+                )
+            shown = _Shown(self.path, descriptor)
+            return [entry for name in sorted(names) if (entry := shown.entry(name)) is not None]
         finally:
             os.close(descriptor)
 
-    def read(self, path: str, offset: int, length: int | None) -> tuple[int, bytes, int]:
+    def read(self, offset: int, length: int | None) -> tuple[int, bytes, int]:
         """Return (offset, data, file size). `offset` -1 asks for the size alone; `length` None is as much as allowed.
 
         Raises NotFound, BadInput.
@@ -95,7 +105,7 @@ class SandboxFiles:
             raise BadInput(f"Negative offset provided: {offset}")
         if length is not None and length < -1:
             raise BadInput(f"Negative length provided: {length}")
-        descriptor = self.open(path)
+        descriptor = self.open()
         try:
             size = os.fstat(descriptor).st_size
             if offset == -1:
@@ -105,9 +115,9 @@ class SandboxFiles:
         finally:
             os.close(descriptor)
 
-    def open(self, path: str) -> int:
+    def open(self) -> int:
         """Return a descriptor of a regular file, to be closed by the caller. Raises NotFound, BadInput."""
-        descriptor = self._open(path)
+        descriptor = self._open()
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
             os.set_blocking(descriptor, True)
@@ -115,21 +125,42 @@ class SandboxFiles:
         os.close(descriptor)
         if stat.S_ISDIR(mode):
             raise BadInput("Cannot read a directory.\n")
-        raise BadInput(f"'{path}' is not a regular file.\n")
+        raise BadInput(f"'{self.path}' is not a regular file.\n")
 
-    def _open(self, path: str) -> int:
-        found = self._resolve(str(PurePosixPath(path)))
-        if found is None:
-            raise NotFound("")
-        root, folder = found
-        rest = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
+    def _open(self) -> int:
+        rest = PurePosixPath(self.path).parts[len(PurePosixPath(self.root).parts) :]
         try:
-            top = os.open(folder, _DIRECTORY if rest or not Path(folder).is_file() else _FILE)
+            top = os.open(self.folder, _DIRECTORY if rest or not Path(self.folder).is_file() else _FILE)
         except OSError:
             raise NotFound("") from None
         if not rest:
             return top
-        return _descend(top, list(rest), path)
+        return _descend(top, list(rest), self.path)
+
+
+class SandboxFiles:
+    """Virtual paths to real ones: `resolve` returns (virtual root, real folder) of the sandbox a path lies in.
+
+    A root may be one file too, as `/master/log` is.
+    """
+
+    def __init__(self, resolve: Callable[[str], tuple[str, str] | None]) -> None:
+        self._resolve = resolve
+
+    def place(self, path: str) -> Place:
+        """Return what a path leads to, without a look at the disk. Raises NotFound."""
+        found = None if _unwritable(path) else self._resolve(str(PurePosixPath(path)))
+        if found is None:
+            raise NotFound("")
+        return Place(path, *found)
+
+
+def _unwritable(path: str) -> bool:
+    """Tell whether no file can have such a name: a NUL in it, or half a character."""
+    try:
+        return b"\0" in path.encode()
+    except UnicodeEncodeError:
+        return True
 
 
 def as_text(data: bytes) -> str:
@@ -171,6 +202,7 @@ def _descend(top: int, parts: list[str], path: str) -> int:
                 os.close(chain.pop())
                 continue
             try:
+                name = _real_name(name, chain[-1])
                 mode = os.stat(name, dir_fd=chain[-1], follow_symlinks=False).st_mode
                 if stat.S_ISLNK(mode):
                     links += 1
@@ -202,17 +234,47 @@ def _outside(path: str) -> BadInput:
     return BadInput(f"'{path}' is inaccessible.\n")
 
 
-def _entry(folder: str, name: str, descriptor: int) -> Entry:
-    found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-    return Entry(
-        path=str(PurePosixPath(folder) / name),
-        nlink=found.st_nlink,
-        size=found.st_size,
-        mtime_s=found.st_mtime,
-        mode=found.st_mode,
-        uid=_user(found.st_uid),
-        gid=_group(found.st_gid),
-    )
+def _real_name(name: str, folder: int) -> str:
+    """Return the name, in a folder, of what is shown by `name`: another only where that is no UTF-8."""
+    if NOT_UTF8 not in name:
+        return name
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in islice(entries, MAX_ENTRIES)]
+    return name if name in names else next((found for found in names if _shown_name(found) == name), name)
+
+
+def _shown_name(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+class _Shown:
+    """Makes entries of one folder; users and groups are looked up once."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._prefix = str(PurePosixPath(path)).rstrip("/")
+        self._descriptor = descriptor
+        self._users: dict[int, str] = {}
+        self._groups: dict[int, str] = {}
+
+    def entry(self, name: str) -> Entry | None:
+        """Return the entry of a name, None when it is gone meanwhile."""
+        try:
+            found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if found.st_uid not in self._users:
+            self._users[found.st_uid] = _user(found.st_uid)
+        if found.st_gid not in self._groups:
+            self._groups[found.st_gid] = _group(found.st_gid)
+        return Entry(
+            path=f"{self._prefix}/{_shown_name(name)}",
+            nlink=found.st_nlink,
+            size=found.st_size,
+            mtime_s=found.st_mtime,
+            mode=found.st_mode,
+            uid=self._users[found.st_uid],
+            gid=self._groups[found.st_gid],
+        )
 
 
 def _user(uid: int) -> str:

@@ -1,16 +1,21 @@
 """The endpoints over virtual paths: /files/browse, read, download and debug, LIST_FILES and READ_FILE.
 
+What lies at a path is decided in the event loop; the disk is used on threads, so that a folder of many files, or a file
+system that hangs, keeps nobody waiting but who asked for it.
+
 Source: Mesos src/files/files.cpp and the recorded answers of a 1.12 agent.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import mimetypes
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -19,10 +24,14 @@ from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import Viewer
 from mesos_gpu.process.authentication import viewer_of
-from mesos_gpu.process.files import SandboxFiles, as_text
-from mesos_gpu.process.http import json_response
+from mesos_gpu.process.files import Place, SandboxFiles, as_text
+from mesos_gpu.process.http import encoded_json_response, json_response, to_json
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+THREADS = 4
+"""Requests whose disk work is done at a time."""
+MAX_NUMBER = 2**63 - 1
+_T = TypeVar("_T")
 
 
 class FilesApi:
@@ -42,6 +51,7 @@ class FilesApi:
         """
         self._files, self._roots = files, roots
         self._acls, self._may_see = acls, may_see
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
 
     def handlers(self) -> dict[str, Handler]:
         """Return the GET endpoints by path."""
@@ -52,31 +62,33 @@ class FilesApi:
             "files/debug": self._debug,
         }
 
-    def list_files(self, body: Mapping[str, Any], viewer: Viewer) -> Document:
+    async def list_files(self, body: Mapping[str, Any], viewer: Viewer) -> Document:
         """Answer LIST_FILES."""
-        self._check(body["path"], viewer)
-        infos = [entry.to_v1() for entry in self._files.browse(body["path"])]
+        place = self._place(body["path"], viewer)
+        infos = await self._apart(lambda: [entry.to_v1() for entry in place.browse()])
         return {"file_infos": infos} if infos else {}
 
-    def read_file(self, body: Mapping[str, Any], viewer: Viewer) -> Document:
+    async def read_file(self, body: Mapping[str, Any], viewer: Viewer) -> Document:
         """Answer READ_FILE: at most 64 KiB, and the file's size; `length` 0 asks for the size alone."""
-        self._check(body["path"], viewer)
-        _, data, size = self._files.read(body["path"], body["offset"], body.get("length"))
+        place = self._place(body["path"], viewer)
+        _, data, size = await self._apart(lambda: place.read(body["offset"], body.get("length")))
         return {"size": size, "data": base64.b64encode(data).decode("ascii")}
 
     async def _browse(self, request: web.Request) -> web.Response:
-        entries = self._files.browse(self._path(request))
-        return json_response([entry.to_json() for entry in entries], request=request)
+        place = self._asked(request)
+        body = await self._apart(lambda: to_json([entry.to_json() for entry in place.browse()]))
+        return encoded_json_response(body, request=request)
 
     async def _read(self, request: web.Request) -> web.Response:
+        place = self._asked(request)
         offset, length = _number(request, "offset"), _number(request, "length")
-        start, data, _ = self._files.read(self._path(request), -1 if offset is None else offset, length)
+        start, data, _ = await self._apart(lambda: place.read(-1 if offset is None else offset, length))
         return json_response({"data": as_text(data), "offset": start}, request=request)
 
     async def _download(self, request: web.Request) -> web.Response:
-        path = self._path(request)
-        file = os.fdopen(self._files.open(path), "rb")
-        name = PurePosixPath(path).name
+        place = self._asked(request)
+        file = os.fdopen(await self._apart(place.open), "rb")
+        name = PurePosixPath(place.path).name
         printable = "".join(c if c.isprintable() and c not in '";\\' and ord(c) < 127 else "_" for c in name)
         headers = {
             "Content-Type": mimetypes.guess_type(name)[0] or "application/octet-stream",
@@ -84,15 +96,17 @@ class FilesApi:
         }
         return web.Response(body=file, headers=headers)
 
-    def _path(self, request: web.Request) -> str:
-        path = _query(request, "path")
-        self._check(path, viewer_of(request, self._acls))
-        return path
+    async def _apart(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def _check(self, path: str, viewer: Viewer) -> None:
+    def _asked(self, request: web.Request) -> Place:
+        return self._place(_query(request, "path"), viewer_of(request, self._acls))
+
+    def _place(self, path: str, viewer: Viewer) -> Place:
         # Spelled as SandboxFiles looks it up: what is judged is what is opened.
         if self._acls.active and not self._may_see(str(PurePosixPath(path)), viewer):
             raise Forbidden
+        return self._files.place(path)
 
     async def _debug(self, request: web.Request) -> web.Response:
         return json_response(dict(self._roots()), request=request)
@@ -110,6 +124,9 @@ def _number(request: web.Request, name: str) -> int | None:
     if not text:
         return None
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise BadInput(f"Failed to parse {name}: '{text}' is not a number.\n") from None
+    if abs(number) > MAX_NUMBER:
+        raise BadInput(f"Failed to parse {name}: '{text}' is more than any file has.\n")
+    return number

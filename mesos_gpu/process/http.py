@@ -13,7 +13,15 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.process.bodies import BODIES, Bodies, TooMuch, read_body
 from mesos_gpu.process.streams import EventStream, track_streams
 
-__all__ = ["EventStream", "error_response", "json_response", "make_app", "read_json"]
+__all__ = [
+    "EventStream",
+    "encoded_json_response",
+    "error_response",
+    "json_response",
+    "make_app",
+    "read_json",
+    "to_json",
+]
 
 MAX_REQUEST = 64 * 1024 * 1024
 """Bytes in the largest request body we read."""
@@ -59,7 +67,16 @@ async def _headers_as_mesos(request: web.Request, response: web.StreamResponse) 
 
 def json_response(document: object, *, request: web.Request | None = None, status: int = 200) -> web.Response:
     """Answer with JSON; wrapped for `?jsonp=callback` when the request asks for it, as Mesos' own pages do."""
-    body = _encoder.encode(document)
+    return encoded_json_response(to_json(document), request=request, status=status)
+
+
+def to_json(document: object) -> bytes:
+    """Return a document's JSON."""
+    return _encoder.encode(document)
+
+
+def encoded_json_response(body: bytes, *, request: web.Request | None = None, status: int = 200) -> web.Response:
+    """Answer, as `json_response`, with JSON that is bytes already: what is long is made of them on another thread."""
     callback = request.query.get("jsonp") if request is not None else None
     if callback is not None:
         if not _CALLBACK.match(callback):

@@ -38,7 +38,7 @@ def files(sandbox: Path) -> Iterator[SandboxFiles]:
 
 
 def test_browsing_lists_entries_as_ls_would(files: SandboxFiles) -> None:
-    folder, stdout = files.browse(ROOT)
+    folder, stdout = files.place(ROOT).browse()
     shown = stdout.to_json()
     assert folder.mode & 0o40000
     assert (shown["path"], shown["size"], shown["mode"], shown["nlink"]) == (f"{ROOT}/stdout", 6, "-rw-r--r--", 1)
@@ -60,42 +60,42 @@ def test_browsing_lists_entries_as_ls_would(files: SandboxFiles) -> None:
 def test_reading_from_an_offset(
     files: SandboxFiles, offset: int, length: int | None, expected: tuple[int, bytes]
 ) -> None:
-    assert files.read(f"{ROOT}/stdout", offset, length) == (*expected, 6)
+    assert files.place(f"{ROOT}/stdout").read(offset, length) == (*expected, 6)
 
 
 def test_one_read_returns_at_most_64_kib(files: SandboxFiles, sandbox: Path) -> None:
     (sandbox / "big").write_bytes(b"x" * (MAX_READ + 10))
-    assert len(files.read(f"{ROOT}/big", 0, 10 * MAX_READ)[1]) == MAX_READ == 65536
+    assert len(files.place(f"{ROOT}/big").read(0, 10 * MAX_READ)[1]) == MAX_READ == 65536
 
 
 def test_what_is_not_there_is_not_found(files: SandboxFiles) -> None:
     for path in ("/etc/passwd", f"{ROOT}/nosuch", f"{ROOT}/stdout/x", "/"):
         with pytest.raises(NotFound):
-            files.read(path, 0, None)
+            files.place(path).read(0, None)
 
 
 @pytest.mark.parametrize(("offset", "length"), [(-2, None), (0, -2)])
 def test_negative_numbers_are_refused(files: SandboxFiles, offset: int, length: int) -> None:
     with pytest.raises(BadInput, match="Negative"):
-        files.read(f"{ROOT}/stdout", offset, length)
+        files.place(f"{ROOT}/stdout").read(offset, length)
 
 
 def test_a_folder_cannot_be_read_nor_a_file_browsed(files: SandboxFiles) -> None:
     with pytest.raises(BadInput, match="directory"):
-        files.read(f"{ROOT}/folder", 0, None)
+        files.place(f"{ROOT}/folder").read(0, None)
     with pytest.raises(BadInput, match="not a directory"):
-        files.browse(f"{ROOT}/stdout")
+        files.place(f"{ROOT}/stdout").browse()
 
 
 @pytest.mark.parametrize("path", ["..", "../secret", "folder/../../secret", "./../secret", "folder/../.."])
 def test_dots_do_not_lead_out(files: SandboxFiles, path: str) -> None:
-    for what in (lambda p: files.read(p, 0, None), files.browse):
+    for what in (lambda p: files.place(p).read(0, None), lambda p: files.place(p).browse()):
         with pytest.raises((BadInput, NotFound)):
             what(f"{ROOT}/{path}")
 
 
 def test_dots_inside_are_fine(files: SandboxFiles) -> None:
-    assert files.read(f"{ROOT}/folder/../stdout", 0, None)[1] == b"hello\n"
+    assert files.place(f"{ROOT}/folder/../stdout").read(0, None)[1] == b"hello\n"
 
 
 @pytest.mark.parametrize(
@@ -107,20 +107,20 @@ def test_links_do_not_lead_out(files: SandboxFiles, sandbox: Path, target: str) 
     (sandbox / "folder" / "out").symlink_to("../../")
     for path in ("link", "link/secret", "link/passwd", "folder/out/secret"):
         with pytest.raises((BadInput, NotFound)):
-            files.read(f"{ROOT}/{path}", 0, None)
+            files.place(f"{ROOT}/{path}").read(0, None)
 
 
 def test_links_inside_are_followed(files: SandboxFiles, sandbox: Path) -> None:
     (sandbox / "log").symlink_to("folder/inner")
     (sandbox / "folder" / "up").symlink_to("../stdout")
-    assert files.read(f"{ROOT}/log", 0, None)[1] == b"inside"
-    assert files.read(f"{ROOT}/folder/up", 0, None)[1] == b"hello\n"
+    assert files.place(f"{ROOT}/log").read(0, None)[1] == b"inside"
+    assert files.place(f"{ROOT}/folder/up").read(0, None)[1] == b"hello\n"
 
 
 def test_a_pipe_or_a_device_does_not_make_the_agent_wait(files: SandboxFiles, sandbox: Path) -> None:
     os.mkfifo(sandbox / "pipe")
     with pytest.raises(BadInput, match="not a regular file"):
-        files.read(f"{ROOT}/pipe", 0, None)
+        files.place(f"{ROOT}/pipe").read(0, None)
 
 
 @given(st.text(max_size=30), st.integers(1, 40))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import web
 
-from mesos_gpu.agent.cluster.master_link import PROCESS_ID
 from mesos_gpu.agent.decisions.permissions import sees_container
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.gpu_json import PROMETHEUS_TYPE, GpuView, exposition, gpu_shown, view_shown
@@ -16,6 +15,7 @@ from mesos_gpu.gpu.device import GpuUsage
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.http import error_response, json_response
+from mesos_gpu.process.operator_frame import ANY_SEGMENT, Handler, only, segment
 
 
 class GpuApi:
@@ -27,12 +27,13 @@ class GpuApi:
     def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer] = lambda request: EVERYBODY) -> None:
         self._agent, self._viewer_of = agent, viewer_of
 
-    def add_to(self, app: web.Application) -> None:
-        """Add the routes, each also under `/slave(1)`."""
-        for prefix in ("", f"/{PROCESS_ID}"):
-            app.router.add_get(f"{prefix}/gpus", self._show)
-            app.router.add_post(f"{prefix}/gpus/{{uuid}}/healthy", self._clear)
-            app.router.add_get(f"{prefix}/metrics", self._metrics)
+    def shown(self) -> Mapping[str, Handler]:
+        """Return the endpoints that are looked at, by name."""
+        return {"gpus": self._show, "metrics": self._metrics}
+
+    def called(self) -> Mapping[str, Handler]:
+        """Return the endpoint that changes something."""
+        return {f"gpus/{ANY_SEGMENT}/healthy": only("POST", self._clear)}
 
     async def usage_of(self, container_id: str) -> Sequence[Document]:
         """Return the GPUs of a container with what they do."""
@@ -54,7 +55,7 @@ class GpuApi:
     async def _clear(self, request: web.Request) -> web.Response:
         if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
             return error_response(403, "Only this machine may say that a GPU is healthy.")
-        uuid = request.match_info["uuid"]
+        uuid = segment(request)
         if self._agent.gpus is None:
             raise NotFound(f"There is no GPU {uuid} on this agent")
         self._agent.gpus.clear(uuid)

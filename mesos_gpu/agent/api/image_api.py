@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
-from mesos_gpu.agent.cluster.master_link import PROCESS_ID
 from mesos_gpu.agent.running.images import AgentImages
 from mesos_gpu.errors import BadInput, Forbidden, MesosGpuError
 from mesos_gpu.images.progress import Progress
@@ -18,11 +17,11 @@ from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response
+from mesos_gpu.process.operator_frame import Handler, only
 
 SAY_EVERY_S = 0.2
 
 Body = TypeVar("Body", "_Pull", "_Prune")
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _Prune(msgspec.Struct):
@@ -47,12 +46,16 @@ class ImageApi:
     ) -> None:
         self._images, self._viewer_of = images, viewer_of
 
-    def add_to(self, app: web.Application) -> None:
-        """Add the routes, each also under `/slave(1)`."""
-        for prefix in ("", f"/{PROCESS_ID}"):
-            app.router.add_get(f"{prefix}/images", self._show)
-            app.router.add_post(f"{prefix}/images/pull", _from_here(self._allowed(self._pull)))
-            app.router.add_post(f"{prefix}/images/prune", _from_here(self._allowed(self._prune)))
+    def shown(self) -> Mapping[str, Handler]:
+        """Return the endpoint that is looked at, by name."""
+        return {"images": self._show}
+
+    def called(self) -> Mapping[str, Handler]:
+        """Return the endpoints that change something."""
+        return {
+            "images/pull": only("POST", _from_here(self._allowed(self._pull))),
+            "images/prune": only("POST", _from_here(self._allowed(self._prune))),
+        }
 
     async def _show(self, request: web.Request) -> web.Response:
         if self._images is None:

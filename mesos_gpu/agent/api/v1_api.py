@@ -17,9 +17,7 @@ from mesos_gpu.errors import Forbidden
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import Viewer
-from mesos_gpu.process.files_api import FilesApi
-from mesos_gpu.process.http import json_response
-from mesos_gpu.process.logging_level import LoggingLevel
+from mesos_gpu.process.operator_frame import v1_answer
 from mesos_gpu.process.requests import (
     JSON,
     PROTOBUF,
@@ -60,13 +58,15 @@ NOT_HERE = frozenset(
 class Sources:
     """Where answers come from; each is asked when it is needed.
 
-    `views` has what needs no field of a call but its type; `containers` is told whether to show nested and standalone
-    ones; `prune` removes images that nothing uses.
+    `common` answers what every program answers, None for other calls; `views` has what needs no field of a call but its
+    type; `containers` is told whether to show nested and standalone ones; `prune` removes images that nothing uses.
     """
 
+    common: Callable[[str, Document, Viewer], Awaitable[Document | None]]
     views: Mapping[str, Callable[[Viewer], Document]]
     containers: Callable[[bool, bool, Viewer], Awaitable[list[Document]]]
     prune: Callable[[], Awaitable[None]]
+    set_logging_level: Callable[[Document], None]
 
 
 class V1Api:
@@ -76,26 +76,18 @@ class V1Api:
         self,
         sources: Sources,
         containers: ContainerApi,
-        files: FilesApi,
-        level: LoggingLevel,
         *,
         viewer_of: Callable[[web.Request], Viewer],
         may: Callable[[Viewer, str, Mapping[str, Any]], bool],
     ) -> None:
         """`may` says whether somebody may make a call of a type, with its body."""
-        self._sources, self._containers, self._files, self._level = sources, containers, files, level
+        self._sources, self._containers = sources, containers
         self._viewer_of, self._may = viewer_of, may
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request. Raises Forbidden."""
+        """Answer one request. Raises HttpProblem, and what the frame has statuses for."""
         if request.method != "POST":
             return method_not_allowed(request, "POST")
-        try:
-            return await self._answer(request)
-        except HttpProblem as refused:
-            return refused.response
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
         viewer = self._viewer_of(request)
         sent = (header(request, "Content-Type") or "").split(";")[0].strip().lower()
         message_content = header(request, "Message-Content-Type")
@@ -129,15 +121,12 @@ class V1Api:
             case "REMOVE_NESTED_CONTAINER" | "REMOVE_CONTAINER":
                 return await self._containers.remove(body)
             case "SET_LOGGING_LEVEL":
-                self._level.set_from(dict(body))
+                self._sources.set_logging_level(dict(body))
                 return web.Response()
             case "PRUNE_IMAGES":
                 await self._sources.prune()
                 return web.Response()
-        document = await self._document(kind, body, viewer)
-        if content_type == PROTOBUF:
-            return web.Response(body=messages.encode(RESPONSE, document), headers={"Content-Type": PROTOBUF})
-        return json_response(document)
+        return v1_answer(RESPONSE, await self._document(kind, body, viewer), content_type)
 
     async def _document(self, kind: str, body: Mapping[str, Any], viewer: Viewer) -> Document:
         if kind in ("WAIT_NESTED_CONTAINER", "WAIT_CONTAINER"):
@@ -146,11 +135,9 @@ class V1Api:
             wanted = (body.get("show_nested", False), body.get("show_standalone", False))
             shown = await self._sources.containers(*wanted, viewer)
             return {"type": kind, "get_containers": {"containers": shown}} if shown else {"type": kind}
-        if kind == "GET_LOGGING_LEVEL":
-            return {"type": kind, "get_logging_level": {"level": self._level.level}}
-        if kind in ("LIST_FILES", "READ_FILE"):
-            answer = self._files.list_files if kind == "LIST_FILES" else self._files.read_file
-            return {"type": kind, kind.lower(): answer(body, viewer)}
+        common = await self._sources.common(kind, dict(body), viewer)
+        if common is not None:
+            return {"type": kind, kind.lower(): common}
         view = self._sources.views.get(kind)
         if view is None:
             raise refuse(501, f"{kind} is not supported by this agent")

@@ -27,13 +27,12 @@ from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.version import MESOS_VERSION
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
 
 PROCESS_ID = "slave(1)"
-MESOS_VERSION = "1.12.0"
-"""The version of Mesos whose messages we speak; a master refuses agents that are too old."""
 CAPABILITIES = (
     "MULTI_ROLE",
     "HIERARCHICAL_ROLE",

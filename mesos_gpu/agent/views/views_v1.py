@@ -90,16 +90,6 @@ def get_agent(info: Document, agent_id: str | None) -> Document:
     return {"agent_info": with_defaults("mesos.v1.AgentInfo", shown)}
 
 
-def flags_shown(flags: Mapping[str, str]) -> Document:
-    """Return the answer to GET_FLAGS."""
-    return {"flags": [{"name": name, "value": value} for name, value in flags.items()]}
-
-
-def metrics_shown(numbers: Mapping[str, float]) -> Document:
-    """Return the answer to GET_METRICS."""
-    return {"metrics": [{"name": name, "value": float(value)} for name, value in numbers.items()]}
-
-
 def _standing(task: Task) -> str:
     if task.phase is Phase.OVER:
         return "terminated_tasks"

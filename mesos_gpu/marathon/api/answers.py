@@ -60,7 +60,7 @@ class BadJson(BadInput):
         self.details = details
 
 
-def framed(leader_url: Callable[[], str], http: HttpSettings) -> Middleware:
+def authentication_and_errors(leader_url: Callable[[], str], http: HttpSettings) -> Middleware:
     """Return the middleware around every handler: who may call, errors as Marathon's JSON, common headers."""
     # A realm is told between quotation marks.
     realm = http.realm.replace("\\", "\\\\").replace('"', '\\"')

@@ -7,10 +7,10 @@ from typing import Any
 
 from aiohttp import web
 
-from mesos_gpu.marathon.api.answers import framed
+from mesos_gpu.marathon.api.answers import authentication_and_errors
 from mesos_gpu.marathon.api.apps import AppsApi
 from mesos_gpu.marathon.api.cluster import ClusterApi
-from mesos_gpu.marathon.api.gate import HttpSettings, let_in, limited, packed
+from mesos_gpu.marathon.api.gate import HttpSettings, compression, concurrency_limit, cors
 from mesos_gpu.marathon.api.groups import GroupsApi
 from mesos_gpu.marathon.api.jobs import JobsApi
 from mesos_gpu.marathon.api.leader import LeaderApi
@@ -40,14 +40,14 @@ def make_api(
     app, proxy, system = make_app(), LeaderProxy(election, http), SystemApi()
     # After the limit of a body, before everything else.
     if http.origins:
-        let_in(app, http.origins)
+        cors(app, http.origins)
     if http.max_requests is not None:
-        app.middlewares.append(limited(http.max_requests))
+        app.middlewares.append(concurrency_limit(http.max_requests))
     app.middlewares.append(proxy.middleware())
     if http.compression:
-        app.middlewares.append(packed)
+        app.middlewares.append(compression)
     app.middlewares.append(measured(scheduler.metrics))
-    app.middlewares.append(framed(lambda: f"http://{election.address}", http))
+    app.middlewares.append(authentication_and_errors(lambda: f"http://{election.address}", http))
     app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close()])
     app.add_routes(
         _with_and_without_slash(

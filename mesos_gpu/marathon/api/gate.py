@@ -1,4 +1,4 @@
-"""What stands before every handler and after it: pages of other sites, too many requests at once, packed answers.
+"""What stands before every handler and after it: pages of other sites, too many requests at once, compressed answers.
 
 Source: Marathon api/CORSFilter, api/LimitConcurrentRequestsFilter, and the GzipHandler of its HttpModule.
 """
@@ -17,8 +17,8 @@ from mesos_gpu.process.http import error_response, json_response
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-PACKED_FROM = 4096
-"""Bytes from which on an answer is packed."""
+COMPRESSED_FROM = 4096
+"""Bytes from which on an answer is compressed."""
 _METHODS = "GET, HEAD, OPTIONS"
 _DAY_S = 86400
 
@@ -42,7 +42,7 @@ class HttpSettings:
     proxy_connections: int = 64
 
 
-def limited(at_most: int) -> Middleware:
+def concurrency_limit(at_most: int) -> Middleware:
     """Return the middleware that refuses requests while so many are being answered."""
     active = 0
 
@@ -63,11 +63,11 @@ def limited(at_most: int) -> Middleware:
 
 
 @web.middleware
-async def packed(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Pack large answers for clients that can read them, on another thread."""
+async def compression(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Compress large answers (gzip) for clients that can read them, on another thread."""
     answer = await handler(request)
     body = answer.body if isinstance(answer, web.Response) else None
-    if not isinstance(answer, web.Response) or not isinstance(body, bytes) or len(body) < PACKED_FROM:
+    if not isinstance(answer, web.Response) or not isinstance(body, bytes) or len(body) < COMPRESSED_FROM:
         return answer
     answer.headers["Vary"] = "Accept-Encoding"
     if "gzip" in request.headers.get("Accept-Encoding", "").lower() and "Content-Encoding" not in answer.headers:
@@ -76,7 +76,7 @@ async def packed(request: web.Request, handler: Handler) -> web.StreamResponse:
     return answer
 
 
-def let_in(app: web.Application, origins: Sequence[str]) -> None:
+def cors(app: web.Application, origins: Sequence[str]) -> None:
     """Let pages of these origins read from `app` in a browser; they can change nothing.
 
     An answer names the origin that asked, since browsers take one alone (Marathon sends the last of several).

@@ -56,8 +56,11 @@ _USES = {
 }
 
 
-def use_of(endpoint: str) -> str:
-    """Return what an endpoint is for, by its name without `/master`: what guards it. What is not known is looked at."""
+def use_of(endpoint: str, method: str) -> str:
+    """Return what an endpoint is for, by its name without `/master`, whatever the method: what guards it.
+
+    What is not known is looked at.
+    """
     return _USES.get(endpoint, READONLY)
 
 

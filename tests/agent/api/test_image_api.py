@@ -14,9 +14,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from mesos_gpu.agent.api.image_api import ImageApi
 from mesos_gpu.agent.flags import FLAGS, check_flags
 from mesos_gpu.agent.running.images import AgentImages, open_images
-from mesos_gpu.errors import BadFlag, BadInput
+from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import parse_flags
-from mesos_gpu.process.http import make_app
+from tests.support.frame import frame_app
 from tests.support.images.build import Layer, busybox_image, file, tar_of, write_layout
 
 Client = TestClient[web.Request, web.Application]
@@ -38,9 +38,8 @@ async def images(tmp_path: Path) -> AsyncIterator[AgentImages]:
 
 @pytest.fixture
 async def client(images: AgentImages) -> AsyncIterator[Client]:
-    app = make_app()
-    ImageApi(images).add_to(app)
-    async with TestClient(TestServer(app)) as client:
+    api = ImageApi(images)
+    async with TestClient(TestServer(frame_app(api.shown(), api.called()))) as client:
         yield client
 
 
@@ -63,20 +62,9 @@ async def test_a_pull_that_fails_ends_with_the_cause(client: Client, reference: 
     assert "error" in json.loads((await answer.text()).splitlines()[-1])
 
 
-async def test_a_body_that_is_none_is_refused(images: AgentImages) -> None:
-    @web.middleware
-    async def words(request: web.Request, handler: Any) -> web.StreamResponse:
-        try:
-            return await handler(request)  # type: ignore[no-any-return]
-        except BadInput as error:
-            return web.Response(status=400, text=str(error))
-
-    app = make_app()
-    app.middlewares.append(words)
-    ImageApi(images).add_to(app)
-    async with TestClient(TestServer(app)) as client:
-        for body in ("{", '{"reference": 3}'):
-            assert (await client.post("/images/pull", data=body)).status == 400
+async def test_a_body_that_is_none_is_refused(client: Client) -> None:
+    for body in ("{", '{"reference": 3}'):
+        assert (await client.post("/images/pull", data=body)).status == 400
 
 
 @pytest.mark.parametrize(

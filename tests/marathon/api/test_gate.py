@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from mesos_gpu.marathon.api.gate import HttpSettings, limited
+from mesos_gpu.marathon.api.gate import HttpSettings, concurrency_limit
 from tests.support.marathon.builders import app
 
 PAGE = {"Origin": "http://ui.example:8888"}
@@ -69,7 +69,7 @@ async def test_requests_over_the_limit_are_refused_until_others_are_done() -> No
         await gate.wait()
         return web.Response(text="done")
 
-    service = web.Application(middlewares=[limited(2)])
+    service = web.Application(middlewares=[concurrency_limit(2)])
     service.add_routes([web.get("/slow", slow), web.get("/v2/events", slow)])
     runner = web.AppRunner(service)
     await runner.setup()

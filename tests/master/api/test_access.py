@@ -365,4 +365,4 @@ def test_flags_show_where_secrets_are_and_never_what_they_are(tmp_path: Path) ->
 
 
 def test_what_is_not_known_is_guarded_as_what_is_read() -> None:
-    assert use_of("something/new") == READONLY
+    assert use_of("something/new", "POST") == READONLY
