@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from docs.make_cli import cli_page, help_page
 from docs.make_flags import flags_page
+from tests.support import walls
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -27,6 +29,33 @@ def test_everyone_imports_only_what_the_house_allows() -> None:
     lint = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([lint], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_import_contract_refuses_what_it_is_there_for(tmp_path: Path) -> None:
+    for package in walls.PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    forbidden = list(walls.forbidden_imports())
+    assert {one.contract for one in forbidden} == {contract["name"] for contract in walls.contracts()}
+    for one in forbidden:
+        walls.put(one, tmp_path)
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([lint, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = walls.broken(done.stdout)
+    unnoticed = [one for one in forbidden if one.refusal not in said.get(one.contract, "")]
+    assert (unnoticed, done.returncode) == ([], 1), done.stdout + done.stderr
+
+
+def test_every_module_that_calls_itself_pure_is_kept_so() -> None:
+    pure = walls.decides()
+    missing = []
+    for package in walls.PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            says = re.search(r"\bPure\b", ast.get_docstring(ast.parse(path.read_text())) or "")
+            if says and not any(f"{module}.".startswith(f"{name}.") for name in pure):
+                missing.append(module)
+    assert missing == [], "add them to the contract 'What decides does not act' of pyproject.toml"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""Which programs a box runs, with which flags, and when a dead one is started again. Pure."""
+"""Which programs a box runs, with which flags, and when a dead one is started again. Pure, but for a `~` in a path."""
 
 from __future__ import annotations
 
