@@ -162,7 +162,7 @@ class AgentLink:
     def _on_message(self, message: Message) -> None:
         name = message.name.removeprefix(_PREFIX)
         if name == "AuthenticateMessage":
-            self._engine.state.counters["messages_authenticate"] += 1
+            self._engine.count("messages_authenticate")
             self._authenticate(message)
             return
         reader = READERS.get(name)
@@ -173,7 +173,7 @@ class AgentLink:
             return
         counter = _COUNTERS.get(name)
         if counter is not None:
-            self._engine.state.counters[counter] += 1
+            self._engine.count(counter)
         if name in _INTRODUCTIONS and not self._may_register(str(message.sender)):
             log.warning("refusing the registration of the agent at %s: it has not authenticated", message.sender)
             return

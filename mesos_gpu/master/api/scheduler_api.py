@@ -51,7 +51,7 @@ class SchedulerApi:
             problem = call_problem(call, None if principal is None else principal.value)
             if problem is not None:
                 raise refuse(400, f"Failed to validate scheduler::Call: {problem}")
-            self._engine.state.counters[f"calls_{call['type'].lower()}"] += 1
+            self._engine.count(f"calls_{call['type'].lower()}")
             if call["type"] == "SUBSCRIBE":
                 return await self._subscribe(request, call)
             framework = self._caller(request, call)

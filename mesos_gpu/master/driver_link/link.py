@@ -86,7 +86,7 @@ class DriverLink:
         if asked.kind == "DEACTIVATE":
             self._engine.do(DriverAborted(framework.id))
             return
-        self._engine.state.counters[f"calls_{asked.kind.lower()}"] += 1
+        self._engine.count(f"calls_{asked.kind.lower()}")
         scheduler_calls.count(framework, asked.kind)
         if not framework.connected and not asked.old:
             # The link broke on this side alone; a driver cannot know, and gives up when it is told.

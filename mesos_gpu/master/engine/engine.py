@@ -8,109 +8,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Protocol
-
-from typing_extensions import assert_never
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.master.decisions import invariants
 from mesos_gpu.master.decisions.handle import handle
+from mesos_gpu.master.engine.alarms import Alarms
+from mesos_gpu.master.engine.edges import Agents, Subscriber
 from mesos_gpu.master.engine.registrar import Registrar
+from mesos_gpu.master.engine.waiting import Waiting
+from mesos_gpu.master.engine.watchers import Watchers
 from mesos_gpu.master.events.event import Event
 from mesos_gpu.master.events.schedulers import StreamClosed
 from mesos_gpu.master.events.timers import Allocate, FailoverExpired, Tick
 from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import (
-    AcknowledgeOperation,
-    AcknowledgeStatus,
-    Action,
-    AgentRegistered,
-    AgentReregistered,
-    ApplyOperation,
     AwaitFailover,
     CloseStream,
-    DrainAgent,
     ForgetAgent,
-    KeepResources,
-    KillTask,
-    MessageExecutor,
     NotStored,
     ObserveAgent,
-    ReconcileOperations,
-    RunTask,
-    RunTaskGroup,
     SendEvent,
-    ShutdownAgent,
-    ShutdownExecutor,
-    ShutdownFramework,
     Store,
-    ToAgent,
-    UpdateFramework,
     Warn,
 )
 from mesos_gpu.master.state.state import MasterState
-from mesos_gpu.master.views import operator_events
-from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.timers import Timer
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 log = logging.getLogger(__name__)
-
-
-class Subscriber(Protocol):
-    """A scheduler's open stream."""
-
-    def send(self, event: Document) -> None:
-        """Send an event; never blocks."""
-
-    def close(self) -> None:
-        """End the stream after what was sent."""
-
-
-class Agents(Protocol):
-    """The way to the agents."""
-
-    def perform(self, action: ToAgent) -> None:
-        """Send an agent a message."""
-
-    def removals(self) -> Mapping[str, int]:
-        """Return how many agents were `scheduled` to be unreachable, are since (`completed`), or answered in time."""
-
-    def observe(self, agent_id: str) -> None:
-        """Link to an agent and ping it from now on."""
-
-    def part(self, agent_id: str, *, silent: bool) -> None:
-        """Ping it no more, and have no connection to it; with `silent`, what did not arrive yet never shall."""
-
-
-class Stored:
-    """Waits for one event's changes of the registry, and for what followed them. Left as often as entered."""
-
-    def __init__(self) -> None:
-        """Expect the event itself."""
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._expected = 1
-
-    def expect(self) -> None:
-        """Wait for one thing more."""
-        self._expected += 1
-
-    def fail(self, why: str) -> None:
-        """Wait no more: it will not be."""
-        if not self.done.done():
-            self.done.set_exception(Unavailable(why))
-            self.done.exception()  # it is told to who waits, if anybody does still
-
-    def __enter__(self) -> None:
-        """Begin one of the things."""
-
-    def __exit__(self, *error: object) -> None:
-        """End it."""
-        self._expected -= 1
-        if not self._expected and not self.done.done():
-            self.done.set_result(None)
 
 
 def clock() -> Moment:
@@ -129,10 +56,9 @@ class Engine:
         self._registrar = registrar
         registrar.on_failure = self.fail
         self._changing = asyncio.Lock()
-        self._waiting: set[Stored] = set()
+        self._waiting: set[Waiting] = set()
         self._subscribers: dict[str, Subscriber] = {}
-        self._watchers: dict[str, tuple[Subscriber, Viewer]] = {}
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._watchers, self._alarms = Watchers(state), Alarms()
         self._allocating = False
         self._due_s: float | None = None
         self._stopped = False
@@ -143,15 +69,13 @@ class Engine:
 
     def start(self) -> None:
         """Begin the allocation interval."""
-        self.call_later(self.state.settings.allocation_interval_s, self._tick)
+        self._alarms.call_every(self.state.settings.allocation_interval_s, lambda: self._timed(Tick()))
 
     def stop(self) -> None:
         """Let no timer fire any more; operators who wait for the registry are told that nobody knows."""
         self._stopped = True
         self._give_up_waiting("this master is stopping")
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+        self._alarms.stop()
 
     @property
     def stopped(self) -> bool:
@@ -167,8 +91,8 @@ class Engine:
         self._give_up_waiting(why)
 
     def _give_up_waiting(self, why: str) -> None:
-        for stored in self._waiting:
-            stored.fail(why)
+        for waiting in self._waiting:
+            waiting.fail(why)
         self._waiting.clear()
 
     def do(self, event: Event) -> None:
@@ -184,26 +108,30 @@ class Engine:
         async with self._changing:
             if self._stopped:
                 raise Unavailable("this master has stopped")
-            stored = Stored()
-            self._waiting.add(stored)
+            waiting = Waiting()
+            self._waiting.add(waiting)
             try:
-                with stored:
-                    self._do(event, stored)
-                await stored.done
+                with waiting:
+                    self._do(event, waiting)
+                await waiting.done
             finally:
-                self._waiting.discard(stored)
+                self._waiting.discard(waiting)
 
-    def _do(self, event: Event, stored: Stored | None) -> None:
+    def _do(self, event: Event, waiting: Waiting | None) -> None:
         if self._stopped:
             return
-        self._perform(handle(self.state, event, self.now()), stored)
+        for action in handle(self.state, event, self.now()):
+            if isinstance(action, Store):
+                self._store(action, waiting)
+            else:
+                self._carry_out(action)
         if self.state.settings.check_invariants:
             problem = invariants.broken(self.state)
             if problem is None and self._registrar.idle:
                 problem = invariants.differs(self.state, self._registrar.record)
             if problem is not None:
                 self.fail(f"the books of this master do not add up: {problem}")
-        self._publish()
+        self._watchers.publish()
         self.allocate_soon()
 
     def allocate_soon(self) -> None:
@@ -223,23 +151,20 @@ class Engine:
 
     def watch(self, stream_id: str, watcher: Subscriber, viewer: Viewer = EVERYBODY) -> None:
         """Tell an operator everything there is now, and from now on what changes; the oldest gives way to a new one."""
-        while len(self._watchers) >= self.state.settings.max_watchers:
-            oldest, _ = self._watchers.pop(next(iter(self._watchers)))
-            oldest.close()
-        self._watchers[stream_id] = watcher, viewer
-        self.state.watched = True
-        for event in operator_events.subscribed(self.state, viewer):
-            watcher.send(event)
+        self._watchers.add(stream_id, watcher, viewer)
 
     def unwatch(self, stream_id: str) -> None:
         """An operator's stream has ended, from whichever side."""
-        self._watchers.pop(stream_id, None)
-        self.state.watched = bool(self._watchers)
+        self._watchers.remove(stream_id)
 
     @property
     def watchers(self) -> int:
         """Return how many operators listen."""
         return len(self._watchers)
+
+    def count(self, name: str) -> None:
+        """Count a message, or a call, that came in; by the last part of its metric's name."""
+        self.state.counters[name] += 1
 
     def metrics(self) -> dict[str, float]:
         """Return what the state does not know of: how long things took, the registry's size, agents given up."""
@@ -258,39 +183,17 @@ class Engine:
             for step in ("scheduled", "completed", "canceled")
         }
 
-    def _publish(self) -> None:
-        for event in operator_events.take(self.state):
-            for watcher, viewer in list(self._watchers.values()):
-                seen = operator_events.seen(self.state, event, viewer)
-                if seen is not None:
-                    watcher.send(seen)
-
     def later(self, delay_s: float, event: Event) -> None:
         """Apply an event after `delay_s` seconds."""
         self.call_later(delay_s, lambda: self.do(event))
 
     def every(self, interval_s: float, event: Event) -> None:
         """Apply an event every `interval_s` seconds, the first time after that."""
-
-        def run() -> None:
-            self.call_later(interval_s, run)
-            self.do(event)
-
-        self.call_later(interval_s, run)
+        self._alarms.call_every(interval_s, lambda: self.do(event))
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
         """Call something after `delay_s` seconds, unless stopped before."""
-
-        def run() -> None:
-            self._timers.discard(timer)
-            call()
-
-        timer = asyncio.get_running_loop().call_later(delay_s, run)
-        self._timers.add(timer)
-
-    def _tick(self) -> None:
-        self._timed(Tick())
-        self.call_later(self.state.settings.allocation_interval_s, self._tick)
+        self._alarms.call_later(delay_s, call)
 
     def _allocate(self) -> None:
         self._allocating = False
@@ -308,22 +211,15 @@ class Engine:
             self._latency.add(began_s - self._due_s)
             self._due_s = None
 
-    def _perform(self, actions: list[Action], stored: Stored | None) -> None:
-        for action in actions:
-            if isinstance(action, Store):
-                self._store(action, stored)
-            else:
-                self._carry_out(action)
-
-    def _store(self, store: Store, stored: Stored | None) -> None:
-        """Have the registrar make a change, and apply what follows it; `stored` waits for that, too."""
+    def _store(self, store: Store, waiting: Waiting | None) -> None:
+        """Have the registrar make a change, and apply what follows it; `waiting` waits for that, too."""
 
         def then() -> None:
-            with stored or nullcontext():
-                self._do(store.then, stored)
+            with waiting or nullcontext():
+                self._do(store.then, waiting)
 
-        if stored is not None:
-            stored.expect()
+        if waiting is not None:
+            waiting.expect()
         self._registrar.apply(store.operation, then)
 
     def _carry_out(self, action: NotStored) -> None:
@@ -344,25 +240,6 @@ class Engine:
             case ForgetAgent(agent_id, silent):
                 if self.agents is not None:
                     self.agents.part(agent_id, silent=silent)
-            case (
-                AgentRegistered()
-                | AgentReregistered()
-                | ShutdownAgent()
-                | RunTask()
-                | RunTaskGroup()
-                | DrainAgent()
-                | KillTask()
-                | AcknowledgeStatus()
-                | UpdateFramework()
-                | ShutdownFramework()
-                | ShutdownExecutor()
-                | MessageExecutor()
-                | ApplyOperation()
-                | KeepResources()
-                | AcknowledgeOperation()
-                | ReconcileOperations()
-            ):
+            case _:
                 if self.agents is not None:
                     self.agents.perform(action)
-            case _:
-                assert_never(action)
