@@ -56,8 +56,8 @@ class Checkpoints:
         path = self._path(container_id)
         held = [HeldGpu.of(gpu) for gpu in sorted(gpus)]
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, msgspec.json.encode(_Document(container_id, held)))
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, msgspec.json.encode(_Document(container_id, held)), mode=0o600)
         except OSError as error:
             raise Unavailable(f"cannot record the GPUs of container {container_id} in {path}: {error}") from error
 

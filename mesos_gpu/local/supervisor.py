@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 STOP_S, AGENT_STOP_S = 15.0, 45.0
 KEEP_TASKS = signal.SIGUSR1
 """The signal that tells a supervisor to stop the services and leave tasks running; SIGTERM ends tasks too."""
+PRIVATE = 0o700
+"""The services' state and what they say is for whoever brought the box up: definitions of apps have passwords."""
 SHOWN = 5
 """How many containers a message names."""
 
@@ -85,8 +87,10 @@ class Supervisor:
     def _prepare(self) -> None:
         work_dir = self._options.work_dir
         try:
-            for folder in (work_dir, work_dir / "log", work_dir / "run", work_dir / "marathon"):
-                folder.mkdir(parents=True, exist_ok=True)
+            work_dir.mkdir(parents=True, exist_ok=True)
+            for folder in (work_dir / "log", work_dir / "run", work_dir / "marathon", work_dir / "master"):
+                folder.mkdir(mode=PRIVATE, exist_ok=True)
+                folder.chmod(PRIVATE)  # one of a box of before, too
             prepare_network(work_dir)
             # The lock dies with this process, however it dies.
             self._lock = (work_dir / "lock").open("wb")

@@ -31,6 +31,8 @@ _CONTAINERS = {
     "ATTACH_CONTAINER_INPUT": "attach_containers_input",
 }
 
+ROOT = "root"
+
 
 def may(viewer: Viewer, frameworks: Frameworks, kind: str, body: Mapping[str, Any]) -> bool:
     """Tell whether somebody may make a v1 call of this kind. What only shows things is filtered instead."""
@@ -49,11 +51,30 @@ def may(viewer: Viewer, frameworks: Frameworks, kind: str, body: Mapping[str, An
             return False
         if "command" not in body:
             return True
-        return approved(f"{_LAUNCHES[kind]}_as_user", who, body["command"].get("user"), container=root)
+        asked = body["command"].get("user")
+        if who is not None and who.claims and not _executor_may_be(frameworks, root, asked):
+            return False
+        return approved(f"{_LAUNCHES[kind]}_as_user", who, asked, container=root)
     action = _CONTAINERS[kind]
     if not action.startswith("attach"):
         action += "_nested_containers" if is_nested(name) else "_standalone_containers"
     return approved(action, who, user, container=root)
+
+
+def _executor_may_be(frameworks: Frameworks, container: str, user: str | None) -> bool:
+    """Tell whether an executor, known by its token, may launch as this user in its container.
+
+    Mesos asks only whose container it is, so a token that was stolen starts root. Here an executor has the rights of
+    its framework's user, of its own, and of those that its tasks name, which `run_tasks` was asked about; root has all.
+    """
+    found = _find(frameworks, container)
+    if user is None or found is None:
+        return True
+    framework, run = found
+    users = {framework.info["user"], user_of(command_of(run), framework.info)}
+    if isinstance(run, Executor):
+        users.update(filter(None, (user_of_task(task.info) for task in framework.hosted_by(run))))
+    return user in users or user_of(command_of(run), framework.info) == ROOT
 
 
 def owner_of(frameworks: Frameworks, container: str) -> str | None:

@@ -17,6 +17,7 @@ import msgspec
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.paths import executor_directory, framework_directory, run_directory, task_directory
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.resource import Document
 
@@ -37,7 +38,8 @@ class Checkpoints:
     def open(self) -> None:
         """Make the folder. Raises Unavailable when that is not allowed."""
         try:
-            self.meta.mkdir(parents=True, exist_ok=True)
+            # Tasks' variables and secrets are in there. Files of before are behind the same door.
+            private_folder(self.meta)
         except OSError as error:
             raise Unavailable(f"cannot use --work_dir={self.work_dir}: {error.strerror}") from None
 
@@ -110,8 +112,9 @@ class Checkpoints:
     def log(self, key: TaskKey, container_id: str, record: Document, executor: str | None = None) -> None:
         """Append one record to the task's log, in one write."""
         path = self._task_folder(key, container_id, executor) / "task.updates"
-        with path.open("ab", buffering=0) as file:
-            file.write(_encoder.encode(record) + b"\n")
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "ab", buffering=0) as opened:
+            opened.write(_encoder.encode(record) + b"\n")
 
     def close_run(self, key: TaskKey | ExecutorKey, container_id: str) -> None:
         """Mark the run of a command task or of an executor complete: the next process leaves it alone."""
@@ -125,10 +128,15 @@ class Checkpoints:
 
 
 def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Put `data` at `path`, whole or not at all, making folders as needed; `durable`: a power cut does not undo it."""
+    """Put `data` at `path`, whole or not at all, for us alone to read, making folders as needed.
+
+    `durable`: a power cut does not undo it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("wb") as file:
+    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(opened, "wb") as file:
+        os.fchmod(opened, 0o600)
         file.write(data)
         if durable:
             file.flush()

@@ -52,7 +52,7 @@ class HealthRecord:
         }
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, msgspec.json.encode(entries))
+            write_whole(self._path, msgspec.json.encode(entries), mode=0o600)
         except OSError as error:
             # Still withdrawn; only a next process would not know.
             log.error("cannot write down which GPUs are ill: %s", error)

@@ -23,7 +23,7 @@ SYS_OPENAT2 = 437
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
 _RESOLVE = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FOLDER_MODE = 0o755
+FOLDER_MODE, PRIVATE = 0o755, 0o700
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -137,6 +137,21 @@ def make_folders(folder: int, path: str, owner: HostUser, mode: int = FOLDER_MOD
     finally:
         os.close(at)
     return made
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder that only we can enter, also where it was there and others could. Raises OSError."""
+    path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    if path.stat().st_mode & 0o7777 != PRIVATE:
+        path.chmod(PRIVATE)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only we can read, in the place of what is there. Raises OSError."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "wb") as opened:
+        os.fchmod(file, 0o600)
+        opened.write(data)
 
 
 def _take(folder: int) -> None:

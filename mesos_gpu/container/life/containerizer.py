@@ -20,6 +20,7 @@ from mesos_gpu.container.attached.sessions import Child
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.cgroups.files import Statistics
+from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process
@@ -123,6 +124,8 @@ class Containerizer:
         Those that ended meanwhile are found ended by `wait`. One that was only half launched is destroyed even if it
         is in `live`, and then unknown. Call it once, before anything else. Raises what the isolator's recover raises.
         """
+        # Variables of tasks, and among them tokens of executors, are in there: for nobody else on this machine.
+        private_folder(self._bundles)
         records = self._checkpoints.load()
         kept = recovered(records, live)
         running = [name for name, record in kept.items() if record.step == "running"]

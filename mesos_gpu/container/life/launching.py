@@ -15,6 +15,7 @@ from mesos_gpu.container.attached import terminals
 from mesos_gpu.container.attached.sessions import first_pid, start_on_terminal, start_piped
 from mesos_gpu.container.attached.switchboard import Attachment
 from mesos_gpu.container.cgroups import Cgroups
+from mesos_gpu.container.host.beneath import PRIVATE, write_private
 from mesos_gpu.container.host.inside import resolve
 from mesos_gpu.container.host.mounts import unmount
 from mesos_gpu.container.host.namespace import MountNamespace
@@ -106,7 +107,7 @@ class Launcher:
                 )
             plan = without_gpus(plan)
         bundle = self._bundles / container_id
-        bundle.mkdir(parents=True)
+        bundle.mkdir(mode=PRIVATE)
         config = place_secrets(config, bundle)
         root = None
         if config.image is None or image is None:
@@ -128,7 +129,7 @@ class Launcher:
                 del document["linux"]["cgroupsPath"], document["linux"]["resources"]
             else:
                 document["linux"]["resources"], enter = self._policy_of(parent_of(container_id) or container_id), ()
-        (bundle / "config.json").write_bytes(msgspec.json.encode(document))
+        write_private(bundle / "config.json", msgspec.json.encode(document))  # with all its variables
         await self._mounts.run(partial(_hold_all, held, self._host.private))
         stdout = open_output(config.sandbox / "stdout", user, root=roots[0])
         try:
@@ -172,8 +173,8 @@ class Launcher:
         inside = msgspec.json.decode((self._bundles / parent_id / "config.json").read_bytes())["process"]
         document = entering(inside, config.command, config.environment, user, terminal=config.terminal)
         bundle = self._bundles / config.container_id
-        bundle.mkdir(parents=True)
-        (bundle / "process.json").write_bytes(msgspec.json.encode(document))
+        bundle.mkdir(mode=PRIVATE)
+        write_private(bundle / "process.json", msgspec.json.encode(document))
         runtime, files = self._conmon.runtime, self._cgroups.make(config.container_id)
         enter = files if runtime.leaves_cgroup else ()
         cgroup = cgroup_of(config.container_id)[len(cgroup_of(parent_id)) + 1 :]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from mesos_gpu.container.host.beneath import write_private
 from mesos_gpu.container.network import cni
 from mesos_gpu.container.network.cni import DefaultDns, Document, Network
 
@@ -101,5 +102,5 @@ def load(place: Path) -> State | None:
 def save(place: Path, state: State) -> None:
     """Replace what is on disk, whole or not at all. Raises OSError."""
     new = place / f"{STATE}.new"
-    new.write_bytes(msgspec.json.encode(state))
+    write_private(new, msgspec.json.encode(state))
     os.replace(new, place / STATE)  # noqa: PTH105 - as in every other atomic write

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from mesos_gpu.container.host.beneath import private_folder, write_private
 from mesos_gpu.container.spec.config import CONTAINER_ID, Termination, Volume
 
 Step = Literal["preparing", "running", "ended"]
@@ -62,7 +63,7 @@ class Checkpoints:
         """Replace the record of that container; after a kill at any moment the old or the new one is there, whole."""
         path = self._folder / f"{record.container_id}.json"
         new = path.with_suffix(".new")
-        new.write_bytes(self._encoder.encode(record))
+        write_private(new, self._encoder.encode(record))
         os.replace(new, path)  # noqa: PTH105 - as in every other atomic write
 
     def forget(self, container_id: str) -> None:
@@ -71,7 +72,7 @@ class Checkpoints:
 
     def load(self) -> dict[str, Record | None]:
         """Return all records by container id; None for one that cannot be read. Makes the folder if need be."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self._folder)
         found: dict[str, Record | None] = {}
         for path in sorted(self._folder.iterdir()):
             if path.suffix != ".json" or not CONTAINER_ID.fullmatch(path.stem):

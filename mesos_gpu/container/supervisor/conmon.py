@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process, readable
 from mesos_gpu.container.host.runtime import Runtime, find_program
@@ -77,7 +78,7 @@ class Conmon:
         words; the caller then removes what is left (cgroup, bundle).
         """
         command = self._runtime.starting(bundle, enter, console)
-        self._exits.mkdir(exist_ok=True)
+        private_folder(self._exits)
         told, tell = os.pipe()
         try:
             spawning = self._mounts.run(lambda: self._spawn(container_id, bundle, stdout, stderr, tell, command))

@@ -33,7 +33,7 @@ class FileKeeper:
         """Make the directory. Raises Unavailable when it cannot be made."""
         self.path = work_dir / "registry.json"
         try:
-            work_dir.mkdir(parents=True, exist_ok=True)
+            work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise Unavailable(f"cannot make the work directory {work_dir}: {error.strerror}") from None
 
@@ -53,7 +53,8 @@ class FileKeeper:
         """Replace the file, whole or not at all, and sync it. Raises Unavailable."""
         temporary = self.path.with_suffix(".new")
         try:
-            with temporary.open("wb") as file:
+            opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(opened, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -105,11 +105,24 @@ def test_an_executor_does_what_it_must_below_its_own_container_and_nothing_else(
     executor = Viewer(acls(), EXECUTOR)
     for kind in ("LAUNCH_NESTED_CONTAINER", "WAIT_NESTED_CONTAINER", "KILL_NESTED_CONTAINER", "REMOVE_CONTAINER"):
         for root, may in (("c0", True), ("c1", False)):
-            body = {"container_id": container(root, "n"), "command": {"value": "true", "user": "root"}}
+            body = {"container_id": container(root, "n"), "command": {"value": "true", "user": "alice"}}
             assert permissions.may(executor, state.frameworks, kind, body) is may, (kind, root)
     assert not permissions.may(executor, state.frameworks, "KILL_CONTAINER", {"container_id": container("c0")})
     assert not permissions.may(executor, state.frameworks, "SET_LOGGING_LEVEL", {})
     assert views_v1.get_tasks(state, executor)["launched_tasks"] == []
+
+
+@pytest.mark.parametrize("kind", ["LAUNCH_NESTED_CONTAINER", "LAUNCH_CONTAINER", "LAUNCH_NESTED_CONTAINER_SESSION"])
+def test_an_executors_token_makes_nobody_root(state: AgentState, kind: str) -> None:
+    """A token that a task found somewhere: it is worth what the executor's own user may do."""
+    body = {"container_id": container("c0", "n"), "command": {"value": "true", "user": "root"}}
+    assert not permissions.may(Viewer(acls(), EXECUTOR), state.frameworks, kind, body)
+    assert permissions.may(Viewer(acls(), OPS), state.frameworks, kind, body)
+    of_bob = Viewer(acls(), Principal(claims={"fid": FRAMEWORK_ID, "eid": "of-bob", "cid": "c1"}))
+    for user, may in (("bob", True), ("alice", True), ("carol", False), (None, True)):
+        command = {"value": "true"} if user is None else {"value": "true", "user": user}
+        nested = {"container_id": container("c1", "n"), "command": command}
+        assert permissions.may(of_bob, state.frameworks, kind, nested) is may, user
 
 
 @pytest.mark.parametrize(

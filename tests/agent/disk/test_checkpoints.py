@@ -125,3 +125,18 @@ def test_the_folder_of_a_mesos_agent_is_left_alone(tmp_path: Path) -> None:
     (folder.parent / "latest").symlink_to(AGENT_ID)
     with pytest.raises(Conflict, match="a --work_dir of its own"):
         recover(Checkpoints(tmp_path), "boot")
+
+
+def test_what_is_written_down_is_for_the_agents_user_alone(tmp_path: Path) -> None:
+    """Secrets of tasks are in task.info; files of an agent of before are behind the same door."""
+    (tmp_path / "meta").mkdir(mode=0o755)
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.open()
+    checkpoints.save_agent({"id": {"value": "S0"}})
+    key = TaskKey("f", "t")
+    checkpoints.save_task(key, "c", {"task_id": {"value": "t"}})
+    checkpoints.log(key, "c", {"update": 1})
+    assert (tmp_path / "meta").stat().st_mode & 0o777 == 0o700
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert {path.name for path in files} >= {"slave.info", "task.info", "task.updates"}
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
