@@ -56,6 +56,7 @@ from mesos_gpu.mesos.cram_md5 import read_credential
 from mesos_gpu.mesos.foreign import strangers
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.process.browsers import names_of, protect
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, read_secret, run_program, write_ready_file
@@ -173,7 +174,9 @@ async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:
         )
         shown = flags_as_text(flags)
         api = OperatorApi(agent, shown, images, json_suffixes=flags["json_suffixes"], access=access)
-        await endpoint.start(api.make_app(), socket_path)
+        app = api.make_app()
+        protect(app, names_of(flags["hostname"], flags["http_hosts"]))
+        await endpoint.start(app, socket_path)
         try:
             shown["port"] = str(endpoint.port)
             agent.locate(flags["advertise_ip"] or endpoint.ip)

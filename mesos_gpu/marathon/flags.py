@@ -9,6 +9,7 @@ from mesos_gpu.marathon.definitions.app import FEATURES
 from mesos_gpu.marathon.definitions.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
 from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 from mesos_gpu.mesos.flags import Flag
+from mesos_gpu.process.browsers import HTTP_HOSTS
 
 PREFIX = "MARATHON_"
 
@@ -30,6 +31,7 @@ FLAGS = (
         (),
         "Sites whose pages may read from here in a browser: *, or URLs such as http://ui.example:8888.",
     ),
+    HTTP_HOSTS,
     Flag("insecure", "boolean", False, "Listen beyond this machine without --http_credentials."),
     Flag(
         "strict_compatibility",

@@ -16,6 +16,7 @@ from typing import Any
 
 from mesos_gpu.errors import BadFlag, Unavailable
 from mesos_gpu.marathon import configuration
+from mesos_gpu.marathon.api.answers import refusal
 from mesos_gpu.marathon.api.application import make_api
 
 # Here, in the main thread: pymesos wants to set a signal handler when it is imported.
@@ -28,6 +29,7 @@ from mesos_gpu.marathon.store.sqlite import SqliteStore
 from mesos_gpu.marathon.store.store import Store
 from mesos_gpu.marathon.store.zookeeper import ZooKeeperStore
 from mesos_gpu.mesos.leader import parse_zk_url
+from mesos_gpu.process.browsers import names_of, protect
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file
 from mesos_gpu.process.tls import Tls, open_tls
@@ -95,6 +97,7 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
             election=election,
             http=configuration.http_settings(flags),
         )
+        protect(app, names_of(hostname, flags["http_hosts"]), refusal)
         await endpoint.start(app)
         closing.push_async_callback(endpoint.stop)
         ready = {"url": f"http://{endpoint.ip}:{endpoint.port}"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,8 @@ class Configuration:
     cluster: str | None
     json_suffixes: bool
     log_file: str | None
+    http_hosts: Sequence[str]
+    """Names by which browsers may come beside the machine's own."""
     shown: Mapping[str, str]
     """The flags as /flags shows them."""
 
@@ -90,5 +92,6 @@ def read_configuration(flags: Mapping[str, Any]) -> Configuration:
         cluster=flags["cluster"],
         json_suffixes=flags["json_suffixes"],
         log_file=flags["external_log_file"],
+        http_hosts=flags["http_hosts"],
         shown=flags_as_text(flags),
     )

@@ -26,6 +26,7 @@ from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.leader import Leader, write_node
 from mesos_gpu.mesos.libprocess import Message
 from mesos_gpu.mesos.version import MESOS_VERSION
+from mesos_gpu.process.browsers import names_of, protect
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.tls import Tls
 from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
@@ -87,6 +88,7 @@ class RunningMaster:
             gate=self._configuration.access.gate,
         ).make_app()
         app.middlewares.append(self.leadership.middleware())
+        protect(app, names_of(self._configuration.address.hostname, self._configuration.http_hosts))
         self.endpoint.spawn(PROCESS_ID, _not_leading)
         await self.endpoint.start(app)
         # Nobody has been answered yet: a request takes more turns of the loop than there were since the port opened.

@@ -18,6 +18,7 @@ from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.operator_frame import Handler, only
+from mesos_gpu.process.requests import JSON
 
 SAY_EVERY_S = 0.2
 
@@ -131,6 +132,8 @@ def _line(document: Document) -> bytes:
 
 
 async def _body(request: web.Request, kind: type[Body]) -> Body:
+    if request.content_type != JSON:
+        raise web.HTTPUnsupportedMediaType(text=f"Expecting 'Content-Type' of {JSON}")
     try:
         return msgspec.json.decode(await read_body(request) or b"{}", type=kind)
     except msgspec.DecodeError as error:

@@ -31,6 +31,7 @@ from mesos_gpu.process.http import json_response
 
 log = logging.getLogger(__name__)
 
+JSON = "application/json"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # The nearest ancestor in the table decides; anything else is 500 and a traceback in the log.
@@ -49,7 +50,12 @@ _FIXED_HEADERS = {
     "Pragma": "no-cache",
     "Expires": "0",
 }
-_HTTP_MESSAGES = {404: "URI not found", 405: "HTTP 405 Method Not Allowed", 413: "the request is too large"}
+_HTTP_MESSAGES = {
+    404: "URI not found",
+    405: "HTTP 405 Method Not Allowed",
+    413: "the request is too large",
+    415: "HTTP 415 Unsupported Media Type",
+}
 
 
 class BadJson(BadInput):
@@ -96,6 +102,11 @@ async def _answered(request: web.Request, handler: Handler, unknown_uri_status: 
         return json_response({"message": "Internal error; see this Marathon's log."}, status=500)
 
 
+def refusal(status: int, message: str) -> web.Response:
+    """Return an answer that says no more than why, as every error of Marathon's."""
+    return json_response({"message": message}, status=status)
+
+
 def error_answer(error: MesosGpuError) -> web.Response:
     """Return the answer that says what went wrong."""
     status = next((STATUS_OF[kind] for kind in type(error).__mro__ if kind in STATUS_OF), 500)
@@ -119,7 +130,12 @@ def changed(answer: Answer | None, *, status: int = 200) -> web.Response:
 
 
 async def read_body(request: web.Request) -> Any:
-    """Return the JSON of the body. Raises BadJson."""
+    """Return the JSON of the body. Raises BadJson, and HTTPUnsupportedMediaType where it says that it is no JSON.
+
+    Without a Content-Type anything may be in it, for JAX-RS as for us: a web page's is refused by its Origin.
+    """
+    if "Content-Type" in request.headers and request.content_type != JSON:
+        raise web.HTTPUnsupportedMediaType
     data = await bodies.read_body(request)
     if not data.strip():
         raise BadJson("Please specify data in JSON format", "the request has no body")

@@ -68,6 +68,7 @@ class LeaderProxy:
         if own in [via.strip() for via in ",".join(request.headers.getall(VIA, [])).split(",")]:
             return error_response(502, "Detected proxying loop.")
         headers = _passed_on(request.headers)
+        headers.popall("Origin", None)  # this Marathon has looked at it, and the leader has another name
         headers.add(VIA, own)
         try:
             async with self._connections().request(

@@ -63,8 +63,10 @@ async def test_a_pull_that_fails_ends_with_the_cause(client: Client, reference: 
 
 
 async def test_a_body_that_is_none_is_refused(client: Client) -> None:
+    json = {"Content-Type": "application/json"}
     for body in ("{", '{"reference": 3}'):
-        assert (await client.post("/images/pull", data=body)).status == 400
+        assert (await client.post("/images/pull", data=body, headers=json)).status == 400
+        assert (await client.post("/images/pull", data=body)).status == 415, "text, which any web page may send"
 
 
 @pytest.mark.parametrize(

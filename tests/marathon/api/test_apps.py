@@ -14,7 +14,7 @@ import pytest
 
 from mesos_gpu.marathon.api.gate import HttpSettings
 from mesos_gpu.marathon.state.actions import Decline, Kill, Launch
-from tests.support.marathon.builders import SETTINGS, app, offer
+from tests.support.marathon.builders import SETTINGS, app, offer, pod
 from tests.support.marathon.service import Marathon
 
 
@@ -46,17 +46,35 @@ async def test_02_an_app_that_exists_is_a_conflict_without_deployments(marathon:
     assert answer.body == {"message": "An app with id [/a] already exists."}
 
 
+JSON = {"Content-Type": "application/json"}
+
+
 @pytest.mark.parametrize("body", ["{", "nonsense", '{"id": "a", }', "\x00"])
 async def test_03_what_is_not_json(marathon: Marathon, body: str) -> None:
-    answer = await marathon.call("POST", "/v2/apps", data=body)
+    answer = await marathon.call("POST", "/v2/apps", data=body, headers=JSON)
     assert answer.status == 400
     assert answer.body["message"] == "Invalid JSON"
     assert isinstance(answer.body["details"], str)
 
 
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        *(("application/json", 201), ("application/json;charset=utf-8", 201), ("text/plain", 415), ("text/json", 415)),
+        *(("application/x-www-form-urlencoded", 415), ("multipart/form-data; boundary=x", 415)),
+    ],
+)
+async def test_what_is_said_to_be_no_json_is_not_read(marathon: Marathon, kind: str, status: int) -> None:
+    for path, body in (("/v2/apps", app()), ("/v2/groups", {"id": "/g"}), ("/v2/pods", pod())):
+        answer = await marathon.call("POST", path, data=json.dumps(body), headers={"Content-Type": kind})
+        assert answer.status == status, answer
+        assert status == 201 or answer.body == {"message": "HTTP 415 Unsupported Media Type"}
+    assert (len(await marathon.get("/v2/pods")) == 1) is (status == 201)
+
+
 @pytest.mark.parametrize("body", ["", "  ", "[]", "5", '"x"', "null"])
 async def test_04_what_is_not_an_object(marathon: Marathon, body: str) -> None:
-    answer = await marathon.call("POST", "/v2/apps", data=body)
+    answer = await marathon.call("POST", "/v2/apps", data=body, headers=JSON)
     assert answer.status == 400
     assert answer.body["message"] == "Please specify data in JSON format"
 
