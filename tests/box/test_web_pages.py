@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from tests.support.live_box import LiveBox
+from tests.support.box.live import LiveBox
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
 
