@@ -1,17 +1,18 @@
-"""Executors of frameworks under the agent program: pymesos' executor driver in a real container."""
+"""Executors of frameworks under the agent program, in a real container: pymesos' driver, and one as libmesos'."""
 
 from __future__ import annotations
 
 import base64
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from mesos_gpu.mesos.messages import devolve
-from tests.support.agent.custom_executors import hosted
+from tests.support.agent.custom_executors import CUSTOM, hosted
 from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, framework
 from tests.support.agent.hosting import IDS
 from tests.support.agent.live import FRAMEWORK, LiveAgent, live_agent
@@ -33,12 +34,16 @@ def send_message(agent: LiveAgent, text: str) -> None:
     agent.master.send("FrameworkToExecutorMessage", {"slave_id": {"value": AGENT_ID}, **IDS, "data": data})
 
 
-async def test_one_executor_runs_many_tasks_grows_with_them_and_outlives_the_agent(agent: LiveAgent) -> None:
-    agent.master.run(FRAMEWORK, hosted("one", gpus=1))
+@pytest.mark.parametrize("program", CUSTOM)
+async def test_one_executor_runs_many_tasks_grows_with_them_and_outlives_the_agent(
+    agent: LiveAgent, program: str
+) -> None:
+    line = f"exec {sys.executable} {CUSTOM[program]}"
+    agent.master.run(FRAMEWORK, hosted("one", gpus=1, line=line))
     status = await agent.reaches("one", "TASK_RUNNING")
     assert status["source"] == "SOURCE_EXECUTOR"
     assert status["container_status"]["executor_pid"] > 0
-    agent.master.run(FRAMEWORK, hosted("two", gpus=2), launch_executor=False)
+    agent.master.run(FRAMEWORK, hosted("two", gpus=2, line=line), launch_executor=False)
     await agent.reaches("two", "TASK_RUNNING")
     (executor,) = (await agent.get("/state"))["frameworks"][0]["executors"]
     assert executor["resources"]["gpus"] == 3.0
@@ -69,8 +74,9 @@ async def test_one_executor_runs_many_tasks_grows_with_them_and_outlives_the_age
     await agent.reaches("all", "TASK_FINISHED")
 
 
-async def test_an_executor_ends_when_told_and_when_it_does_not_listen(agent: LiveAgent) -> None:
-    agent.master.run(FRAMEWORK, hosted("one", gpus=4))
+@pytest.mark.parametrize("program", CUSTOM)
+async def test_an_executor_ends_when_told_and_when_it_does_not_listen(agent: LiveAgent, program: str) -> None:
+    agent.master.run(FRAMEWORK, hosted("one", gpus=4, line=f"exec {sys.executable} {CUSTOM[program]}"))
     await agent.reaches("one", "TASK_RUNNING")
     agent.master.send("ShutdownExecutorMessage", IDS)
     assert (await agent.reaches("one", "TASK_FAILED"))["message"] == "Executor terminated"

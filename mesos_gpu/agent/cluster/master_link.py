@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from mesos_gpu.agent.decisions.operations import (
     ApplyOperation,
@@ -72,12 +72,21 @@ class LinkBroke:
 Incoming: TypeAlias = Welcome | Ping | LinkBroke | OperationEvent | ev.Event
 
 
+class Executors(Protocol):
+    """The way to executors whose drivers speak libprocess: they talk to the same process as the master does."""
+
+    def take(self, message: Message) -> bool:
+        """Deal with a message; tell whether it is one that executors send."""
+
+
 class MasterLink:
     """Sends to, and takes from, one master at a time. `deliver` is called in the event loop for each message."""
 
     def __init__(self, endpoint: Endpoint, deliver: Callable[[Incoming], None]) -> None:
         self._endpoint, self._deliver = endpoint, deliver
         self.master: Pid | None = None
+        self.executors: Executors | None = None
+        """Gets what is not for the agent's side of a master."""
         endpoint.spawn(PROCESS_ID, self._on_message, self._on_exited)
 
     @property
@@ -167,7 +176,7 @@ class MasterLink:
             "executor_id": {"value": message.key.executor},
             "data": message.data,
         }
-        self._send("ExecutorToFrameworkMessage", document)
+        self._send("ExecutorToFrameworkMessage", document, None if message.pid is None else Pid.parse(message.pid))
 
     def update_agent(self, agent_id: str, resource_version: str, operations: Iterable[Document]) -> None:
         """Say, after each registration, which operations are not acknowledged; there are no resource providers."""
@@ -206,10 +215,12 @@ class MasterLink:
         self.meet()
         self._send(name, document)
 
-    def _send(self, name: str, document: Mapping[str, Any]) -> None:
-        if self.master is not None:
+    def _send(self, name: str, document: Mapping[str, Any], to: Pid | None = None) -> None:
+        """Send a message to the master, or `to` another."""
+        to = to or self.master
+        if to is not None:
             full_name = _PREFIX + name
-            self._endpoint.send(PROCESS_ID, self.master, full_name, encode_from_v1(full_name, document))
+            self._endpoint.send(PROCESS_ID, to, full_name, encode_from_v1(full_name, document))
 
     # --- in -----------------------------------------------------------------------------------------------------
 
@@ -220,6 +231,8 @@ class MasterLink:
     def _on_message(self, message: Message) -> None:
         name = message.name.removeprefix(_PREFIX)
         if name not in _READERS:
+            if self.executors is not None and self.executors.take(message):
+                return
             log.info("ignoring %s from %s: this agent does not know it", message.name, message.sender)
             return
         if name not in _FROM_ANYONE and message.sender != self.master:
@@ -229,6 +242,9 @@ class MasterLink:
             document = decode_to_v1(message.name, message.body)
             if name == "PingSlaveMessage":
                 self._deliver(Ping(message.sender, bool(document["connected"])))
+            elif name == "FrameworkToExecutorMessage":
+                pid = None if message.sender == self.master else str(message.sender)
+                self._deliver(ev.FrameworkMessage(_executor_of(document), document["data"], pid))
             else:
                 for incoming in _READERS[name](document):
                     self._deliver(incoming)
@@ -277,6 +293,7 @@ def _run(document: Document, tasks: list[Document], *, group: bool = False) -> e
         resource_version=_default_version(document.get("resource_version_uuids", ())),
         launch_executor=bool(document.get("launch_executor", True)),
         group=group,
+        pid=_driver_of(document),
     )
 
 
@@ -306,14 +323,16 @@ def _shutdown_executor(document: Document) -> list[Incoming]:
     return [ev.ShutdownExecutor(_executor_of(document))] if named else []
 
 
-def _framework_message(document: Document) -> list[Incoming]:
-    return [ev.FrameworkMessage(_executor_of(document), document["data"])]
-
-
 def _update_framework(document: Document) -> list[Incoming]:
     info = document.get("framework_info")
     known = None if info is None or "id" not in info else info
-    return [ev.UpdateFramework(document["framework_id"]["value"], known)]
+    return [ev.UpdateFramework(document["framework_id"]["value"], known, _driver_of(document))]
+
+
+def _driver_of(document: Document) -> str | None:
+    """Return where the framework's scheduler driver is; one over HTTP has the pid of nobody, `@0.0.0.0:0`."""
+    pid = str(document.get("pid", ""))
+    return pid if pid and not pid.startswith("@") else None
 
 
 def _shutdown(document: Document) -> list[Incoming]:
@@ -357,7 +376,7 @@ _READERS: Mapping[str, Callable[[Document], Sequence[Incoming]]] = {
     "StatusUpdateAcknowledgementMessage": _acknowledged,
     "ShutdownFrameworkMessage": _shutdown_framework,
     "ShutdownExecutorMessage": _shutdown_executor,
-    "FrameworkToExecutorMessage": _framework_message,
+    "FrameworkToExecutorMessage": lambda document: [],
     "UpdateFrameworkMessage": _update_framework,
     "ShutdownMessage": _shutdown,
     "DrainSlaveMessage": _drain,
@@ -366,5 +385,6 @@ _READERS: Mapping[str, Callable[[Document], Sequence[Incoming]]] = {
     "AcknowledgeOperationStatusMessage": _operation_acknowledged,
     "ReconcileOperationsMessage": _reconcile_operations,
 }
-# Mesos does not check who sent these (libprocess.md 3.2); a stranger can do no harm with a ping.
-_FROM_ANYONE = frozenset({"PingSlaveMessage"})
+# Mesos does not check who sent these; a stranger can do no harm with a ping, and scheduler drivers write to their
+# executors themselves: that the sender is the framework's is seen to where it is known.
+_FROM_ANYONE = frozenset({"PingSlaveMessage", "FrameworkToExecutorMessage"})

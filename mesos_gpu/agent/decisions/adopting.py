@@ -63,7 +63,12 @@ def adopt_executor(
     executor.stage, executor.recovered = Stage.REGISTERING, True
     executor.deadline_s = at.mono_s + state.patience.reregistration_s
     actions: list[Action] = [act.Watch(executor.key, executor.container_id)]
-    return actions + (executor_steps.end_executor(state, executor, at) if known.silenced else [])
+    if known.silenced:
+        return actions + executor_steps.end_executor(state, executor, at)
+    if executor.driver is not None:
+        # One that speaks HTTP comes by itself; this one waits to be asked.
+        actions.append(act.Reconnect(executor.key, executor.driver))
+    return actions
 
 
 def adopted(state: AgentState) -> None:

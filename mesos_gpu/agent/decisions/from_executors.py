@@ -22,6 +22,9 @@ from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.tasks import is_terminal
 
+LIBPROCESS_PID = "pids/libprocess.pid"
+"""Where it is written down what the pid of an executor's driver is (src/slave/paths.hpp)."""
+
 
 def handle(state: AgentState, event: ev.FromExecutor, at: Moment) -> list[Action]:
     """Take what an executor says or does."""
@@ -33,8 +36,7 @@ def handle(state: AgentState, event: ev.FromExecutor, at: Moment) -> list[Action
         case ev.ExecutorSays():
             return _executor_says(state, event, at)
         case ev.ExecutorMessage():
-            known = state.frameworks.executor(event.key) is not None
-            return [act.ToFramework(event.key, event.data)] if known else []
+            return _message(state, event)
         case _:
             assert_never(event)
 
@@ -45,10 +47,11 @@ def _subscribed(state: AgentState, event: ev.Subscribed, at: Moment) -> list[Act
         return [act.ToExecutor(event.key, {"type": "SHUTDOWN"}), act.CloseStream(event.key)]
     framework = state.frameworks.active[event.key.framework]
     executor.turn(Turn.SUBSCRIBED)
-    executor.connected, executor.deadline_s = True, None
+    executor.connected, executor.deadline_s, executor.driver = True, None, event.pid
     actions: list[Action] = []
     if framework.checkpoint:
-        actions.append(act.NoteRun(executor.key, executor.container_id, "http.marker"))
+        name, text = ("http.marker", "") if event.pid is None else (LIBPROCESS_PID, event.pid)
+        actions.append(act.NoteRun(executor.key, executor.container_id, name, text))
     actions.append(act.Welcome(executor.key, framework.info, executor.info, executor.container_id))
     for status in event.updates:
         actions += _executor_says(state, ev.ExecutorSays(event.key, status), at)
@@ -68,6 +71,12 @@ def _compare(
         task.phase = Phase.OVER
         return reporting.report(state, framework, task, outcomes.never_arrived(framework), at)
     return executor_steps.tell_to_kill(state, executor, task, None) if task.fate is not None else []
+
+
+def _message(state: AgentState, event: ev.ExecutorMessage) -> list[Action]:
+    if state.frameworks.executor(event.key) is None:
+        return []
+    return [act.ToFramework(event.key, event.data, state.frameworks.active[event.key.framework].pid)]
 
 
 def _stream_closed(state: AgentState, event: ev.StreamClosed) -> list[Action]:

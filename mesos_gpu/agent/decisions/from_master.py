@@ -61,10 +61,12 @@ def _run(state: AgentState, event: ev.RunTask, at: Moment) -> list[Action]:
     if not is_path_safe(framework_id) or (framework is not None and framework.silenced):
         return []
     actions: list[Action] = []
-    if framework is None or framework.info != event.framework:
+    moved = framework is not None and not event.group and framework.pid != event.pid  # the message of a group has none
+    if framework is None or framework.info != event.framework or moved:
         framework = state.frameworks.enter(event.framework)
+        framework.pid = framework.pid if event.group else event.pid
         if framework.checkpoint:
-            actions.append(act.SaveFramework(framework_id, framework.info))
+            actions.append(act.SaveFramework(framework_id, framework.info, framework.pid))
     refused = outcomes.refused_run(
         event,
         framework,
@@ -113,10 +115,12 @@ def _update_framework(state: AgentState, event: ev.UpdateFramework, at: Moment) 
     if framework is None or framework.silenced:
         return []  # what it runs is ending, and is nobody else's
     actions: list[Action] = []
+    moved = framework.pid != event.pid
+    framework.pid = event.pid
     if event.info is not None:
         state.frameworks.enter(event.info)
-        if framework.checkpoint:
-            actions.append(act.SaveFramework(event.framework, framework.info))
+    if framework.checkpoint and (moved or event.info is not None):
+        actions.append(act.SaveFramework(event.framework, framework.info, framework.pid))
     return actions + reporting.sending(state, state.streams.resend(event.framework, at.mono_s))
 
 
@@ -145,7 +149,9 @@ def _reconcile(state: AgentState, event: ev.Reconcile, at: Moment) -> list[Actio
 
 def _framework_message(state: AgentState, event: ev.FrameworkMessage) -> list[Action]:
     executor = state.frameworks.executor(event.key)
-    if executor is None or executor.stage is not Stage.RUNNING:
+    framework = state.frameworks.active.get(event.key.framework)
+    is_strange = event.pid is not None and (framework is None or framework.pid != event.pid)
+    if executor is None or executor.stage is not Stage.RUNNING or is_strange:
         state.counts["invalid_framework_messages"] += 1
         return []
     state.counts["valid_framework_messages"] += 1

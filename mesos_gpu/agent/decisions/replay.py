@@ -36,12 +36,14 @@ class ExecutorRun:
     tasks: tuple[Run, ...]
     pid: int | None = None
     complete: bool = False
+    driver: str | None = None
 
 
 def replay_executor(run: ExecutorRun, sandbox: str, at: Moment) -> tuple[Executor, list[tuple[Task, list[Document]]]]:
     """Return the executor, and each of its tasks as it stood, with what is not acknowledged of it."""
     name = run.info["executor_id"]["value"]
     executor = Executor(ExecutorKey(run.framework, name), run.info, run.container_id, sandbox, pid=run.pid)
+    executor.driver = run.driver
     tasks: list[tuple[Task, list[Document]]] = []
     for one in run.tasks:
         task, pending = replay(one, sandbox, at)

@@ -24,6 +24,7 @@ from mesos_gpu.mesos.resource import Document
 LATEST = "latest"
 HOLDINGS = "resources_and_operations.state"
 SENTINEL = "executor.sentinel"
+FRAMEWORK_PID = "framework.pid"
 
 _encoder = msgspec.json.Encoder()
 
@@ -87,10 +88,14 @@ class Checkpoints:
 
     # --- frameworks and tasks -----------------------------------------------------------------------------------
 
-    def save_framework(self, framework: str, info: Document) -> None:
-        """Remember a FrameworkInfo."""
-        path = self.meta / framework_directory(self.agent_id, framework) / "framework.info"
-        write_atomic(path, _encoder.encode(info))
+    def save_framework(self, framework: str, info: Document, pid: str | None = None) -> None:
+        """Remember a FrameworkInfo, and where the framework's scheduler driver is."""
+        folder = self.meta / framework_directory(self.agent_id, framework)
+        write_atomic(folder / "framework.info", _encoder.encode(info))
+        if pid is not None:
+            write_atomic(folder / FRAMEWORK_PID, pid.encode())
+        else:
+            (folder / FRAMEWORK_PID).unlink(missing_ok=True)
 
     def save_executor(self, key: ExecutorKey, container_id: str, info: Document) -> None:
         """Remember an executor of a framework, before its container is launched."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from mesos_gpu.agent.decisions.from_executors import LIBPROCESS_PID
 from mesos_gpu.agent.decisions.replay import ExecutorRun, Run, replay, replay_executor
-from mesos_gpu.agent.disk.checkpoints import HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
+from mesos_gpu.agent.disk.checkpoints import FRAMEWORK_PID, HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.frameworks import MAX_COMPLETED_EXECUTORS, Framework
@@ -31,6 +32,8 @@ class Recovered:
     agent: Document | None = None
     rebooted: bool = False
     frameworks: dict[str, Document] = field(default_factory=dict)
+    drivers: dict[str, str] = field(default_factory=dict)
+    """Where frameworks' scheduler drivers are, by framework id."""
     runs: tuple[Run, ...] = ()
     executors: tuple[ExecutorRun, ...] = ()
     resources: tuple[Document, ...] = ()
@@ -60,6 +63,7 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
     except FileNotFoundError:
         before = boot_id
     found: dict[str, Document] = {}
+    drivers: dict[str, str] = {}
     runs: list[Run] = []
     executors: list[ExecutorRun] = []
     folder = meta / "slaves" / checkpoints.agent_id
@@ -72,10 +76,14 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
         runs += _worth_keeping([run for run in mine if isinstance(run, Run)])
         executors += _worth_keeping([run for run in mine if isinstance(run, ExecutorRun)])
         found[framework.name] = info
+        driver = _text(framework / FRAMEWORK_PID)
+        if driver is not None:
+            drivers[framework.name] = driver
     return Recovered(
         agent=agent,
         rebooted=before != boot_id,
         frameworks=found,
+        drivers=drivers,
         runs=tuple(runs),
         executors=tuple(executors),
         resources=tuple(holdings["resources"]),
@@ -124,7 +132,8 @@ def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
         if executor is None:
             yield from tasks
         else:
-            yield ExecutorRun(framework.name, run.name, executor, tasks, _forked_pid(run), (run / SENTINEL).exists())
+            pid, driver = _forked_pid(run), _text(run / LIBPROCESS_PID)
+            yield ExecutorRun(framework.name, run.name, executor, tasks, pid, (run / SENTINEL).exists(), driver)
 
 
 def _tasks(framework: Path, run: Path) -> Iterator[Run]:
@@ -144,6 +153,14 @@ def _forked_pid(run: Path) -> int | None:
         return None
 
 
+def _text(path: Path) -> str | None:
+    """Return what a small file says; None where there is none, or a power cut left nothing in it."""
+    try:
+        return path.read_text(encoding="utf-8").strip() or None
+    except FileNotFoundError:
+        return None
+
+
 def _folders(folder: Path) -> list[Path]:
     try:
         return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink())
@@ -155,7 +172,7 @@ def replayed(
     found: Recovered, identity: Identity, at: Moment
 ) -> tuple[dict[str, Framework], list[tuple[Task, list[Document]]]]:
     """Return the frameworks, and each command task as it stood, with what is not acknowledged of it."""
-    frameworks = {name: Framework(info) for name, info in found.frameworks.items()}
+    frameworks = {name: Framework(info, pid=found.drivers.get(name)) for name, info in found.frameworks.items()}
     tasks = []
     for run in found.runs:
         task_id = run.task_info["task_id"]["value"]

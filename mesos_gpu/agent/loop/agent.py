@@ -31,6 +31,7 @@ from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executor
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
+from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.performer import Performer
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.resources import with_gpus
@@ -115,6 +116,9 @@ class Agent:
         self._runner = Runner(containers, self._from_containers, fetcher)
         self.streams = ExecutorStreams()
         self.takes_executors = False
+        self._link.executors = executors = ExecutorLink(
+            endpoint, state, self.streams, post=self.post, ready=lambda: self.takes_executors
+        )
         self._settled = asyncio.Event()
         self._checker = Checker[TaskKey](lambda key, news: self.post(ev.Checked(key, news)), self.clock.mono)
         self._hands = Performer(
@@ -124,6 +128,7 @@ class Agent:
             containers,
             self._runner,
             self.streams,
+            executors,
             self._checker,
             self.collector,
             self._stop,

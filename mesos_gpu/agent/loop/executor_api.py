@@ -10,7 +10,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -65,13 +65,23 @@ class ExecutorStream:
         self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
 
 
+class Stream(Protocol):
+    """The way to an executor."""
+
+    def send(self, event: Document) -> None:
+        """Send an event (v1)."""
+
+    def close(self) -> None:
+        """End it after what was sent."""
+
+
 class ExecutorStreams:
     """The open stream of each executor; the newest counts."""
 
     def __init__(self) -> None:
-        self._streams: dict[ExecutorKey, ExecutorStream] = {}
+        self._streams: dict[ExecutorKey, Stream] = {}
 
-    def open(self, key: ExecutorKey, stream: ExecutorStream) -> None:
+    def open(self, key: ExecutorKey, stream: Stream) -> None:
         """Take a stream for an executor's, and close the one it had."""
         self.close(key)
         self._streams[key] = stream
@@ -90,7 +100,7 @@ class ExecutorStreams:
         if stream is not None:
             stream.close()
 
-    def drop(self, key: ExecutorKey, stream: ExecutorStream) -> bool:
+    def drop(self, key: ExecutorKey, stream: Stream) -> bool:
         """Forget a stream that ended; tell whether it was the executor's newest."""
         stream.close()
         if self._streams.get(key) is not stream:

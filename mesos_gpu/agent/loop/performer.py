@@ -13,6 +13,7 @@ from mesos_gpu.agent.decisions.collecting import spared_by
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
+from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.agent.running.checker import Checker, Look
@@ -32,13 +33,14 @@ class Performer:
         containers: Containers,
         runner: Runner,
         streams: ExecutorStreams,
+        executors: ExecutorLink,
         checker: Checker[TaskKey],
         collector: Collector,
         stop: Callable[[str], None],
     ) -> None:
         self._membership, self._link, self._checkpoints = membership, link, checkpoints
         self._containers, self._runner = containers, runner
-        self._streams, self._checker, self._stop = streams, checker, stop
+        self._streams, self._executors, self._checker, self._stop = streams, executors, checker, stop
         self._collector = collector
 
     @property
@@ -51,7 +53,7 @@ class Performer:
             self._collector.spare(spared_by(self._agent_id, action))
             match action:
                 case act.SaveFramework():
-                    self._checkpoints.save_framework(action.framework, action.info)
+                    self._checkpoints.save_framework(action.framework, action.info, action.pid)
                 case act.SaveTask():
                     self._checkpoints.save_task(action.key, action.container_id, action.info, action.executor)
                 case act.Log():
@@ -78,6 +80,8 @@ class Performer:
                     self._welcome_executor(action)
                 case act.ToExecutor():
                     self._streams.send(action.key, action.event)
+                case act.Reconnect():
+                    self._executors.reconnect(action.pid, self._agent_id)
                 case act.CloseStream():
                     self._streams.close(action.key)
                 case act.ToFramework():

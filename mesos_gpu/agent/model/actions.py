@@ -16,10 +16,11 @@ from mesos_gpu.mesos.resource import Document
 
 @dataclass(frozen=True, slots=True)
 class SaveFramework:
-    """Checkpoint a FrameworkInfo."""
+    """Checkpoint a FrameworkInfo, and where the framework's scheduler driver is, if it has one."""
 
     framework: str
     info: Document
+    pid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,14 @@ class ToExecutor:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconnect:
+    """After a restart: ask the driver of an executor, at this libprocess pid, to register again."""
+
+    key: ExecutorKey
+    pid: str
+
+
+@dataclass(frozen=True, slots=True)
 class CloseStream:
     """End an executor's stream, after what was sent."""
 
@@ -166,10 +175,14 @@ class CloseStream:
 
 @dataclass(frozen=True, slots=True)
 class ToFramework:
-    """Pass an executor's bytes (base64) on to its scheduler, through the master; nobody hears when they get lost."""
+    """Pass an executor's bytes (base64) on to its scheduler: to its driver's pid, else through the master.
+
+    Nobody hears when they get lost.
+    """
 
     key: ExecutorKey
     data: str
+    pid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +238,7 @@ Action: TypeAlias = (
     | Welcome
     | ToExecutor
     | CloseStream
+    | Reconnect
     | ToFramework
     | Resize
     | Stop

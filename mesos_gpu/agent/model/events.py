@@ -65,6 +65,8 @@ class RunTask:
     launch_executor: bool = True
     group: bool = False
     unknown: bool = False
+    pid: str | None = None
+    """Where the framework's scheduler driver is; None for one that is reached through the master alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class UpdateFramework:
 
     framework: str
     info: Document | None
+    pid: str | None = None
+    """As that of RunTask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +180,15 @@ class GpuIll:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """An executor opened its stream: it holds these tasks unacknowledged, and sends these updates (v1) again."""
+    """An executor is there: it holds these tasks unacknowledged, and sends these updates (v1) again.
+
+    `pid` is where its driver is when it speaks libprocess; None for one that opened a stream.
+    """
 
     key: ExecutorKey
     tasks: tuple[str, ...] = ()
     updates: tuple[Document, ...] = ()
+    pid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +216,11 @@ class ExecutorMessage:
 
 @dataclass(frozen=True, slots=True)
 class FrameworkMessage:
-    """A scheduler sends its executor bytes (base64)."""
+    """A scheduler sends its executor bytes (base64): through the master, or itself from its driver's pid."""
 
     key: ExecutorKey
     data: str
+    pid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

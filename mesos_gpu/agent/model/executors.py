@@ -113,6 +113,8 @@ class Executor:
     sandbox: str
     stage: Stage = Stage.LAUNCHING
     pid: int | None = None
+    driver: str | None = None
+    """The libprocess pid of its driver; None for one that speaks HTTP, or that was not heard of yet."""
     networks: tuple[Document, ...] = ()
     connected: bool = False
     queue: list[Parcel] = field(default_factory=list)

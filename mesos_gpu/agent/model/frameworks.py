@@ -22,6 +22,8 @@ class Framework:
     executors: dict[str, Executor] = field(default_factory=dict)
     completed: deque[Task | Executor] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_EXECUTORS))
     silenced: bool = False
+    pid: str | None = None
+    """Where its scheduler driver is, to which executors' messages go; None: they go through the master."""
 
     @property
     def id(self) -> str:

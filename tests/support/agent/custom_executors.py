@@ -11,6 +11,8 @@ from tests.support.agent.documents import scalar, task
 from tests.support.agent.hosting import IDS
 
 PROGRAM = Path(__file__).with_name("pymesos_executor.py")
+CUSTOM = {"pymesos": PROGRAM, "libprocess": Path(__file__).with_name("libprocess_executor.py")}
+"""Two that do the same: one speaks HTTP, one libprocess."""
 
 
 def hosted(task_id: str, *, gpus: int = 0, line: str = f"exec {sys.executable} {PROGRAM}") -> dict[str, Any]:
