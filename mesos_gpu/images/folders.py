@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from mesos_gpu.boot import read_boot_id
 from mesos_gpu.errors import Conflict, ImageError
 from mesos_gpu.images.layers import Extracted
 from mesos_gpu.images.records import LayerRecord, write_record
@@ -30,7 +31,7 @@ class Folders:
         self._unpacking, self._trash = self.directory / "unpacking", self.directory / "trash"
         self._numbers = itertools.count()
         self._lock: int | None = None
-        self.boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self.boot_id = read_boot_id()
 
     def open(self) -> None:
         """Make the store ours, and remove what an earlier run left unfinished; downloads of the last day are kept.

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from mesos_gpu.agent.configuration import gc_rules
 from mesos_gpu.agent.decisions.collecting import GcRules
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
-from mesos_gpu.agent.service import gc_rules
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import parse_flags
 

@@ -22,8 +22,6 @@ from mesos_gpu.mesos.resource import Document
 
 log = logging.getLogger(__name__)
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
@@ -40,11 +38,6 @@ class Recovered:
     """Reservations and volumes; an agent that begins anew has them too."""
     operations: tuple[Document, ...] = ()
     drain: Document | None = None
-
-
-def read_boot_id() -> str:
-    """Return what names this run of the machine."""
-    return BOOT_ID.read_text(encoding="ascii").strip()
 
 
 def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:

@@ -13,7 +13,7 @@ from typing import Any
 from mesos_gpu.errors import BadFlag, MesosGpuError
 from mesos_gpu.images.credentials import DockerConfig
 from mesos_gpu.images.progress import Progress, Tell
-from mesos_gpu.images.sources import open_source
+from mesos_gpu.images.sources import Source, open_source
 from mesos_gpu.images.store import Image, ImageStore, Pruned, StoreLimits
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,16 @@ class Keep:
     max_bytes: int | None = None
     max_age_s: float | None = None
     interval_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSettings:
+    """Where images come from and lie, how long a pull may take, and what is kept of them."""
+
+    folder: Path
+    source: Source
+    limits: StoreLimits
+    keep: Keep
 
 
 class AgentImages:
@@ -93,14 +103,23 @@ class AgentImages:
             await asyncio.sleep(self._keep.interval_s)
 
 
-def open_images(flags: Mapping[str, Any], work_dir: Path) -> AgentImages | None:
-    """Return the images that the agent's flags ask for, None for none; nothing is contacted yet. Raises BadFlag."""
+def image_settings(flags: Mapping[str, Any], work_dir: Path) -> ImageSettings | None:
+    """Return what the flags say of images, None for tasks without any. Raises BadFlag."""
     if "docker" not in flags["image_providers"]:
         return None
-    source = open_source(flags["docker_registry"], config=_docker_config(flags["docker_config"]))
-    folder = Path(flags["docker_store_dir"] or work_dir / "store" / "docker").absolute()
-    store = ImageStore(folder, source, StoreLimits(pull_timeout_s=flags["docker_pull_timeout"]))
-    return AgentImages(store, Keep(flags["image_gc_max_size"], flags["image_gc_max_age"], flags["image_gc_interval"]))
+    return ImageSettings(
+        folder=Path(flags["docker_store_dir"] or work_dir / "store" / "docker").absolute(),
+        source=open_source(flags["docker_registry"], config=_docker_config(flags["docker_config"])),
+        limits=StoreLimits(pull_timeout_s=flags["docker_pull_timeout"]),
+        keep=Keep(flags["image_gc_max_size"], flags["image_gc_max_age"], flags["image_gc_interval"]),
+    )
+
+
+def open_images(settings: ImageSettings | None) -> AgentImages | None:
+    """Return the images that an agent may run tasks in, None for none; nothing is contacted yet."""
+    if settings is None:
+        return None
+    return AgentImages(ImageStore(settings.folder, settings.source, settings.limits), settings.keep)
 
 
 def _docker_config(text: str | None) -> DockerConfig | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,16 @@ log = logging.getLogger(__name__)
 
 NETWORKS = "network/cni"
 """The isolator that joins containers to networks by CNI plugins, as --isolation names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """Where what is known of containers' networks is kept, and which they may join: without a folder, none."""
+
+    folder: Path
+    config_dir: Path | None = None
+    plugin_dirs: tuple[Path, ...] = ()
+    dns: DefaultDns = field(default_factory=lambda: NO_DNS)
 
 
 def default_dns(flags: Mapping[str, Any]) -> DefaultDns:
@@ -40,13 +51,20 @@ def domain_socket(flags: Mapping[str, Any], runtime_dir: Path) -> Path | None:
     return Path(flags["domain_socket_location"] or runtime_dir / "agent.sock").absolute()
 
 
-def open_networks(flags: Mapping[str, Any], work_dir: Path, runtime_dir: Path) -> Networks:
-    """Return the networks; of files in --network_cni_config_dir that cannot be used the log says why."""
+def network_settings(flags: Mapping[str, Any], work_dir: Path, runtime_dir: Path) -> NetworkSettings:
+    """Return what the flags say of networks. Raises BadFlag."""
     folder = (work_dir if flags["network_cni_root_dir_persist"] else runtime_dir) / FOLDER
     if not has_networks(flags):
-        return Networks(folder)
-    plugins = [Path(path).absolute() for path in flags["network_cni_plugins_dir"].split(":") if path]
-    networks = Networks(folder, Path(flags["network_cni_config_dir"]).absolute(), plugins, default_dns(flags))
+        return NetworkSettings(folder)
+    plugins = tuple(Path(path).absolute() for path in flags["network_cni_plugins_dir"].split(":") if path)
+    return NetworkSettings(folder, Path(flags["network_cni_config_dir"]).absolute(), plugins, default_dns(flags))
+
+
+def open_networks(settings: NetworkSettings) -> Networks:
+    """Return the networks; of files in --network_cni_config_dir that cannot be used the log says why."""
+    if settings.config_dir is None:
+        return Networks(settings.folder)
+    networks = Networks(settings.folder, settings.config_dir, settings.plugin_dirs, settings.dns)
     for problem in networks.configured()[1].values():
         log.warning("a network that nobody can join: %s", problem)
     return networks

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container.attached import terminals
 from mesos_gpu.container.attached.sessions import Child
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
@@ -49,7 +50,7 @@ from mesos_gpu.container.spec.nesting import (
     parent_of,
     top_level,
 )
-from mesos_gpu.container.state.checkpoints import Checkpoints, Record, read_boot_id
+from mesos_gpu.container.state.checkpoints import Checkpoints, Record
 from mesos_gpu.container.state.endings import judge
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.state.recovering import recovered

@@ -84,8 +84,3 @@ class Checkpoints:
                 record = None
             found[path.stem] = record if record is not None and record.container_id == path.stem else None
         return found
-
-
-def read_boot_id() -> str:
-    """Return the kernel's name for this boot of the machine."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from mesos_gpu.agent.api.image_api import ImageApi
 from mesos_gpu.agent.flags import FLAGS, check_flags
-from mesos_gpu.agent.running.images import AgentImages, open_images
+from mesos_gpu.agent.running.images import AgentImages, image_settings, open_images
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import parse_flags
 from tests.support.frame import frame_app
@@ -29,7 +29,8 @@ def flags(*argv: str) -> dict[str, Any]:
 @pytest.fixture
 async def images(tmp_path: Path) -> AsyncIterator[AgentImages]:
     write_layout(tmp_path / "layouts" / "all", {"one": busybox_image(Layer(tar_of(file("a", b"a"))))})
-    opened = open_images(flags("--image_providers=docker", f"--docker_registry=file:{tmp_path}/layouts"), tmp_path)
+    said = flags("--image_providers=docker", f"--docker_registry=file:{tmp_path}/layouts")
+    opened = open_images(image_settings(said, tmp_path))
     assert opened is not None
     await opened.recover()
     yield opened
@@ -86,9 +87,9 @@ def test_flags_that_cannot_be_meant(argv: list[str], flag: str) -> None:
 
 def test_credentials_are_a_path_or_json_itself(tmp_path: Path) -> None:
     providers = "--image_providers=docker"
-    assert open_images(flags(), tmp_path) is None
+    assert image_settings(flags(), tmp_path) is None
     for text in ('{"auths": {}}', str(tmp_path / "config.json")):
         (tmp_path / "config.json").write_text('{"auths": {}}')
-        assert open_images(flags(providers, f"--docker_config={text}"), tmp_path) is not None
+        assert image_settings(flags(providers, f"--docker_config={text}"), tmp_path) is not None
     with pytest.raises(BadFlag, match="cannot read /no/such"):
-        open_images(flags(providers, "--docker_config=/no/such"), tmp_path)
+        image_settings(flags(providers, "--docker_config=/no/such"), tmp_path)

@@ -1,0 +1,230 @@
+"""What the flags of `mesos-gpu-agent` come to, each value with its type: read once, before anything is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mesos_gpu.agent.api.access import Access, open_access
+from mesos_gpu.agent.cluster.authentication import Patience
+from mesos_gpu.agent.decisions.collecting import GcRules
+from mesos_gpu.agent.fetch.fetcher import FetcherSettings
+from mesos_gpu.agent.flags import check_flags, flags_as_text, read_environment_flag
+from mesos_gpu.agent.model.executors import ExecutorPatience
+from mesos_gpu.agent.running.images import ImageSettings, image_settings
+from mesos_gpu.agent.running.networks import NetworkSettings, domain_socket, network_settings
+from mesos_gpu.container.host.disk import DiskRules
+from mesos_gpu.mesos.cram_md5 import Credential, read_credential
+from mesos_gpu.process.browsers import Names, names_of
+from mesos_gpu.process.program import read_secret
+
+GPU_ISOLATOR = "gpu/nvidia"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen, and where others reach that when it is not the same."""
+
+    ip: str
+    port: int
+    advertise_ip: str | None
+    advertise_port: int | None
+    hostname: str | None
+    """Under which name the agent is shown; None: its address."""
+    names: Names
+    """Under which names web pages may call it."""
+    domain_socket: Path | None
+    """Where executors reach the agent that cannot by its address, or shall not."""
+
+    @property
+    def reached_at(self) -> str:
+        """Return the address that others reach it at."""
+        return self.advertise_ip or self.ip
+
+
+@dataclass(frozen=True, slots=True)
+class MasterSettings:
+    """Where the master is found, who to be to it, and how patiently."""
+
+    where: str
+    session_timeout_s: float
+    credential: Credential | None
+    patience: Patience
+    registration_backoff_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSettings:
+    """What the agent has, as far as flags say so: texts in Mesos' forms."""
+
+    resources: str | None
+    default_role: str
+    attributes: str | None
+    policy: str
+    """What of it may change between restarts: a `--reconfiguration_policy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSettings:
+    """Which GPUs are used, by which driver, and what is done about ill ones. `isolated`: they are handed out at all."""
+
+    isolated: bool
+    devices: tuple[str, ...] | None
+    """By index or UUID; None: as many as --resources names."""
+    driver: str
+    simulated: int
+    simulated_machine: int
+    simulated_faults: Path | None
+    mig_strategy: str
+    attributes: bool
+    """Schedulers are told about them as attributes of the agent."""
+    kill_for_ill: bool
+    retest_interval_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """What holds for every task and executor."""
+
+    sandbox_directory: str
+    switch_user: bool
+    cfs_quota: bool
+    cgroups_root: str
+    executor_environment: Mapping[str, str]
+    executors: ExecutorPatience
+    domain_socket_for_all: bool
+    disk: DiskRules | None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """Where what is fetched is kept, and how much of it."""
+
+    folder: Path
+    cache_bytes: int
+    fetcher: FetcherSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """All that an agent is told."""
+
+    work_dir: Path
+    runtime_dir: Path
+    address: Address
+    master: MasterSettings
+    access: Access
+    resources: ResourceSettings
+    gpus: GpuSettings
+    tasks: TaskSettings
+    images: ImageSettings | None
+    networks: NetworkSettings
+    fetch: FetchSettings
+    gc: GcRules
+    json_suffixes: bool
+    ready_file: str | None
+    shown: Mapping[str, str]
+    """The flags as /flags shows them."""
+
+
+def read_configuration(flags: Mapping[str, Any]) -> Configuration:
+    """Return what the flags come to, with the files of credentials and lists that they name. Raises BadFlag."""
+    check_flags(flags)
+    master = _master(flags)
+    work_dir = Path(flags["work_dir"]).absolute()
+    runtime_dir = Path(flags["runtime_dir"] or work_dir / "run").absolute()
+    return Configuration(
+        work_dir=work_dir,
+        runtime_dir=runtime_dir,
+        address=Address(
+            ip=flags["ip"],
+            port=flags["port"],
+            advertise_ip=flags["advertise_ip"],
+            advertise_port=flags["advertise_port"],
+            hostname=flags["hostname"],
+            names=names_of(flags["hostname"], flags["http_hosts"]),
+            domain_socket=domain_socket(flags, runtime_dir),
+        ),
+        master=master,
+        access=open_access(flags),
+        resources=ResourceSettings(
+            flags["resources"], flags["default_role"], flags["attributes"], flags["reconfiguration_policy"]
+        ),
+        gpus=_gpus(flags),
+        tasks=_tasks(flags),
+        images=image_settings(flags, work_dir),
+        networks=network_settings(flags, work_dir, runtime_dir),
+        fetch=FetchSettings(
+            folder=Path(flags["fetcher_cache_dir"] or work_dir / "fetch").absolute(),
+            cache_bytes=flags["fetcher_cache_size"],
+            fetcher=FetcherSettings(flags["frameworks_home"], flags["fetcher_stall_timeout"]),
+        ),
+        gc=gc_rules(flags),
+        json_suffixes=flags["json_suffixes"],
+        ready_file=flags["ready_file"],
+        shown=flags_as_text(flags),
+    )
+
+
+def gc_rules(flags: Mapping[str, Any]) -> GcRules:
+    """Return the rules of collection that flags say."""
+    return GcRules(
+        delay_s=flags["gc_delay"],
+        headroom=flags["gc_disk_headroom"],
+        watch_interval_s=flags["disk_watch_interval"],
+        nested=flags["gc_non_executor_container_sandboxes"],
+    )
+
+
+def _master(flags: Mapping[str, Any]) -> MasterSettings:
+    credential = None
+    if flags["credential"] is not None:
+        credential = read_credential("credential", read_secret("credential", flags["credential"]))
+    return MasterSettings(
+        where=flags["master"],
+        session_timeout_s=flags["zk_session_timeout"],
+        credential=credential,
+        patience=Patience(
+            flags["authentication_timeout_min"],
+            flags["authentication_timeout_max"],
+            flags["authentication_backoff_factor"],
+        ),
+        registration_backoff_s=flags["registration_backoff_factor"],
+    )
+
+
+def _gpus(flags: Mapping[str, Any]) -> GpuSettings:
+    return GpuSettings(
+        isolated=GPU_ISOLATOR in flags["isolation"],
+        devices=flags["nvidia_gpu_devices"],
+        driver=flags["gpu_driver"],
+        simulated=flags["simulated_gpus"],
+        simulated_machine=flags["simulated_gpu_machine"],
+        simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
+        mig_strategy=flags["mig_strategy"],
+        attributes=flags["gpu_attributes"],
+        kill_for_ill=flags["gpu_unhealthy_action"] == "kill",
+        retest_interval_s=flags["gpu_retest_interval"],
+    )
+
+
+def _tasks(flags: Mapping[str, Any]) -> TaskSettings:
+    measured = bool({"disk/du", "posix/disk"} & set(flags["isolation"]))
+    disk = DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
+    return TaskSettings(
+        sandbox_directory=flags["sandbox_directory"],
+        switch_user=flags["switch_user"],
+        cfs_quota=flags["cgroups_enable_cfs"],
+        cgroups_root=flags["cgroups_root"],
+        executor_environment=read_environment_flag(flags["executor_environment_variables"]),
+        executors=ExecutorPatience(
+            registration_s=flags["executor_registration_timeout"],
+            reregistration_s=flags["executor_reregistration_timeout"],
+            shutdown_s=flags["executor_shutdown_grace_period"],
+            recovery_s=flags["recovery_timeout"],
+        ),
+        domain_socket_for_all=flags["http_executor_domain_sockets"],
+        disk=disk if measured else None,
+    )

@@ -1,0 +1,303 @@
+"""An agent's parts, put together as its configuration says, and taken apart again at its end."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import logging
+import os
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from mesos_gpu.agent.api.operator_api import OperatorApi
+from mesos_gpu.agent.configuration import Configuration, GpuSettings
+from mesos_gpu.agent.decisions.operations import fitting
+from mesos_gpu.agent.decisions.registration import Registration
+from mesos_gpu.agent.decisions.state import AgentState, FreshIds
+from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.collector import Collector
+from mesos_gpu.agent.disk.recovery import Recovered, recover
+from mesos_gpu.agent.fetch.fetch_cache import FetchCache
+from mesos_gpu.agent.fetch.fetcher import Fetcher
+from mesos_gpu.agent.gpus.care import AgentGpus
+from mesos_gpu.agent.gpus.gpu_record import HealthRecord
+from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.machine import measure
+from mesos_gpu.agent.model.events import Identity
+from mesos_gpu.agent.model.gpu_attributes import with_gpus
+from mesos_gpu.agent.model.resources import agent_resources, changes, gpus_asked, parse_attributes
+from mesos_gpu.agent.running.images import AgentImages, open_images
+from mesos_gpu.agent.running.networks import open_networks
+from mesos_gpu.boot import read_boot_id
+from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
+from mesos_gpu.container.spec.requirements import DriverFacts
+from mesos_gpu.errors import BadResources, Conflict
+from mesos_gpu.gpu.device import Gpu, GpuDriver
+from mesos_gpu.gpu.drivers import open_driver
+from mesos_gpu.gpu.topology import best
+from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
+from mesos_gpu.isolator.discovery import discover_gpus
+from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.volume import NvidiaVolume
+from mesos_gpu.mesos.conversions import with_kept
+from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.process.browsers import protect
+from mesos_gpu.process.detector import Detector, open_detector
+from mesos_gpu.process.endpoint import Endpoint
+from mesos_gpu.process.tls import Tls, for_children
+
+log = logging.getLogger(__name__)
+
+DEFAULT_EXECUTOR = (sys.executable, "-S", str(Path(__file__).absolute().parents[1] / "executor" / "__main__.py"))
+"""The program that runs task groups, a neighbour of ours: by path, without the site-packages that it does not use."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineGpus:
+    """The GPUs that the agent hands out, and what drives them."""
+
+    gpus: tuple[Gpu, ...]
+    driver: GpuDriver
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAgent:
+    """An agent whose port answers; it takes up what the last process left when it is begun."""
+
+    agent: Agent
+    endpoint: Endpoint
+    detector: Detector
+    checkpoints: Checkpoints
+    found: Recovered
+    gpus: MachineGpus
+
+    async def begin(self, configuration: Configuration) -> None:
+        """Take up what the last process left, then look for the master. Raises Conflict, Unavailable."""
+        agent = self.agent
+        agent.locate(configuration.address.reached_at)
+        compatible = _compatible(self.found, agent.info, configuration.resources.policy)
+        await agent.recover(_with_reservations(compatible, agent.info))
+        self.checkpoints.save_boot_id(read_boot_id())
+        await agent.watch_gpus()
+        await self.detector.start(agent.follow)
+
+
+@asynccontextmanager
+async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIterator[OpenAgent]:
+    """Yield an agent of this machine, alone in its work_dir; it is closed at the end, and its tasks run on.
+
+    Raises MesosGpuError when it cannot work.
+    """
+    master = configuration.master
+    detector = open_detector("master", master.where, session_timeout_s=master.session_timeout_s, tls=tls)
+    enter_private_mounts()
+    checkpoints = Checkpoints(configuration.work_dir)
+    checkpoints.open()
+    async with AsyncExitStack() as closing:
+        closing.callback(os.close, _lock(configuration.work_dir))
+        found = recover(checkpoints, read_boot_id())
+        gpus = _open_gpus(configuration, restarting=found.agent is not None)
+        info = _info(configuration, gpus)
+        isolator = _open_isolator(configuration.runtime_dir, gpus)
+        images = open_images(configuration.images)
+        containers = await _open_containers(configuration, gpus.driver, isolator, images)
+        record = HealthRecord(checkpoints.meta / "gpu_health.json")
+        retest_s = configuration.gpus.retest_interval_s
+        care = AgentGpus(gpus.driver, isolator, record, retest_interval_s=retest_s)
+        endpoint = _endpoint(configuration, tls)
+        agent = _agent(configuration, info, endpoint, checkpoints, containers, care)
+        shown = dict(configuration.shown)
+        api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
+        app = api.make_app()
+        protect(app, configuration.address.names)
+        await endpoint.start(app, configuration.address.domain_socket)
+        shown["port"] = str(endpoint.port)
+        if images is not None:
+            closing.push_async_callback(images.close)
+        closing.push_async_callback(endpoint.stop)
+        closing.push_async_callback(agent.close)
+        closing.push_async_callback(detector.close)
+        yield OpenAgent(agent, endpoint, detector, checkpoints, found, gpus)
+
+
+def _agent(
+    configuration: Configuration,
+    info: Document,
+    endpoint: Endpoint,
+    checkpoints: Checkpoints,
+    containers: Containerizer,
+    care: AgentGpus,
+) -> Agent:
+    master, gpus = configuration.master, configuration.gpus
+    ids = FreshIds(lambda: _base64(uuid.uuid4()), lambda: str(uuid.uuid4()))
+    identity = _identity(configuration, endpoint)
+    return Agent(
+        info,
+        AgentState(identity, _base64(uuid.uuid4()), ids, configuration.tasks.executors),
+        endpoint=endpoint,
+        containers=containers,
+        checkpoints=checkpoints,
+        registration=Registration(master.registration_backoff_s),
+        gpus=care if gpus.isolated else None,
+        kill_for_gpus=gpus.kill_for_ill,
+        fetcher=_open_fetcher(configuration),
+        credential=master.credential,
+        patience=master.patience,
+        collector=Collector(configuration.work_dir, configuration.gc),
+    )
+
+
+def _identity(configuration: Configuration, endpoint: Endpoint) -> Identity:
+    """Return who the agent is, without the id and the pid that it is given later."""
+    tasks, access = configuration.tasks, configuration.access
+    domain_socket = configuration.address.domain_socket
+    return Identity(
+        "",
+        "",
+        endpoint.ip,
+        0,
+        str(configuration.work_dir),
+        sandbox_directory=tasks.sandbox_directory,
+        default_executor=DEFAULT_EXECUTOR,
+        switch_user=tasks.switch_user,
+        cfs_quota=tasks.cfs_quota,
+        executor_environment=tasks.executor_environment,
+        tls_environment=for_children(os.environ),
+        acls=access.acls,
+        executor_key=access.executor_key,
+        domain_socket="" if domain_socket is None else str(domain_socket),
+        domain_socket_for_all=tasks.domain_socket_for_all,
+    )
+
+
+def _info(configuration: Configuration, gpus: MachineGpus) -> Document:
+    """Return the AgentInfo without id and port."""
+    resources, address = configuration.resources, configuration.address
+    isolated = configuration.gpus.isolated
+    count = len(gpus.gpus) if isolated else None
+    total = agent_resources(resources.resources, resources.default_role, measure(configuration.work_dir), count)
+    attributes = parse_attributes(resources.attributes)
+    if isolated and configuration.gpus.attributes:
+        attributes = with_gpus(attributes, gpus.gpus, gpus.driver.version)
+    return {"hostname": address.hostname or address.reached_at, "resources": total.to_json(), "attributes": attributes}
+
+
+def _endpoint(configuration: Configuration, tls: Tls | None) -> Endpoint:
+    address = configuration.address
+    return Endpoint(
+        address.ip, address.port, advertise_ip=address.advertise_ip, advertise_port=address.advertise_port, tls=tls
+    )
+
+
+# --- GPUs and containers ----------------------------------------------------------------------------------------------
+
+
+def _open_gpus(configuration: Configuration, *, restarting: bool) -> MachineGpus:
+    settings = configuration.gpus
+    driver = open_driver(
+        settings.driver,
+        simulated_gpus=settings.simulated,
+        simulated_machine=settings.simulated_machine,
+        mig_strategy=settings.mig_strategy,
+        simulated_faults=settings.simulated_faults,
+    )
+    asked = gpus_asked(configuration.resources.resources)
+    return MachineGpus(_discover(settings, asked, driver, restarting=restarting), driver)
+
+
+def _open_isolator(runtime_dir: Path, gpus: MachineGpus) -> NvidiaGpuIsolator:
+    volume = NvidiaVolume.create(runtime_dir / "volumes", gpus.driver) if gpus.gpus else None
+    choice = partial(best, topology=gpus.driver.topology())
+    return NvidiaGpuIsolator(gpus.gpus, gpus.driver, volume, GpuCheckpoints(runtime_dir / "gpus"), choice=choice)
+
+
+def _discover(settings: GpuSettings, asked: int | None, driver: GpuDriver, *, restarting: bool) -> tuple[Gpu, ...]:
+    """Return the GPUs to hand out. One that vanished does not keep an agent from coming back to the others' tasks."""
+    found, devices = list(driver.gpus()), settings.devices
+    if restarting and settings.isolated and devices is not None and asked == len(devices):
+        here = {name for gpu in found for name in (str(gpu.index), gpu.uuid)}
+        for gone in [device for device in devices if device not in here]:
+            log.warning("GPU %s has vanished since --nvidia_gpu_devices named it; going on without it", gone)
+        devices = tuple(device for device in devices if device in here)
+        asked, devices = len(devices), devices or None
+    return discover_gpus(gpus_asked=asked, devices=devices, isolating=settings.isolated, found=found)
+
+
+async def _open_containers(
+    configuration: Configuration, driver: GpuDriver, isolator: NvidiaGpuIsolator, images: AgentImages | None
+) -> Containerizer:
+    tasks = configuration.tasks
+    return await open_containerizer(
+        runtime_dir=configuration.runtime_dir,
+        isolator=isolator,
+        cgroups_root=tasks.cgroups_root,
+        cfs_quota=tasks.cfs_quota,
+        images=images,
+        driver=DriverFacts(driver.version, driver.cuda_version),
+        disk=tasks.disk,
+        networks=open_networks(configuration.networks),
+        private=(configuration.work_dir,),
+    )
+
+
+def _open_fetcher(configuration: Configuration) -> Fetcher:
+    fetch = configuration.fetch
+    fetcher = Fetcher(FetchCache(fetch.folder, fetch.cache_bytes), fetch.fetcher)
+    fetcher.open()
+    return fetcher
+
+
+# --- what the last process left ---------------------------------------------------------------------------------------
+
+
+def _compatible(found: Recovered, info: Document, policy: str) -> Recovered:
+    """Return what was found when this agent can go on as that one; after a reboot it may begin anew instead."""
+    if found.agent is None:
+        return found
+    differences = changes(found.agent, info, policy)
+    if not differences:
+        return found
+    if found.rebooted:
+        log.warning("the machine was restarted and the agent changed, so it registers anew: %s", "; ".join(differences))
+        return Recovered(resources=found.resources)
+    raise Conflict(
+        f"the agent that ran here was another (--reconfiguration_policy={policy}): {'; '.join(differences)}. "
+        "Start it as it was, or remove meta/slaves/latest in its --work_dir to begin anew without its tasks"
+    )
+
+
+def _with_reservations(found: Recovered, info: Document) -> Recovered:
+    """Return what was found, with reservations that fit what the agent has. Raises Conflict where they cannot."""
+    total, kept = Resources.from_json(info["resources"]), Resources(map(Resource.from_json, found.resources))
+    fits = fitting(kept, total)
+    if fits != kept:
+        log.warning("GPUs that were reserved have vanished: %s is now %s", kept, fits)
+    try:
+        with_kept(total, fits)
+    except BadResources as error:
+        raise Conflict(
+            f"what was reserved on this agent is not part of its --resources: {error}. Start it with what it had, or, "
+            "to give up reservations and persistent volumes, remove meta/resources in its --work_dir"
+        ) from None
+    return replace(found, resources=tuple(fits.to_json(refined=True)))
+
+
+def _lock(work_dir: Path) -> int:
+    """Return a descriptor that holds the work_dir for this process. Raises Conflict when another has it."""
+    descriptor = os.open(work_dir / "meta" / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise Conflict(f"another agent is running with --work_dir={work_dir}") from None
+    return descriptor
+
+
+def _base64(value: uuid.UUID) -> str:
+    return base64.b64encode(value.bytes).decode("ascii")

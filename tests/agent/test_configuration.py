@@ -1,0 +1,77 @@
+"""What the agent's flags come to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.agent.configuration import Configuration, read_configuration
+from mesos_gpu.agent.flags import FLAGS
+from mesos_gpu.agent.model.executors import ExecutorPatience
+from mesos_gpu.container.host.disk import DiskRules
+from mesos_gpu.container.life.opening import NETWORKS
+from mesos_gpu.errors import BadFlag
+from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.process.program import READY_FILE
+
+
+def read(*argv: str) -> Configuration:
+    return read_configuration(parse_flags([*FLAGS, READY_FILE], ["--work_dir=/w", *argv], {}))
+
+
+def test_folders_that_no_flag_names_lie_in_the_work_dir() -> None:
+    said = read("--image_providers=docker")
+    assert (said.work_dir, said.runtime_dir) == (Path("/w"), Path("/w/run"))
+    assert said.fetch.folder == Path("/w/fetch")
+    assert said.images is not None
+    assert said.images.folder == Path("/w/store/docker")
+    assert said.networks.folder == Path("/w/run") / NETWORKS
+    assert read("--network_cni_root_dir_persist=true").networks.folder == Path("/w") / NETWORKS
+
+
+def test_without_flags_there_are_gpus_and_neither_images_nor_networks_nor_quotas() -> None:
+    said = read()
+    assert (said.gpus.isolated, said.gpus.devices, said.gpus.kill_for_ill) == (True, None, False)
+    assert said.images is None
+    assert said.networks.config_dir is None
+    assert said.address.domain_socket is None
+    assert said.tasks.disk is None
+    assert said.tasks.executors == ExecutorPatience()
+
+
+def test_an_address_that_others_use_is_the_one_to_be_reached_at() -> None:
+    assert read().address.reached_at == "127.0.0.1"
+    assert read("--advertise_ip=10.0.0.7").address.reached_at == "10.0.0.7"
+
+
+@pytest.mark.parametrize(
+    ("argv", "disk"),
+    [
+        (["--isolation=disk/du"], DiskRules(15.0, enforce=False)),
+        (["--isolation=posix/disk", "--enforce_container_disk_quota=true"], DiskRules(15.0, enforce=True)),
+        (["--enforce_container_disk_quota=true"], None),
+    ],
+)
+def test_sandboxes_are_measured_where_an_isolator_says_so(argv: list[str], disk: DiskRules | None) -> None:
+    assert read(*argv).tasks.disk == disk
+
+
+def test_whoever_the_agent_is_to_the_master_is_read_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "credential"
+    file.write_text(json.dumps({"principal": "agent", "secret": "s"}))
+    file.chmod(0o600)
+    credential = read(f"--credential={file}").master.credential
+    assert credential is not None
+    assert credential.principal == "agent"
+    with pytest.raises(BadFlag, match="--credential"):
+        read(f"--credential={tmp_path}/none")
+
+
+@pytest.mark.parametrize("more", [{"work_dir": None}, {"reconfiguration_policy": "any"}])
+def test_what_cannot_be_meant_is_refused_by_the_flags_name(more: dict[str, Any]) -> None:
+    flags = parse_flags([*FLAGS, READY_FILE], ["--work_dir=/w"], {})
+    with pytest.raises(BadFlag, match=f"--{next(iter(more))}"):
+        read_configuration({**flags, **more})
