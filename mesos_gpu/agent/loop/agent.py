@@ -93,26 +93,9 @@ class Agent:
         self.holdings = OperationEffects(
             Operations(state.ids.uuid), checkpoints, self._link, lambda: self.membership.happened(Cause.CHANGED)
         )
-        self.membership = Membership(
-            info,
-            state,
-            self._link,
-            self.holdings,
-            checkpoints,
-            self.clock,
-            registration=registration or Registration(),
-            post=self.post,
-            arm=self._arm,
-        )
+        self.membership = self._membership(info, registration or Registration())
         if credential is not None:
-            self.membership.authentication = Authentication(
-                endpoint,
-                credential,
-                lambda: self._link.pid,
-                on_done=lambda: self.membership.happened(Cause.AUTHENTICATED),
-                on_refused=self._stop,
-                patience=patience,
-            )
+            self.membership.authentication = self._authentication(endpoint, credential, patience)
         self._runner = Runner(containers, self._from_containers, fetcher)
         self.streams = ExecutorStreams()
         self.takes_executors = False
@@ -121,22 +104,48 @@ class Agent:
         )
         self._settled = asyncio.Event()
         self._checker = Checker[TaskKey](lambda key, news: self.post(ev.Checked(key, news)), self.clock.mono)
-        self._hands = Performer(
-            self.membership,
-            self._link,
-            checkpoints,
-            containers,
-            self._runner,
-            self.streams,
-            executors,
-            self._checker,
-            self.collector,
-            self._stop,
-        )
+        self._performer = self._performing(executors)
         self._inbox: deque[ev.Event] = deque()
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
         self._left = self._closing = False
+
+    def _membership(self, info: Document, registration: Registration) -> Membership:
+        return Membership(
+            info,
+            self.state,
+            self._link,
+            self.holdings,
+            self._checkpoints,
+            self.clock,
+            registration=registration,
+            post=self.post,
+            arm=self._arm,
+        )
+
+    def _performing(self, executors: ExecutorLink) -> Performer:
+        return Performer(
+            membership=self.membership,
+            link=self._link,
+            checkpoints=self._checkpoints,
+            collector=self.collector,
+            containers=self.containers,
+            runner=self._runner,
+            checker=self._checker,
+            streams=self.streams,
+            executors=executors,
+            stop=self._stop,
+        )
+
+    def _authentication(self, endpoint: Endpoint, credential: Credential, patience: Patience | None) -> Authentication:
+        return Authentication(
+            endpoint,
+            credential,
+            lambda: self._link.pid,
+            on_done=lambda: self.membership.happened(Cause.AUTHENTICATED),
+            on_refused=self._stop,
+            patience=patience,
+        )
 
     @property
     def info(self) -> Document:
@@ -190,10 +199,10 @@ class Agent:
         await self.containers.recover([container_id for container_id in live if container_id is not None])
         self._runner.rebooted = found.rebooted
         for task, pending in tasks:
-            self._hands.perform(adopt_task(self.state, frameworks[task.key.framework], task, pending))
+            self._performer.perform(adopt_task(self.state, frameworks[task.key.framework], task, pending))
         for executor, hosted, complete in executors:
             framework = frameworks[executor.key.framework]
-            self._hands.perform(adopt_executor(self.state, framework, executor, hosted, now, complete=complete))
+            self._performer.perform(adopt_executor(self.state, framework, executor, hosted, now, complete=complete))
         adopted(self.state)
         if found.drain is not None:
             self.post(ev.Drain(found.drain.get("max_grace_s"), bool(found.drain.get("gone"))))
@@ -221,7 +230,7 @@ class Agent:
         self._busy = True
         try:
             while self._inbox:
-                self._hands.perform(handle(self.state, self._inbox.popleft(), self.clock.now()))
+                self._performer.perform(handle(self.state, self._inbox.popleft(), self.clock.now()))
         except OSError as error:
             # What cannot be written down must not be acted on; a next process finds all that was.
             self._inbox.clear()

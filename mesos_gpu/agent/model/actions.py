@@ -217,29 +217,8 @@ class Stop:
     why: str
 
 
-Action: TypeAlias = (
-    SaveFramework
-    | SaveTask
-    | Log
-    | Forward
-    | SendLoose
-    | Launch
-    | Watch
-    | Kill
-    | BeginChecks
-    | EndChecks
-    | Forget
-    | Close
-    | Discard
-    | SaveDrain
-    | ExecutorGone
-    | SaveExecutor
-    | NoteRun
-    | Welcome
-    | ToExecutor
-    | CloseStream
-    | Reconnect
-    | ToFramework
-    | Resize
-    | Stop
-)
+OnDisk: TypeAlias = SaveFramework | SaveTask | SaveExecutor | NoteRun | Log | Close | Discard | SaveDrain
+ToMaster: TypeAlias = Forward | SendLoose | ExecutorGone | ToFramework
+OfExecutors: TypeAlias = Welcome | ToExecutor | CloseStream | Reconnect
+OfContainers: TypeAlias = Launch | Watch | Kill | Resize | Forget | BeginChecks | EndChecks
+Action: TypeAlias = OnDisk | ToMaster | OfExecutors | OfContainers | Stop
