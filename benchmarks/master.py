@@ -25,8 +25,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.full_scan import decided
-from mesos_gpu.master.decisions import launching, offering, subscriptions, updates
 from mesos_gpu.master.decisions.agents import admit
+from mesos_gpu.master.decisions.handle import handle
+from mesos_gpu.master.events.agents import StatusUpdate
+from mesos_gpu.master.events.schedulers import Accept, Acknowledge, Subscribe
+from mesos_gpu.master.events.timers import Allocate
 from mesos_gpu.master.model.model import Agent, Framework, Offer
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.state.actions import SendEvent
@@ -57,11 +60,11 @@ class Cluster:
             admit(self.state, report, self.state.ids.agent(), NOW)
         for number in range(frameworks):
             info = framework_info(f"f{number}", role=f"role{number % ROLES}/team{number % 3}")
-            subscriptions.subscribe(self.state, f"stream-{number}", {"framework_info": info}, NOW)
+            handle(self.state, Subscribe(f"stream-{number}", {"framework_info": info}), NOW)
 
     def allocate(self) -> list[Offer]:
         """Return the offers that were made."""
-        actions = offering.offer_resources(self.state, NOW)
+        actions = handle(self.state, Allocate(), NOW)
         return [
             self.state.frameworks[document["framework_id"]["value"]].offers[document["id"]["value"]]
             for action in actions
@@ -86,7 +89,7 @@ class Cluster:
         operation = {"type": "LAUNCH", "launch": {"task_infos": infos}}
         filters = {"refuse_seconds": LONG_S}
         body = {"offer_ids": [{"value": offer.id}], "operations": [operation], "filters": filters}
-        launching.accept(self.state, self.state.frameworks[offer.framework_id], body, NOW)
+        handle(self.state, Accept(offer.framework_id, body), NOW)
         return infos
 
     def fill(self) -> None:
@@ -102,9 +105,9 @@ class Cluster:
     def end(self, agent: Agent, framework: Framework, task_id: str) -> None:
         """A task ends, and its framework acknowledges that."""
         end = status(agent, task_id, "TASK_FINISHED")
-        updates.status_update(self.state, agent.id, framework.id, end, "TASK_FINISHED")
+        handle(self.state, StatusUpdate(agent.id, framework.id, end, "TASK_FINISHED"), NOW)
         body = {"agent_id": {"value": agent.id}, "task_id": {"value": task_id}, "uuid": UUID}
-        updates.acknowledge(self.state, framework, body)
+        handle(self.state, Acknowledge(framework.id, body), NOW)
 
     def change(self, count: int, turn: int) -> None:
         """One task ends on each of `count` agents."""
@@ -160,9 +163,9 @@ def throughput(cluster: Cluster, seconds: float) -> float:
             for info in cluster.accept(offer, 8):
                 task_id = info["task_id"]["value"]
                 running = status(agent, task_id, "TASK_RUNNING")
-                updates.status_update(cluster.state, agent.id, framework.id, running, "TASK_RUNNING")
+                handle(cluster.state, StatusUpdate(agent.id, framework.id, running, "TASK_RUNNING"), NOW)
                 body = {"agent_id": {"value": agent.id}, "task_id": {"value": task_id}, "uuid": UUID}
-                updates.acknowledge(cluster.state, framework, body)
+                handle(cluster.state, Acknowledge(framework.id, body), NOW)
                 cluster.end(agent, framework, task_id)
                 done += 1
         cluster.state.filters.expire(2 * LONG_S)
