@@ -33,7 +33,8 @@ from mesos_gpu.master.events.timers import Allocate
 from mesos_gpu.master.model.model import Agent, Framework, Offer
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.state.actions import SendEvent
-from mesos_gpu.master.state.state import MasterState, Settings
+from mesos_gpu.master.state.settings import Settings
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from tests.support.master.build import NOW, RULES, UUID, framework_info, new_state, resources_of, status

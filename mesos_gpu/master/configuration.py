@@ -10,7 +10,7 @@ from typing import Any
 from mesos_gpu.master.agent_link.observers import Pace
 from mesos_gpu.master.api.access import Access, open_access
 from mesos_gpu.master.flags import check_flags, flags_as_text, removal_interval_s, removal_share, settings
-from mesos_gpu.master.state.state import Settings
+from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.mesos.leader import ZkUrl, parse_zk_url
 
 

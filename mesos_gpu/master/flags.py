@@ -10,7 +10,7 @@ from mesos_gpu.errors import BadFlag, BadResources
 from mesos_gpu.master.allocation.eligibility import Rules, quantities
 from mesos_gpu.master.api.access import MASTER_ACCESS_FLAGS, WALLS
 from mesos_gpu.master.model.quantities import Quantities
-from mesos_gpu.master.state.state import Settings
+from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
 from mesos_gpu.mesos.leader import parse_zk_url

@@ -14,7 +14,8 @@ from mesos_gpu.master.decisions.handle import decide
 from mesos_gpu.master.events.schedulers import DriverSubscribes, Kill, Teardown
 from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.state.actions import Action, AwaitFailover, SendEvent, UpdateFramework, Warn
-from mesos_gpu.master.state.state import MasterState, Settings
+from mesos_gpu.master.state.settings import Settings
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
 from tests.support.master.build import (
     NOW,

@@ -8,7 +8,8 @@ import pytest
 from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master.decisions import operations, permissions, subscriptions
 from mesos_gpu.master.state.actions import CloseStream, RunTask
-from mesos_gpu.master.state.state import MasterState, Settings
+from mesos_gpu.master.state.settings import Settings
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views import operator_events, views, views_v1
 from mesos_gpu.mesos.authorization import Acls, Principal, read_acls
 from mesos_gpu.mesos.resource import Document

@@ -15,7 +15,8 @@ from mesos_gpu.master.state.actions import (
     ShutdownFramework,
     UpdateFramework,
 )
-from mesos_gpu.master.state.state import MAX_COMPLETED_FRAMEWORKS, MasterState, Settings
+from mesos_gpu.master.state.settings import Settings
+from mesos_gpu.master.state.state import MAX_COMPLETED_FRAMEWORKS, MasterState
 from mesos_gpu.master.views import views
 from mesos_gpu.mesos.resource import Document
 from tests.support.master.build import (

@@ -16,7 +16,8 @@ from mesos_gpu.master.flags import min_allocatable
 from mesos_gpu.master.model.model import Agent, Framework, Moment, Offer
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.state.actions import Action, SendEvent, Store
-from mesos_gpu.master.state.state import MasterState, Settings
+from mesos_gpu.master.state.settings import Settings
+from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
