@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.process.front import Front, Use
 
 MAX_ALL = 256 * 1024 * 1024
 """Bytes of unfinished bodies that are held at once, whoever sends them."""
 MAX_FIELDS = 1000
+MAX_VALUES = 500_000
+"""Values in JSON, counted by what stands between them: each costs its reader much more than its bytes."""
 
 
 class TooMuch(Exception):
@@ -42,9 +46,19 @@ class Bodies:
         return sum(len(body.data) for body in self._held)
 
     async def read(self, request: web.Request) -> bytes:
-        """Return the body. Raises TooMuch when it was given up, HTTPRequestEntityTooLarge when it is too large."""
+        """Return the body, decompressed.
+
+        Raises TooMuch when it was given up, HTTPRequestEntityTooLarge when it is too large, here or decompressed, and
+        BadInput when it is not what its Content-Encoding says.
+        """
+        return await _decompressed(request, await self._come(request))
+
+    async def _come(self, request: web.Request) -> bytes:
         if request.content.is_eof():
             return await request.read()  # it has come whole
+        front = front_of(request)
+        if front is not None:
+            front.begin(Use.BODY)
         body = _Body()
         self._held.add(body)
         body.reading = asyncio.ensure_future(self._collect(request, body))
@@ -57,6 +71,8 @@ class Bodies:
                 f"More than {self._most} bytes of unfinished requests are held, and this one was the largest."
             ) from None
         finally:
+            if front is not None:
+                front.begin(Use.ANSWER)
             self._held.discard(body)
             body.data = bytearray()  # tracebacks of a broken connection may keep the rest of us for a while
 
@@ -81,12 +97,63 @@ class Bodies:
                 largest.reading.cancel()
 
 
+async def _decompressed(request: web.Request, body: bytes) -> bytes:
+    """Return a body without its Content-Encoding, on another thread: four megabytes may come to four thousand."""
+    encoding = request.headers.get("Content-Encoding", "").strip().lower()
+    if encoding in ("", "identity") or not body:
+        return body
+    if encoding not in _WINDOW_BITS:
+        raise web.HTTPUnsupportedMediaType(
+            text=f"415 Unsupported Media Type. Content-Encoding '{encoding[:64]}' is not gzip, deflate or identity."
+        )
+    limit = request.client_max_size
+    try:
+        data = await asyncio.to_thread(inflated, body, _WINDOW_BITS[encoding], limit)
+    except zlib.error as error:
+        raise BadInput(f"Failed to decompress the body as its Content-Encoding '{encoding}' says: {error}") from None
+    if data is None:
+        raise web.HTTPRequestEntityTooLarge(limit, limit + 1)
+    return data
+
+
+_WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""What zlib calls the encodings of RFC 9110, 8.4.1."""
+
+
+def inflated(body: bytes, window_bits: int, limit: int) -> bytes | None:
+    """Return decompressed bytes, of all gzip members; None when there are more than `limit`. Raises zlib.error."""
+    parts: list[bytes] = []
+    left = limit
+    while body:
+        member = zlib.decompressobj(window_bits)
+        parts.append(member.decompress(body, left + 1))
+        left -= len(parts[-1])
+        if left < 0:
+            return None
+        if not member.eof:
+            raise zlib.error("it is not whole")
+        body = member.unused_data
+    return b"".join(parts)
+
+
+def front_of(request: web.Request) -> Front | None:
+    """Return the connection that a request came by, None where no Front listens."""
+    protocol = request.transport.get_protocol() if request.transport is not None else None
+    return protocol if isinstance(protocol, Front) else None
+
+
 BODIES = web.AppKey("bodies", Bodies)
 
 
 async def read_body(request: web.Request) -> bytes:
     """Return a request's body, counted with all those that its program has begun to read."""
     return await request.app[BODIES].read(request)
+
+
+def check_values(body: bytes) -> None:
+    """Refuse JSON of more than MAX_VALUES values, by its commas and colons, those of texts too. Raises BadInput."""
+    if body.count(b",") + body.count(b":") > MAX_VALUES:
+        raise BadInput(f"The body has more than {MAX_VALUES} values; send them in several requests.")
 
 
 async def read_form(request: web.Request) -> dict[str, str]:

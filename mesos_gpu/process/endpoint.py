@@ -7,7 +7,6 @@ import errno
 import logging
 import os
 import socket
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,11 @@ from aiohttp import web
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import Message, Pid
+from mesos_gpu.process.connections import Connections, Listener
 from mesos_gpu.process.front import Front
 from mesos_gpu.process.links import Links, close_all
 from mesos_gpu.process.streams import close_streams
-from mesos_gpu.process.tls import Tls, TlsListener
+from mesos_gpu.process.tls import BACKLOG, Tls, TlsListener
 
 log = logging.getLogger(__name__)
 
@@ -49,17 +49,20 @@ class Endpoint:
         advertise_ip: str | None = None,
         advertise_port: int | None = None,
         tls: Tls | None = None,
+        most_connections: int | None = None,
     ) -> None:
-        """Describe the port; 0 takes a free one at start. `advertise_*` is what others are told to answer to."""
+        """Describe the port; 0 takes a free one at start. `advertise_*` is what others are told to answer to.
+
+        `most_connections` at a time; by default as many as this process may have open files.
+        """
         self.ip, self.port = ip, port
         self._advertise_ip, self._advertise_port = advertise_ip or ip, advertise_port
         self._locals: dict[str, _Local] = {}
         self._tls = tls
         self._links = Links(self._link_broken, tls)
-        self._fronts: weakref.WeakSet[Front] = weakref.WeakSet()
-        self._server: asyncio.Server | None = None
+        self._connections = Connections(most_connections)
         self._listeners: list[TlsListener] = []
-        self._local_server: asyncio.Server | None = None
+        self._plain: list[Listener] = []
         self._socket_path: Path | None = None
         self._runner: web.AppRunner | None = None
 
@@ -86,6 +89,7 @@ class Endpoint:
             keepalive_timeout=_KEEPALIVE_S,
             shutdown_timeout=_SHUTDOWN_S,
             lingering_time=_LINGER_S,
+            auto_decompress=False,  # bodies are decompressed, and bounded, in bodies.py
         )
         app.on_shutdown.append(close_streams)
         await runner.setup()
@@ -93,7 +97,7 @@ class Endpoint:
         if http is None:
             raise RuntimeError("an application runner that was set up has a server")
         try:
-            await self._listen(lambda: self._front(http))
+            self._listen(lambda: self._front(http))
         except OSError as error:
             await runner.cleanup()
             raise Unavailable(_why_no_port(self.ip, self.port, error)) from None
@@ -101,20 +105,22 @@ class Endpoint:
         if socket_path is not None:
             self._socket_path = socket_path
             try:
-                self._local_server = await asyncio.get_running_loop().create_unix_server(
-                    lambda: self._front(http), sock=_unix_socket(socket_path)
-                )
+                listening = _unix_socket(socket_path)
+                listening.listen(BACKLOG)
+                self._plain.append(Listener(listening, lambda: self._front(http), self._connections))
             except OSError as error:
                 await self.stop()
                 raise Unavailable(f"cannot listen at {socket_path}: {error.strerror or error}") from None
 
-    async def _listen(self, front: Callable[[], Front]) -> None:
+    def _listen(self, front: Callable[[], Front]) -> None:
         if self._tls is not None:
             self._listeners.append(TlsListener(self._tls, self.ip, self.port, front))
             self.port = self._listeners[0].port
         else:
-            self._server = await asyncio.get_running_loop().create_server(front, self.ip, self.port)
-            self.port = self._server.sockets[0].getsockname()[1]
+            family = socket.AF_INET6 if ":" in self.ip else socket.AF_INET
+            listening = socket.create_server((self.ip, self.port), family=family, backlog=BACKLOG)
+            self._plain.append(Listener(listening, front, self._connections))
+            self.port = self._plain[0].port
 
     async def also_listen(self, tls: Tls, ip: str, port: int) -> int:
         """Serve the same over TLS at another port, to be called after start; return that port. Raises Unavailable."""
@@ -162,24 +168,23 @@ class Endpoint:
 
     async def stop(self) -> None:
         """Stop listening, close streams and links, and let answers under way finish (up to 2 s)."""
-        if self._local_server is not None:
-            self._local_server.close()
+        self._connections.closing = True
+        for plain in self._plain:
+            plain.close()
         if self._socket_path is not None:
             self._socket_path.unlink(missing_ok=True)
-        if self._server is not None:
-            self._server.close()
         for listener in self._listeners:
             await listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
-        fronts = list(self._fronts)
+        fronts = list(self._connections)
         for front in fronts:
             front.close()
         await asyncio.gather(self._links.stop(), close_all({front.lost: front.abort for front in fronts}))
 
     def _front(self, http: Callable[[], asyncio.Protocol]) -> Front:
         front = Front(http, self._deliver)
-        self._fronts.add(front)
+        self._connections.admit(front)
         return front
 
     def _deliver(self, message: Message) -> bool:

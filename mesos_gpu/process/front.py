@@ -5,12 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from enum import Enum
 from typing import cast
 
 from mesos_gpu.mesos.libprocess import ACCEPTED, MAX_HEAD, NOT_FOUND, Message, MessageDecoder, is_message_head
 from mesos_gpu.mesos.tls_settings import CLIENT_HELLO
 
 log = logging.getLogger(__name__)
+
+HEAD_S = 30.0
+"""How long the head of a request, or of the first message, may take once it has begun."""
+
+
+class Use(Enum):
+    """What a connection is of use for now."""
+
+    NOTHING = "no request or message has come whole"
+    MESSAGES = "messages of another program"
+    IDLE = "it has been answered, and may ask again"
+    BODY = "a request whose body has not come whole"
+    ANSWER = "a request is being answered"
 
 
 class Front(asyncio.Protocol):
@@ -26,15 +40,37 @@ class Front(asyncio.Protocol):
         self._http: asyncio.Protocol | None = None
         self._decoder = MessageDecoder()
         self._transport: asyncio.Transport | None = None
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._unwanted = False
+        self._loop = asyncio.get_running_loop()
+        self._patience: asyncio.TimerHandle | None = None
+        self.use, self.since_s = Use.NOTHING, self._loop.time()
+        """What the connection is of use for, and since when on the loop's clock."""
+        self.lost: asyncio.Future[None] = self._loop.create_future()
         """Done when the peer is gone; streams wait for it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport until it is known what the connection carries."""
         self._transport = cast(asyncio.Transport, transport)
+        if self._unwanted:
+            self._transport.abort()
+
+    @property
+    def sending(self) -> bool:
+        """Tell whether the peer has yet to read what it was sent."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
+    def begin(self, use: Use) -> None:
+        """Take note of what the connection is of use for from now on: a whole head has come, or it was answered."""
+        self.use, self.since_s = use, self._loop.time()
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def data_received(self, data: bytes) -> None:
         """Tell messages from HTTP at the end of the first head, then pass everything on."""
+        if self.use in (Use.NOTHING, Use.IDLE) and self._patience is None:
+            # Begun with the first byte: a link of another program says nothing until it has something to say.
+            self._patience = self._loop.call_later(HEAD_S, self._give_up)
         if self._http is not None:
             self._http.data_received(data)
             return
@@ -54,6 +90,7 @@ class Front(asyncio.Protocol):
             return
         first, self._head = bytes(self._head), None
         if end >= 0 and is_message_head(first[: end + 2]):
+            self.begin(Use.MESSAGES)
             self._messages(first)
         elif self._transport is not None:
             self._http = self._make_http()
@@ -70,6 +107,8 @@ class Front(asyncio.Protocol):
             self._http.connection_lost(exc)
         if not self.lost.done():
             self.lost.set_result(None)
+        if self._patience is not None:
+            self._patience.cancel()
         # asyncio of Python 3.10 takes a TLS transport for open until it is closed from this end, too.
         self.close()
 
@@ -79,7 +118,8 @@ class Front(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Drop the connection if it is still open, with whatever was not written yet."""
+        """Drop the connection if it is still open, or once it is made, with whatever was not written yet."""
+        self._unwanted = True
         if self._transport is not None and not self.lost.done():
             self._transport.abort()
 
@@ -92,6 +132,13 @@ class Front(asyncio.Protocol):
         """Pass flow control on to the HTTP server."""
         if self._http is not None:
             self._http.resume_writing()
+
+    def _give_up(self) -> None:
+        self._patience = None
+        if self._transport is not None:
+            where = self._transport.get_extra_info("peername")
+            log.info("closing a connection from %s: a request was begun %g s ago and not told on", where, HEAD_S)
+            self._transport.abort()
 
     def _messages(self, data: bytes) -> None:
         transport = self._transport

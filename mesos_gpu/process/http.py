@@ -10,7 +10,8 @@ import msgspec
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.process.bodies import BODIES, Bodies, TooMuch, read_body
+from mesos_gpu.process.bodies import BODIES, Bodies, TooMuch, check_values, front_of, read_body
+from mesos_gpu.process.front import Use
 from mesos_gpu.process.streams import EventStream, track_streams
 
 __all__ = [
@@ -42,6 +43,9 @@ def make_app() -> web.Application:
 @web.middleware
 async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse a body that is too large: at once where its length is said before, else when that much has come."""
+    front = front_of(request)
+    if front is not None:
+        front.begin(Use.ANSWER)
     try:
         if (request.content_length or 0) > MAX_REQUEST:
             raise web.HTTPRequestEntityTooLarge(MAX_REQUEST, request.content_length or 0)
@@ -56,6 +60,9 @@ async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse
         response = error_response(503, f"503 Service Unavailable. {given_up}")
         response.force_close()
         return response
+    finally:
+        if front is not None:
+            front.begin(Use.IDLE)
 
 
 async def _headers_as_mesos(request: web.Request, response: web.StreamResponse) -> None:
@@ -94,7 +101,9 @@ def error_response(status: int, text: str) -> web.Response:
 
 async def read_json(request: web.Request) -> Any:
     """Return the request's JSON body. Raises BadInput with the parser's words."""
+    body = await read_body(request)
+    check_values(body)
     try:
-        return msgspec.json.decode(await read_body(request))
+        return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"Failed to parse body into JSON: {error}") from None

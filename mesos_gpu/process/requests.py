@@ -5,6 +5,7 @@ Statuses and words are those of the recorded answers; Content-Type parameters, w
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 
@@ -15,9 +16,11 @@ from mesos_gpu.errors import BadInput, ProtocolError
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.process.bodies import read_body
+from mesos_gpu.process.bodies import check_values, read_body
 from mesos_gpu.process.http import error_response
 
+LARGE = 64 * 1024
+"""Bytes from which on a call is read on another thread."""
 MAX_ECHO = 256
 """Characters of a bad body that an answer repeats."""
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
@@ -58,13 +61,20 @@ async def read_call(request: web.Request, type_name: str) -> Document:
         raise refuse(400, "Expecting 'Content-Type' to be present")
     kind = given.split(";")[0].strip().lower()
     body = await read_body(request)
+    if kind not in (JSON, PROTOBUF):
+        raise refuse(415, f"Expecting 'Content-Type' of {JSON} or {PROTOBUF}")
+    if len(body) < LARGE:
+        return _call(type_name, kind, body)
+    return await asyncio.to_thread(_call, type_name, kind, body)
+
+
+def _call(type_name: str, kind: str, body: bytes) -> Document:
     if kind == PROTOBUF:
         try:
             return messages.decode(type_name, body)
         except ProtocolError:
             raise refuse(400, "Failed to parse body into Call protobuf") from None
-    if kind != JSON:
-        raise refuse(415, f"Expecting 'Content-Type' of {JSON} or {PROTOBUF}")
+    check_values(body)
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -111,7 +121,7 @@ def json_problem(body: bytes) -> str:
     except json.JSONDecodeError as error:
         rest = error.doc[error.pos : error.pos + MAX_ECHO].split("\n", 1)[0]
         return f"syntax error at line {error.lineno} near: {rest if len(rest) > 1 or rest.strip('{[') else ''}"
-    except (UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no UTF-8, or a number of thousands of digits
         pass
     return "syntax error at line 1 near: "
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -137,6 +136,7 @@ async def read_body(request: web.Request) -> Any:
     if "Content-Type" in request.headers and request.content_type != JSON:
         raise web.HTTPUnsupportedMediaType
     data = await bodies.read_body(request)
+    bodies.check_values(data)
     if not data.strip():
         raise BadJson("Please specify data in JSON format", "the request has no body")
     try:
@@ -183,6 +183,6 @@ def _knows(request: web.Request, credentials: str) -> bool:
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
     try:
         given = base64.b64decode(token, validate=True)
-    except binascii.Error:
+    except ValueError:  # not base64 (binascii.Error), or not ASCII
         return False
     return kind.lower() == "basic" and hmac.compare_digest(given, credentials.encode())
