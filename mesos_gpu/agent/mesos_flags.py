@@ -2,8 +2,8 @@
 
 The rule, for each: what only tunes, watches or logs is accepted, and named in one warning at start (IGNORED). What
 somebody relies on, a wall, an isolation, an identity, a place where data goes, is refused with the reason (REFUSED),
-unless the value is the one that means "without". A flag that this agent comes to act on is in `flags.py`, and its row
-here no longer counts. Source of the names: Mesos docs/configuration/{agent,master-and-agent}.md, src/slave/flags.cpp.
+unless the value is the one that means "without". A flag that this agent acts on is in `flags.py`, and not here.
+Source of the names: Mesos docs/configuration/{agent,master-and-agent}.md, src/slave/flags.cpp.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ FOREIGN: Sequence[Foreign] = (
     *ignored("images become overlayfs mounts", "image_provisioner_backend"),
     *ignored("--image_gc_max_size and --image_gc_max_age say when images go", "image_gc_config"),
     *ignored("no executor process is started for a command", "executor_reregistration_retry_interval"),
-    *ignored("a restarted agent finds its containers by itself", "recovery_timeout", "executor_registration_timeout"),
-    *ignored("a restarted agent finds its containers by itself", "executor_reregistration_timeout"),
     *ignored("updates are sent by the agent itself", "http_command_executor", kind="boolean"),
-    *ignored("the grace is the task's own, else Mesos' default", "executor_shutdown_grace_period"),
     *ignored("150 are shown", "max_completed_executors_per_framework"),
     *ignored("events of executors are kept alive by TCP", "http_heartbeat_interval"),
     *ignored("nothing is fetched by hadoop", "hadoop_home"),

@@ -47,12 +47,13 @@ _NO_DOCKER = (
 
 
 def refusal(task: Mapping[str, Any]) -> str | None:
-    """Return why a task cannot be run here at all, in words for its owner; None when it can be tried."""
-    if "executor" in task:
-        return "Custom executors are not supported yet: only tasks with a command"
+    """Return why a task with a command cannot be run here at all, in words for its owner; None when it can be tried.
+
+    Tasks with an executor of their own are judged with it: `executor_launch.refusal`.
+    """
     command = task.get("command")
     if command is None:
-        return "The task has neither a command nor an executor"
+        return "The task has no command"
     try:
         read_uris(command)
         read_variables(command)
