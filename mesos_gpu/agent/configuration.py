@@ -13,9 +13,12 @@ from mesos_gpu.agent.decisions.collecting import GcRules
 from mesos_gpu.agent.fetch.fetcher import FetcherSettings
 from mesos_gpu.agent.flags import check_flags, flags_as_text, read_environment_flag
 from mesos_gpu.agent.model.executors import ExecutorPatience
+from mesos_gpu.agent.running.hardening import open_hardening
 from mesos_gpu.agent.running.images import ImageSettings, image_settings
 from mesos_gpu.agent.running.networks import NetworkSettings, domain_socket, network_settings
 from mesos_gpu.container.host.disk import DiskRules
+from mesos_gpu.container.life.profiles import Profiles
+from mesos_gpu.container.spec.hardening import Hardening
 from mesos_gpu.mesos.cram_md5 import Credential, read_credential
 from mesos_gpu.process.browsers import Names, names_of
 from mesos_gpu.process.program import read_secret
@@ -96,6 +99,9 @@ class TaskSettings:
     executors: ExecutorPatience
     domain_socket_for_all: bool
     disk: DiskRules | None
+    hardening: Hardening
+    profiles: Profiles
+    """Those of system calls that tasks may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +219,7 @@ def _gpus(flags: Mapping[str, Any]) -> GpuSettings:
 def _tasks(flags: Mapping[str, Any]) -> TaskSettings:
     measured = bool({"disk/du", "posix/disk"} & set(flags["isolation"]))
     disk = DiskRules(flags["container_disk_watch_interval"], flags["enforce_container_disk_quota"])
+    hardening, profiles = open_hardening(flags)
     return TaskSettings(
         sandbox_directory=flags["sandbox_directory"],
         switch_user=flags["switch_user"],
@@ -227,4 +234,6 @@ def _tasks(flags: Mapping[str, Any]) -> TaskSettings:
         ),
         domain_socket_for_all=flags["http_executor_domain_sockets"],
         disk=disk if measured else None,
+        hardening=hardening,
+        profiles=profiles,
     )

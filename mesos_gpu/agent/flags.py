@@ -158,6 +158,26 @@ FLAGS: Sequence[Flag] = (
     ),
     Flag("image_gc_max_age", "duration", None, "Images unused for longer go; default: never."),
     Flag("image_gc_interval", "duration", 3600.0, "How often unused images are looked for."),
+    Flag(
+        "seccomp_config_dir",
+        "path",
+        None,
+        "Folder of Seccomp profiles in Docker's format, which tasks name by their path in it.",
+    ),
+    Flag(
+        "seccomp_profile_name",
+        "text",
+        None,
+        "The one of them that containers have which name none; unconfined: none; default: Docker's, with what GPU "
+        "programs need.",
+    ),
+    Flag(
+        "container_pids_limit",
+        "integer",
+        None,
+        "How many processes and threads a container may have, 0: any number; default: 32768, or half of kernel.pid_max "
+        "where that is less.",
+    ),
     Flag("cgroups_root", "text", "mesos", "Name of the cgroup that containers are put under."),
     Flag("cgroups_enable_cfs", "boolean", False, "Hold containers to their CPUs even when others are idle."),
     Flag(

@@ -243,6 +243,8 @@ async def _open_containers(
         disk=tasks.disk,
         networks=open_networks(configuration.networks),
         private=(configuration.work_dir,),
+        hardening=tasks.hardening,
+        profiles=tasks.profiles,
     )
 
 

@@ -13,6 +13,7 @@ from mesos_gpu.agent.flags import FLAGS
 from mesos_gpu.agent.model.executors import ExecutorPatience
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.opening import NETWORKS
+from mesos_gpu.container.spec.seccomp_default import DEFAULT
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.process.program import READY_FILE
@@ -75,3 +76,32 @@ def test_what_cannot_be_meant_is_refused_by_the_flags_name(more: dict[str, Any])
     flags = parse_flags([*FLAGS, READY_FILE], ["--work_dir=/w"], {})
     with pytest.raises(BadFlag, match=f"--{next(iter(more))}"):
         read_configuration({**flags, **more})
+
+
+def test_containers_are_filtered_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+    usual = read().tasks.hardening
+    assert usual.seccomp is DEFAULT
+    assert not usual.no_new_privileges
+    assert usual.pids_limit is not None
+    assert read("--seccomp_profile_name=unconfined").tasks.hardening.seccomp is None
+    assert read("--container_pids_limit=0").tasks.hardening.pids_limit is None
+    assert read("--isolation=cgroups/cpu,linux/nnp,linux/seccomp").tasks.hardening.no_new_privileges
+    (tmp_path / "mine.json").write_text('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}')
+    mine = read(f"--seccomp_config_dir={tmp_path}", "--seccomp_profile_name=mine.json").tasks.hardening.seccomp
+    assert mine is not None
+    assert mine.action == "SCMP_ACT_ALLOW"
+
+
+@pytest.mark.parametrize(
+    ("argv", "flag"),
+    [
+        (["--seccomp_profile_name=mine.json"], "seccomp_config_dir"),
+        (["--seccomp_config_dir=/no/such"], "seccomp_config_dir"),
+        (["--seccomp_config_dir=/tmp", "--seccomp_profile_name=none.json"], "seccomp_profile_name"),
+        (["--seccomp_config_dir=/tmp", "--seccomp_profile_name=../x"], "seccomp_profile_name"),
+        (["--container_pids_limit=-1"], "container_pids_limit"),
+    ],
+)
+def test_walls_that_cannot_be_are_refused_by_the_flags_name(argv: list[str], flag: str) -> None:
+    with pytest.raises(BadFlag, match=flag):
+        read(*argv)

@@ -245,9 +245,9 @@ def test_the_environment_of_a_unit_is_taken_too() -> None:
 
 
 def test_isolators_are_kept_left_out_or_refused() -> None:
-    kept, said = settle_isolation(("cgroups/cpu", "cgroups/pids", "posix/mem", "gpu/nvidia"))
+    kept, said = settle_isolation(("cgroups/cpu", "cgroups/blkio", "posix/mem", "gpu/nvidia"))
     assert kept == ("cgroups/cpu", "gpu/nvidia")
-    assert [line.split()[1] for line in said] == ["cgroups/pids", "posix/mem"]
+    assert [line.split()[1] for line in said] == ["cgroups/blkio", "posix/mem"]
     for name in ("network/port_mapping", "appc/runtime", "nonsense"):
         with pytest.raises(BadFlag, match=name):
             settle_isolation((name,))

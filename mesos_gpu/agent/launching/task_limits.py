@@ -43,7 +43,22 @@ def read_settings(task: Mapping[str, Any], *, more_cpus_milli: int = 0, more_mem
         shm_bytes=int(info["shm_size"]) * MIB if "shm_size" in info else None,
         effective=effective,
         bounding=bounding,
+        **_seccomp(info.get("seccomp")),
     )
+
+
+def _seccomp(info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what SeccompInfo asks for. Raises BadInput in the words of Mesos isolators/linux/seccomp.cpp."""
+    if info is None:
+        return {}
+    name, unconfined = info.get("profile_name"), bool(info.get("unconfined"))
+    if name is not None and unconfined:
+        raise BadInput(
+            "Invalid Seccomp configuration: 'profile_name' given even though 'unconfined' Seccomp setting is enabled"
+        )
+    if name is None and not unconfined:
+        raise BadInput("Missing Seccomp profile name")
+    return {"seccomp_profile": name, "unconfined": unconfined}
 
 
 def _limit(scalar: Mapping[str, Any] | None, unit: int, more: int) -> int | None:
@@ -72,8 +87,6 @@ def _check_namespaces(info: Mapping[str, Any]) -> None:
         raise BadInput("Containers have PIDs of their own here: share_pid_namespace is not supported")
     if info.get("ipc_mode") == "SHARE_PARENT":
         raise BadInput("Containers have an IPC namespace of their own here: ipc_mode SHARE_PARENT is not supported")
-    if (info.get("seccomp") or {}).get("profile_name"):
-        raise BadInput("Seccomp profiles are not supported")
 
 
 def _capabilities(info: Mapping[str, Any] | None) -> tuple[str, ...] | None:

@@ -38,7 +38,7 @@ class Cgroups(Protocol):
         """Return 1 or 2."""
 
     def controllers(self) -> frozenset[str]:
-        """Return which of `cpu` and `memory` can be limited here."""
+        """Return which of `cpu`, `memory` and `pids` can be limited here."""
 
     def check(self) -> None:
         """Raise Unavailable when this process may not make cgroups; leaves the root cgroup behind."""

@@ -49,8 +49,8 @@ class CgroupsV1:
         self._mounts = tuple(dict.fromkeys(hierarchies.values()))
 
     def controllers(self) -> frozenset[str]:
-        """Return which of `cpu` and `memory` are mounted."""
-        return frozenset({"cpu", "memory"} & set(self._by_controller))
+        """Return which of `cpu`, `memory` and `pids` are mounted."""
+        return frozenset({"cpu", "memory", "pids"} & set(self._by_controller))
 
     def check(self) -> None:
         """Make the root cgroup everywhere; raises Unavailable when the kernel refuses."""

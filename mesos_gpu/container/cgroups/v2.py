@@ -48,8 +48,8 @@ class CgroupsV2:
         self._mount, self._root = mount, mount / root
 
     def controllers(self) -> frozenset[str]:
-        """Return which of `cpu` and `memory` our part of the tree was given."""
-        return frozenset({"cpu", "memory"} & set((read_text(self._mount / "cgroup.controllers") or "").split()))
+        """Return which of `cpu`, `memory` and `pids` our part of the tree was given."""
+        return frozenset({"cpu", "memory", "pids"} & set((read_text(self._mount / "cgroup.controllers") or "").split()))
 
     def check(self) -> None:
         """Make the root cgroup; raises Unavailable when the kernel refuses."""

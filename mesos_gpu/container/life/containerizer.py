@@ -30,6 +30,7 @@ from mesos_gpu.container.life.changing import Changer
 from mesos_gpu.container.life.execution import Execution, Executor
 from mesos_gpu.container.life.killing import Killer
 from mesos_gpu.container.life.launching import Launcher
+from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
 from mesos_gpu.container.life.release import Releaser
 from mesos_gpu.container.network.networks import Networks
@@ -85,6 +86,7 @@ class Containerizer:
         provisioner: Provisioner | None = None,
         disk: DiskRules | None = None,
         networks: Networks,
+        profiles: Profiles | None = None,
     ) -> None:
         self._networks = networks
         self._executor = executor
@@ -115,6 +117,7 @@ class Containerizer:
             mounts=mounts,
             provisioner=provisioner,
             networks=networks,
+            profiles=profiles or Profiles(),
         )
 
     async def recover(self, live: Collection[str]) -> None:

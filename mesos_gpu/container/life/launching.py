@@ -15,13 +15,14 @@ from mesos_gpu.container.attached import terminals
 from mesos_gpu.container.attached.sessions import first_pid, start_on_terminal, start_piped
 from mesos_gpu.container.attached.switchboard import Attachment
 from mesos_gpu.container.cgroups import Cgroups
-from mesos_gpu.container.host.beneath import PRIVATE, write_private
+from mesos_gpu.container.host.beneath import PRIVATE, private_folder, write_private
 from mesos_gpu.container.host.inside import resolve
 from mesos_gpu.container.host.mounts import unmount
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process
 from mesos_gpu.container.host.sources import Source, hold
 from mesos_gpu.container.host.users import HostUser, find_user
+from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
 from mesos_gpu.container.life.sandbox import (
     SANDBOX,
@@ -75,8 +76,9 @@ class Launcher:
         mounts: MountNamespace,
         provisioner: Provisioner | None,
         networks: Networks,
+        profiles: Profiles,
     ) -> None:
-        self._networks = networks
+        self._networks, self._profiles = networks, profiles
         self._host, self._conmon, self._cgroups, self._isolator = host, conmon, cgroups, isolator
         self._checkpoints, self._bundles, self._mounts, self._provisioner = checkpoints, bundles, mounts, provisioner
 
@@ -107,6 +109,7 @@ class Launcher:
                 )
             plan = without_gpus(plan)
         bundle = self._bundles / container_id
+        private_folder(self._bundles)
         bundle.mkdir(mode=PRIVATE)
         config = place_secrets(config, bundle)
         root = None
@@ -121,7 +124,8 @@ class Launcher:
         prepare_volumes(config, user, roots)
         config, held = sources(config, bundle, roots)
         network = await self._network(config, outermost)
-        document = compose(config, plan, user, self._host, root, network, str(bundle / SHOWN / SANDBOX))
+        host = self._profiles.fitted(self._host, config.linux)
+        document = compose(config, plan, user, host, root, network, str(bundle / SHOWN / SANDBOX))
         enter: tuple[Path, ...] = ()
         if shares:
             enter = self._cgroups.make(container_id)
@@ -173,6 +177,7 @@ class Launcher:
         inside = msgspec.json.decode((self._bundles / parent_id / "config.json").read_bytes())["process"]
         document = entering(inside, config.command, config.environment, user, terminal=config.terminal)
         bundle = self._bundles / config.container_id
+        private_folder(self._bundles)
         bundle.mkdir(mode=PRIVATE)
         write_private(bundle / "process.json", msgspec.json.encode(document))
         runtime, files = self._conmon.runtime, self._cgroups.make(config.container_id)

@@ -7,7 +7,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,12 +17,15 @@ from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.runtime import RUNTIMES, Runtime, find_image_init, find_init, find_runtime
 from mesos_gpu.container.life.containerizer import Containerizer
 from mesos_gpu.container.life.execution import Executor
+from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Images, Provisioner
 from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import DEFAULT_PATH, HOST_FILES, HostSetting
 from mesos_gpu.container.spec.config import ContainerConfig
+from mesos_gpu.container.spec.hardening import Hardening, usual_pids_limit
 from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
 from mesos_gpu.container.spec.requirements import DriverFacts
+from mesos_gpu.container.spec.seccomp import read_machine
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.supervisor.conmon import Conmon, find_conmon
 from mesos_gpu.errors import ContainerError, NotEnoughGpus, Unavailable
@@ -50,13 +53,16 @@ async def open_containerizer(
     disk: DiskRules | None = None,
     networks: Networks | None = None,
     private: Collection[Path] = (),
+    hardening: Hardening | None = None,
+    profiles: Profiles | None = None,
 ) -> Containerizer:
     """Return a containerizer that has run a container on this machine; call its `recover` next.
 
     All files lie below `runtime_dir`, which is this agent's alone; several agents may share `cgroups_root`. Without
     `images` no container runs in one; `driver` is what images are told about the GPUs' driver; with `disk`
     sandboxes are measured; `networks` are those that containers may join; nothing in `runtime_dir` and the `private`
-    folders is shown to tasks that name it as a volume. Raises Unavailable, saying what is missing and how to get it:
+    folders is shown to tasks that name it as a volume. `hardening` is by default that of `usual_hardening`, `profiles`
+    are those that tasks may name. Raises Unavailable, saying what is missing and how to get it:
     root, cgroups, an OCI runtime that works, conmon, an init.
     """
     if os.geteuid() != 0:
@@ -74,9 +80,10 @@ async def open_containerizer(
             log.warning("this machine's cgroups cannot limit %s, so containers are not kept to theirs", name)
         files = tuple(path for path in HOST_FILES if Path(path).is_file())
         rules = tuple(BASE_RULES)
+        walls = hardening or usual_hardening()
         hidden = tuple(str(path.resolve()) for path in (folder, *private))
-        host = HostSetting(str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files, hidden)
-        parts = _Parts(host, conmon, cgroups, mounts)
+        host = HostSetting(str(mounts.rootfs), root, init, rules, cfs_quota, limited, image_init, files, hidden, walls)
+        parts = _Parts(host, conmon, cgroups, mounts, profiles or Profiles())
         runtime = await find_runtime(partial(_probe, parts, folder / "probe"), runtimes)
     except BaseException:
         mounts.close()
@@ -97,6 +104,7 @@ class _Parts:
     conmon: Path
     cgroups: Cgroups
     mounts: MountNamespace
+    profiles: Profiles
 
     def build(
         self,
@@ -119,7 +127,21 @@ class _Parts:
             provisioner=provisioner,
             disk=disk,
             networks=networks or Networks(folder / NETWORKS),
+            profiles=self.profiles,
         )
+
+
+def usual_hardening() -> Hardening:
+    """Return the walls of containers on this machine, as they are by default."""
+    machine = os.uname()
+    found = Hardening(
+        machine=read_machine(machine.machine, machine.release),
+        pids_limit=usual_pids_limit(int(Path("/proc/sys/kernel/pid_max").read_text())),
+    )
+    if "\nSeccomp:" not in Path("/proc/self/status").read_text():
+        log.warning("this kernel cannot filter system calls (CONFIG_SECCOMP_FILTER), so those of containers are not")
+        return replace(found, seccomp=None)
+    return found
 
 
 async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:

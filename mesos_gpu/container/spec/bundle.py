@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.container.host.users import HostUser
-from mesos_gpu.container.spec.config import ContainerConfig, Volume, one_slash
+from mesos_gpu.container.spec.config import ContainerConfig, Volume, covers_host, one_slash
+from mesos_gpu.container.spec.hardening import USUAL_HARDENING, Hardening
 from mesos_gpu.container.spec.linux import (
     UNLIMITED,
     capabilities_document,
@@ -47,9 +48,6 @@ CAPABILITIES = (
 )
 """What Docker leaves to a container by default. CAP_SYS_ADMIN is not in it: with it /sys could be made writable."""
 
-MASKED_PATHS = ("/proc/kcore", "/proc/keys", "/proc/timer_list")
-READONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-
 NVIDIA_VOLUME = "/usr/local/nvidia"
 """Where a plan mounts the driver's files into an image."""
 
@@ -72,8 +70,8 @@ class HostSetting:
     `rootfs` is where the host's file system is mounted for containers; `init` the command that becomes process 1, to
     which the container's command is appended; `base_rules` are the devices every container may use; with `cfs_quota`
     a container gets no more CPU than it asked for even when the machine is idle (Mesos' --cgroups_enable_cfs);
-    `controllers` are those of `cpu` and `memory` that can be limited, a runtime fails at others. `image_init` is the
-    init of containers in images: a program that needs no other file, and its arguments. `files` are those of
+    `controllers` are those of `cpu`, `memory` and `pids` that can be limited, a runtime fails at others. `image_init`
+    is the init of containers in images: a program that needs no other file, and its arguments. `files` are those of
     HOST_FILES that are there. `private` are folders of the agent, with links resolved, that no volume may show.
     """
 
@@ -82,10 +80,11 @@ class HostSetting:
     init: tuple[str, ...]
     base_rules: tuple[DeviceRule, ...]
     cfs_quota: bool = False
-    controllers: frozenset[str] = frozenset({"cpu", "memory"})
+    controllers: frozenset[str] = frozenset({"cpu", "memory", "pids"})
     image_init: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
+    hardening: Hardening = USUAL_HARDENING
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +150,7 @@ def compose(
     """
     around = _on_host(config, host) if image is None else _in_image(config, plan, host, image, sandbox)
     views = [] if network is None else [network]
+    capabilities = capabilities_document(config.linux, CAPABILITIES)
     limits = {
         "cpu": cpu_limits(config.cpus_milli, cfs_quota=host.cfs_quota, limit_milli=config.linux.cpus_limit_milli),
         "memory": memory_document(config.linux, max(config.mem_bytes, MIN_MEM_BYTES)),
@@ -163,9 +163,9 @@ def compose(
             "args": list(around.args),
             "env": [f"{name}={value}" for name, value in environment(around.environment, plan).items()],
             "cwd": around.cwd,
-            "capabilities": capabilities_document(config.linux, CAPABILITIES),
+            "capabilities": capabilities,
             **rlimits_document(config.linux),
-            "noNewPrivileges": False,
+            **host.hardening.process_document(no_new_privileges=user.uid != 0 and covers_host(config)),
         },
         "root": {"path": around.root, "readonly": False},
         **{name: value for view in views for name, value in view.host_document().items()},
@@ -185,11 +185,11 @@ def compose(
             "resources": {
                 "devices": device_rules((*host.base_rules, *plan.rules)),
                 **{name: limit for name, limit in limits.items() if name in host.controllers},
+                **(host.hardening.pids_document() if "pids" in host.controllers else {}),
             },
             "devices": [_node(plan, index) for index in range(len(plan.nodes))],
             "rootfsPropagation": "rslave",
-            "maskedPaths": list(MASKED_PATHS),
-            "readonlyPaths": list(READONLY_PATHS),
+            **host.hardening.linux_document(capabilities["bounding"]),
         },
     }
 

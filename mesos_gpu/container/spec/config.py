@@ -211,6 +211,15 @@ def is_ours(destination: str) -> bool:
     return str(path) in OURS or any(path.is_relative_to(ours) for ours in ("/proc", "/sys"))
 
 
+def covers_host(config: ContainerConfig) -> bool:
+    """Tell whether a container without an image has a volume over the host's own files, such as /etc.
+
+    Programs of the host that run as root for everybody, as su does, would believe what a task put there.
+    """
+    outside = [one_slash(volume.destination) for volume in config.volumes if volume.destination.startswith("/")]
+    return config.image is None and any(not PurePosixPath(path).is_relative_to(config.sandbox) for path in outside)
+
+
 def _volume_problem(volume: Volume) -> str | None:
     source, destination = PurePosixPath(one_slash(volume.source)), PurePosixPath(one_slash(volume.destination))
     if not volume.source or not volume.destination:

@@ -28,6 +28,7 @@ class LinuxSettings:
 
     `cpus_limit_milli` and `mem_limit_bytes` are the most it may use, where that is more than it is sure of; UNLIMITED:
     as much as there is. `effective` and `bounding` are capabilities by the names of capabilities(7).
+    `seccomp_profile` is one of the agent's, by name; `unconfined`: no system call is filtered.
     """
 
     cpus_limit_milli: int | None = None
@@ -36,6 +37,8 @@ class LinuxSettings:
     shm_bytes: int | None = None
     effective: tuple[str, ...] | None = None
     bounding: tuple[str, ...] | None = None
+    seccomp_profile: str | None = None
+    unconfined: bool = False
 
 
 USUAL = LinuxSettings()

@@ -53,7 +53,8 @@ def test_linux_info() -> None:
     [
         {"share_pid_namespace": True},
         {"ipc_mode": "SHARE_PARENT"},
-        {"seccomp": {"profile_name": "mine"}},
+        {"seccomp": {"profile_name": "mine", "unconfined": True}},
+        {"seccomp": {}},
         {"effective_capabilities": {"capabilities": ["SYS_ADMIN"]}},
         {"effective_capabilities": {"capabilities": ["CHOWN"]}, "bounding_capabilities": {"capabilities": ["KILL"]}},
     ],

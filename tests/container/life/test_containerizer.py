@@ -271,6 +271,7 @@ async def test_the_runtimes_refusal_is_in_the_error_and_nothing_is_left(box: Box
 async def test_what_the_system_refuses_is_a_container_error_and_nothing_is_left(
     box: Box, containerizer: Containerizer
 ) -> None:
+    (box.folder / "run" / "bundles").rmdir()
     (box.folder / "run" / "bundles").write_text("in the way")
     with pytest.raises(ContainerError, match=r"cannot be launched: .*bundles"):
         await containerizer.launch(box.config("c", "true", gpus=1))

@@ -13,6 +13,7 @@ from mesos_gpu.container.network.networks import Networks
 from mesos_gpu.container.spec.bundle import DEFAULT_PATH
 from mesos_gpu.container.spec.config import ImageAsk, Volume
 from mesos_gpu.container.spec.isolation import NO_LABELS, Isolator
+from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, NotEnoughGpus
 from mesos_gpu.isolator.injection import ImageManifest
@@ -109,13 +110,16 @@ class Box:
         image: ImageAsk | None = None,
         volumes: tuple[Volume, ...] = (),
         environment: Mapping[str, str] | None = None,
+        linux: LinuxSettings = USUAL,
     ) -> ContainerConfig:
         """Return a container with a sandbox, running `argv`, or `shell` in a shell."""
         sandbox = self.folder / "sandboxes" / name
         sandbox.mkdir(parents=True, exist_ok=True)
         command = argv if shell is None else ("/bin/sh", "-c", shell)
         variables = {"PATH": DEFAULT_PATH} if environment is None else environment
-        return ContainerConfig(name, sandbox, command, variables, user, 500, mem_bytes, gpus, image, volumes)
+        return ContainerConfig(
+            name, sandbox, command, variables, user, 500, mem_bytes, gpus, image, volumes, linux=linux
+        )
 
     def said(self, name: str, file: str = "stdout") -> str:
         """Return what a container wrote."""

@@ -1,0 +1,126 @@
+"""What a task cannot do to the kernel, in real containers: system calls, privileges, processes, hidden files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.container import open_containerizer
+from mesos_gpu.container.life.execution import Execution
+from mesos_gpu.container.life.opening import usual_hardening
+from mesos_gpu.container.life.profiles import Profiles
+from mesos_gpu.container.spec.config import Volume
+from mesos_gpu.container.spec.hardening import MASKED_PATHS
+from mesos_gpu.container.spec.linux import LinuxSettings
+from mesos_gpu.errors import BadInput
+from tests.support.container.box import Box, FakeIsolator
+
+pytestmark = pytest.mark.root
+
+NO_UNAME = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["uname"], "action": "SCMP_ACT_ERRNO"}]}
+TRY = """
+for way in "unshare -U true" "unshare -m true" "unshare -C true" "mount -t tmpfs none /mnt" "chroot / true"; do
+    $way 2>/dev/null && echo "$way"
+done
+grep -E '^(Seccomp|NoNewPrivs):' /proc/self/status | tr -d '\\t'
+"""
+
+
+async def said(box: Box, shell: str, *, runtime: str = "crun", **more: object) -> list[str]:
+    """Return the lines that a container says, run to its end."""
+    containerizer = await box.open(runtimes=(runtime,))
+    await containerizer.launch(box.config("c", shell=shell, **more))  # type: ignore[arg-type]
+    await containerizer.wait("c")
+    await containerizer.destroy("c")
+    return box.said("c").splitlines()
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+@pytest.mark.parametrize("user", ["root", "nobody"])
+async def test_by_default_no_task_makes_namespaces_or_mounts(box: Box, runtime: str, user: str) -> None:
+    expected = ["Seccomp:2", "NoNewPrivs:0"]
+    chroot = ["chroot / true"] if user == "root" else []
+    found = await said(box, TRY, runtime=runtime, user=user)
+    assert sorted(found) == sorted([*chroot, *expected])
+
+
+async def test_a_session_and_a_health_check_are_filtered_as_their_container(box: Box) -> None:
+    containerizer = await box.open()
+    await containerizer.launch(box.config("c", shell="exec sleep 1000"))
+    output = box.folder / "sandboxes" / "c" / "check"
+    check = Execution(("/bin/sh", "-c", TRY), output, {})
+    await containerizer.execute("c", check)
+    await containerizer.destroy("c")
+    assert sorted(output.read_text().splitlines()) == ["NoNewPrivs:0", "Seccomp:2", "chroot / true"]
+
+
+async def test_a_task_may_be_unconfined_or_have_a_profile_of_the_agents(box: Box, tmp_path: Path) -> None:
+    found = await said(box, TRY, linux=LinuxSettings(unconfined=True))
+    assert "Seccomp:0" in found
+    assert "unshare -U true" in found
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "no-uname.json").write_text(json.dumps(NO_UNAME))
+    containerizer = await open_containerizer(
+        runtime_dir=box.folder / "other",
+        isolator=FakeIsolator(),
+        cgroups_root=box.cgroups_root,
+        profiles=Profiles(tmp_path / "profiles"),
+    )
+    try:
+        await containerizer.recover(())
+        mine = LinuxSettings(seccomp_profile="no-uname.json")
+        await containerizer.launch(box.config("mine", shell="uname; unshare -U echo made", linux=mine))
+        await containerizer.wait("mine")
+        assert box.said("mine") == "made\n"
+        for name, words in (("none.json", "No such file"), ("../etc/passwd", "not a path in"), ("/etc/passwd", "not")):
+            other = LinuxSettings(seccomp_profile=name)
+            with pytest.raises(BadInput, match=words):
+                await containerizer.launch(box.config("other", shell="true", linux=other))
+    finally:
+        await containerizer.close()
+
+
+async def test_a_profile_that_the_agent_has_no_folder_for_is_refused(box: Box) -> None:
+    containerizer = await box.open()
+    with pytest.raises(BadInput, match="--seccomp_config_dir"):
+        await containerizer.launch(box.config("c", shell="true", linux=LinuxSettings(seccomp_profile="x.json")))
+
+
+async def test_who_makes_processes_without_end_meets_a_limit(box: Box) -> None:
+    """The container's own: the machine has room for all others."""
+    containerizer = await open_containerizer(
+        runtime_dir=box.folder / "other",
+        isolator=FakeIsolator(),
+        cgroups_root=box.cgroups_root,
+        hardening=replace(usual_hardening(), pids_limit=40),
+    )
+    try:
+        await containerizer.recover(())
+        bomb = "for i in $(seq 100); do sleep 1000 & done 2>/dev/null; wait"
+        await containerizer.launch(box.config("bomb", shell=bomb))
+        usage = await containerizer.usage("bomb")
+        assert usage["processes"] <= 40
+        await containerizer.destroy("bomb")
+    finally:
+        await containerizer.close()
+    assert usual_hardening().pids_limit == min(32768, int(Path("/proc/sys/kernel/pid_max").read_text()) // 2)
+
+
+async def test_a_task_that_covers_the_hosts_files_gains_nothing_by_the_hosts_programs(box: Box) -> None:
+    """Over /etc it could put passwords of its own, which su, with its set-user-ID bit, believes."""
+    folder = box.folder / "mine"
+    folder.mkdir(mode=0o755, parents=True)
+    status = "grep NoNewPrivs /proc/self/status | tr -d '\\t'"
+    over = (Volume(str(folder), "/srv"),)
+    assert (await said(box, status, user="nobody", volumes=over))[-1] == "NoNewPrivs:1"
+    assert (await said(box, status, user="nobody", volumes=(Volume(str(folder), "inside"),)))[-1] == "NoNewPrivs:0"
+    assert (await said(box, status, volumes=over))[-1] == "NoNewPrivs:0"
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+async def test_what_gives_away_secrets_of_the_machine_is_hidden(box: Box, runtime: str) -> None:
+    look = "; ".join(f"[ ! -e {path} ] || cat {path} 2>/dev/null; ls {path}/ 2>/dev/null" for path in MASKED_PATHS)
+    assert await said(box, look, runtime=runtime) == []
