@@ -38,6 +38,8 @@ class Address:
     """Under which name the agent is shown; None: its address."""
     names: Names
     """Under which names web pages may call it."""
+    same_user_peers: bool
+    """Messages are taken from programs of root and of the agent's user alone."""
     domain_socket: Path | None
     """Where executors reach the agent that cannot by its address, or shall not."""
 
@@ -151,6 +153,7 @@ def read_configuration(flags: Mapping[str, Any]) -> Configuration:
             advertise_port=flags["advertise_port"],
             hostname=flags["hostname"],
             names=names_of(flags["hostname"], flags["http_hosts"]),
+            same_user_peers=flags["same_user_peers"],
             domain_socket=domain_socket(flags, runtime_dir),
         ),
         master=master,

@@ -15,6 +15,7 @@ from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.process.access import check_address
 from mesos_gpu.process.browsers import HTTP_HOSTS
+from mesos_gpu.process.peers import SAME_USER_PEERS
 
 DEFAULT_ISOLATION = (
     "cgroups/cpu",
@@ -46,6 +47,7 @@ FLAGS: Sequence[Flag] = (
     Flag("port", "integer", 5051, "Port to listen on; 0 takes a free one."),
     Flag("json_suffixes", "boolean", False, "Answer /state.json and its kin too, as Mesos did before 1.0."),
     HTTP_HOSTS,
+    SAME_USER_PEERS,
     Flag("hostname", "text", None, "Name under which the agent is shown, and its URLs are made; default: its address."),
     Flag("insecure", "boolean", False, "Listen beyond this machine although not everybody has to show credentials."),
     Flag("work_dir", "path", None, "Folder for sandboxes and checkpoints; the agent is known by what lies here."),

@@ -191,7 +191,12 @@ def _info(configuration: Configuration, gpus: MachineGpus) -> Document:
 def _endpoint(configuration: Configuration, tls: Tls | None) -> Endpoint:
     address = configuration.address
     return Endpoint(
-        address.ip, address.port, advertise_ip=address.advertise_ip, advertise_port=address.advertise_port, tls=tls
+        address.ip,
+        address.port,
+        advertise_ip=address.advertise_ip,
+        advertise_port=address.advertise_port,
+        tls=tls,
+        same_user_peers=address.same_user_peers,
     )
 
 

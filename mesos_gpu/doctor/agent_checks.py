@@ -23,6 +23,13 @@ def agent_findings(agent: RunningAgent, gpus_here: int | None) -> Iterator[Findi
             "--image_providers has docker, and --isolation not docker/runtime: images lose their entry points",
             "add docker/runtime to --isolation",
         )
+    if _believes_anybody(agent):
+        yield Finding(
+            name,
+            Verdict.NOTE,
+            "it believes whoever sends it messages, as Mesos' agent does: who reaches its port starts root's tasks",
+            "on a single machine give it and the master --same_user_peers; in a cluster keep its port firewalled",
+        )
     for reason in agent.withdrawn:
         yield Finding(
             name,
@@ -44,6 +51,11 @@ def agent_findings(agent: RunningAgent, gpus_here: int | None) -> Iterator[Findi
             "it offers no GPUs" + (f", and {gpus_here} are here" if gpus_here else ""),
             "its log tells why; start it again once `mesos-gpu doctor` finds no problem" if gpus_here else "",
         )
+
+
+def _believes_anybody(agent: RunningAgent) -> bool:
+    """Tell whether nothing but a firewall keeps forged messages away; Mesos' own agent has no other means."""
+    return agent.flags.get("same_user_peers", "false") != "true"
 
 
 def _isolation(name: str, isolators: list[str]) -> Iterator[Finding]:

@@ -98,6 +98,7 @@ def master_spec(options: UpOptions) -> ServiceSpec:
         f"--ip={LOOPBACK}",
         f"--work_dir={options.work_dir / 'master'}",
         "--cluster=mesos-gpu box",
+        "--same_user_peers",
         f"--external_log_file={options.work_dir / 'log' / 'master.log'}",
         "--json_suffixes",
     )
@@ -120,6 +121,7 @@ def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
             f"--external_log_file={options.work_dir / 'log' / f'{name}.log'}",
             f"--cgroups_root=mesos-{box_id(options.work_dir)}-{n + 1}",
             "--registration_backoff_factor=10ms",
+            "--same_user_peers",
             "--image_providers=docker",
             "--json_suffixes",
             f"--docker_registry={options.docker_registry}",

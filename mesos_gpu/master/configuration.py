@@ -24,6 +24,8 @@ class Address:
     advertise_port: int | None
     hostname: str | None
     """Under which name the master is shown; None: its address."""
+    same_user_peers: bool
+    """Messages are taken from programs of root and of the master's user alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,14 @@ def read_configuration(flags: Mapping[str, Any]) -> Configuration:
     return Configuration(
         settings=settings(flags, access.acls),
         access=access,
-        address=Address(flags["ip"], flags["port"], flags["advertise_ip"], flags["advertise_port"], flags["hostname"]),
+        address=Address(
+            flags["ip"],
+            flags["port"],
+            flags["advertise_ip"],
+            flags["advertise_port"],
+            flags["hostname"],
+            flags["same_user_peers"],
+        ),
         work_dir=Path(flags["work_dir"]),
         election=None
         if flags["zk"] is None

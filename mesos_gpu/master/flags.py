@@ -17,6 +17,7 @@ from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.access import check_address
 from mesos_gpu.process.browsers import HTTP_HOSTS
+from mesos_gpu.process.peers import SAME_USER_PEERS
 
 SORTERS = ("drf", "random")
 FLAGS: Sequence[Flag] = (
@@ -26,6 +27,7 @@ FLAGS: Sequence[Flag] = (
     Flag("port", "integer", 5050, "Port to listen on; 0 takes a free one."),
     Flag("hostname", "text", None, "Name under which the master is shown; default: its address."),
     HTTP_HOSTS,
+    SAME_USER_PEERS,
     Flag("insecure", "boolean", False, "Listen beyond this machine although not everybody has to show credentials."),
     Flag("zk", "text", None, "zk://HOST1:PORT1,HOST2:PORT2/PATH: one of several masters, elected there."),
     Flag("zk_session_timeout", "duration", 10.0, "How long a leader that vanished is waited for."),

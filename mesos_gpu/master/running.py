@@ -47,6 +47,7 @@ class RunningMaster:
             advertise_ip=address.advertise_ip,
             advertise_port=address.advertise_port,
             tls=tls,
+            same_user_peers=address.same_user_peers,
         )
         state = MasterState({"id": str(uuid.uuid4())}, configuration.settings, clock())
         self.leadership = Leadership(state.id)

@@ -19,6 +19,7 @@ from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.process.connections import Connections, Listener
 from mesos_gpu.process.front import Front
 from mesos_gpu.process.links import Links, close_all
+from mesos_gpu.process.peers import is_same_user
 from mesos_gpu.process.streams import close_streams
 from mesos_gpu.process.tls import BACKLOG, Tls, TlsListener
 
@@ -50,15 +51,17 @@ class Endpoint:
         advertise_port: int | None = None,
         tls: Tls | None = None,
         most_connections: int | None = None,
+        same_user_peers: bool = False,
     ) -> None:
         """Describe the port; 0 takes a free one at start. `advertise_*` is what others are told to answer to.
 
-        `most_connections` at a time; by default as many as this process may have open files.
+        `most_connections` at a time; by default as many as this process may have open files. With `same_user_peers`
+        messages are taken only from this machine's programs that run as root or as we do.
         """
         self.ip, self.port = ip, port
         self._advertise_ip, self._advertise_port = advertise_ip or ip, advertise_port
         self._locals: dict[str, _Local] = {}
-        self._tls = tls
+        self._tls, self._same_user_peers = tls, same_user_peers
         self._links = Links(self._link_broken, tls)
         self._connections = Connections(most_connections)
         self._listeners: list[TlsListener] = []
@@ -183,9 +186,15 @@ class Endpoint:
         await asyncio.gather(self._links.stop(), close_all({front.lost: front.abort for front in fronts}))
 
     def _front(self, http: Callable[[], asyncio.Protocol]) -> Front:
-        front = Front(http, self._deliver)
+        front = Front(http, self._deliver, self._may_send)
         self._connections.admit(front)
         return front
+
+    def _may_send(self, transport: asyncio.Transport) -> bool:
+        if not self._same_user_peers:
+            return True
+        connection: socket.socket | None = transport.get_extra_info("socket")
+        return connection is not None and is_same_user(connection)
 
     def _deliver(self, message: Message) -> bool:
         local = self._locals.get(message.target)

@@ -31,11 +31,16 @@ class Front(asyncio.Protocol):
     """One incoming connection. HTTP is handed on to `http`; messages go to `deliver`, which says if the target exists.
 
     A libprocess peer may write its message and close at once: whatever arrived before the end is still delivered,
-    which is why messages do not go through the HTTP server.
+    which is why messages do not go through the HTTP server. `may_send` says, once, whether its messages are taken.
     """
 
-    def __init__(self, http: Callable[[], asyncio.Protocol], deliver: Callable[[Message], bool]) -> None:
-        self._make_http, self._deliver = http, deliver
+    def __init__(
+        self,
+        http: Callable[[], asyncio.Protocol],
+        deliver: Callable[[Message], bool],
+        may_send: Callable[[asyncio.Transport], bool] = lambda transport: True,
+    ) -> None:
+        self._make_http, self._deliver, self._may_send = http, deliver, may_send
         self._head: bytearray | None = bytearray()
         self._http: asyncio.Protocol | None = None
         self._decoder = MessageDecoder()
@@ -90,6 +95,11 @@ class Front(asyncio.Protocol):
             return
         first, self._head = bytes(self._head), None
         if end >= 0 and is_message_head(first[: end + 2]):
+            if self._transport is not None and not self._may_send(self._transport):
+                where = self._transport.get_extra_info("peername")
+                log.warning("no messages from %s: it is no program of root or of this user", where)
+                self._transport.abort()
+                return
             self.begin(Use.MESSAGES)
             self._messages(first)
         elif self._transport is not None:

@@ -18,7 +18,11 @@ NODES = {
     "/dev/nvidia-uvm": Node(510, 0, CHAR),
     "/dev/nvidia0": Node(195, 0, CHAR),
 }
-FLAGS = {"isolation": "filesystem/linux,cgroups/devices,gpu/nvidia,docker/runtime", "image_providers": "docker"}
+FLAGS = {
+    "isolation": "filesystem/linux,cgroups/devices,gpu/nvidia,docker/runtime",
+    "image_providers": "docker",
+    "same_user_peers": "true",
+}
 WELL = Facts(
     root=True,
     kernel="6.1.0-13-amd64",
@@ -123,6 +127,7 @@ def agent(gpus: float = 1, withdrawn: tuple[str, ...] = (), **flags: str) -> Run
         (agent(isolation=FLAGS["isolation"] + ",filesystem/posix"), "problem", "filesystem/linux and filesystem/posix"),
         (agent(isolation=FLAGS["isolation"] + ",gpu/nvidia"), "problem", "gpu/nvidia twice"),
         (agent(isolation="cgroups/all,gpu/nvidia,filesystem/linux"), "warning", "docker/runtime"),
+        (agent(same_user_peers="false"), "note", "--same_user_peers"),
         (agent(nvidia_gpu_devices="0,1"), "problem", "add gpus:2"),
         (agent(resources="cpus:4;gpus:2"), "problem", "without --nvidia_gpu_devices"),
         (agent(resources="gpus(ml):1;gpus:1", nvidia_gpu_devices="0"), "problem", "says gpus:2"),

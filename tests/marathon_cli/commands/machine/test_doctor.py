@@ -17,7 +17,7 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def agent(server: ScriptedServer, isolation: str) -> str:
-    server.on("GET", "/flags", {"flags": {"isolation": isolation}})
+    server.on("GET", "/flags", {"flags": {"isolation": isolation, "same_user_peers": "true"}})
     server.on("GET", "/state", {"pid": "slave(1)@h:1", "resources": {"gpus": 2.0}, "version": "1.12.0"})
     server.on("GET", "/gpus", Answer(200, [{"index": 3, "condition": "unhealthy", "reason": "XID 79"}]))
     return server.url
