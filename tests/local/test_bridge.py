@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.container.network import cni
+from mesos_gpu.container.spec import cni
 from mesos_gpu.local.bridge import FILE, POOL, bridge_name, choose_subnet, configuration, routed, subnet_of
 from mesos_gpu.local.network import prepare_network, remove_network
 from mesos_gpu.local.plan import box_id, networks_dir

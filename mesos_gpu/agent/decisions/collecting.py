@@ -9,15 +9,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.executors import Executor
+from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.paths import executor_directory, framework_directory, run_directory, task_directory
-
-if TYPE_CHECKING:
-    from mesos_gpu.agent.model.frameworks import Framework
-    from mesos_gpu.agent.model.tasks import Task
+from mesos_gpu.agent.model.tasks import Task
 
 WEEK_S = 7 * 24 * 3600.0
 _RUN_DEPTH = 7

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.container.life.opening import NETWORKS as FOLDER
-from mesos_gpu.container.network.cni import NO_DNS, DefaultDns, read_default_dns
 from mesos_gpu.container.network.networks import Networks
+from mesos_gpu.container.spec.cni import NO_DNS, DefaultDns, read_default_dns
 from mesos_gpu.errors import BadFlag, BadInput
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from mesos_gpu.container.host.beneath import write_private
-from mesos_gpu.container.network import cni
-from mesos_gpu.container.network.cni import DefaultDns, Document, Network
+from mesos_gpu.container.spec import cni
+from mesos_gpu.container.spec.cni import DefaultDns, Document, Network
 
 STATE, NAMESPACE = "network.json", "ns"
 FILES = ("hosts", "hostname", "resolv.conf")

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.container.host.runtime import MORE_FOLDERS
-from mesos_gpu.container.network import cni
-from mesos_gpu.container.network.cni import ADD, DEL, DefaultDns, Document, Network
 from mesos_gpu.container.network.netns import Outside, drop_unpinned, make_namespace, open_pinned, pin, unpin
 from mesos_gpu.container.network.network_state import (
     NAMESPACE,
@@ -32,6 +30,8 @@ from mesos_gpu.container.network.network_state import (
     save,
     write_files,
 )
+from mesos_gpu.container.spec import cni
+from mesos_gpu.container.spec.cni import ADD, DEL, DefaultDns, Document, Network
 from mesos_gpu.errors import BadInput, ContainerError, MesosGpuError, ProtocolError
 
 PLUGIN_TIMEOUT_S = 60.0

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from mesos_gpu.container import Containerizer
-from mesos_gpu.container.network.cni import Answer
 from mesos_gpu.container.network.netns import socket_in
 from mesos_gpu.container.network.networks import Networks
+from mesos_gpu.container.spec.cni import Answer
 from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, ContainerError

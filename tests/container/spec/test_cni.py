@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.container.network import cni
-from mesos_gpu.container.network.cni import Answer, Network
+from mesos_gpu.container.spec import cni
+from mesos_gpu.container.spec.cni import Answer, Network
 from mesos_gpu.errors import BadInput, ProtocolError
 
 INFO = {
