@@ -15,6 +15,17 @@ class Apps:
     def __init__(self, marathon: Marathon) -> None:
         self._marathon = marathon
 
+    def add(self, document: Mapping[str, Any], *, force: bool = False) -> tuple[Document, Change]:
+        """Create an app; return it as the server has it.
+
+        Raises Conflict when it exists, Locked when a deployment holds it, InvalidForServer, Refused.
+        """
+        answer, headers = self._marathon.answer("POST", "/v2/apps", query={"force": _flag(force)}, body=document)
+        created = self._marathon.object_of(answer, "the new app")
+        listed = created.get("deployments") or [{}]
+        deployment_id = headers.get("Marathon-Deployment-Id") or listed[0].get("id")
+        return created, Change(deployment_id, created.get("version"))
+
     def put(self, app_id: str, document: Mapping[str, Any], *, force: bool, partial: bool = True) -> Change:
         """Change an app, or create it. `partial` keeps the top-level keys that `document` does not have.
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from marathon_cli.changes.changes import Consent, confirm, show_difference
-from marathon_cli.console.console import Console
+from marathon_cli.changes.changes import (
+    Consent,
+    Waiting,
+    confirm,
+    force_option,
+    show_difference,
+    update_options,
+    wait_options,
+)
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import say
 from mesos_gpu.errors import BadInput, Problem
 
@@ -18,6 +28,7 @@ if TYPE_CHECKING:
     from marathon_cli.document.properties import Property
 
 Command = Callable[..., Any]
+_REPLACE = "The file is the whole new definition; what it does not have is gone."
 
 
 class Wish(NamedTuple):
@@ -50,37 +61,67 @@ class Wish(NamedTuple):
         return with_properties(deep_merge(base, self.asked), self.given)
 
 
-def document_options(command: Command) -> Command:
-    """Let a command take KEY=VALUE words, --file, --replace and --no-validate."""
+class Order(NamedTuple):
+    """What the command line of an `update` says: KEY=VALUE words, a file, and how to go about it."""
+
+    properties: tuple[str, ...]
+    file: str | None
+    replace: bool = False
+    """The file is the whole new definition."""
+    no_validate: bool = False
+    consent: Consent = Consent()
+    waiting: Waiting = Waiting()
+    force: bool = False
+
+
+def definition_options(command: Command) -> Command:
+    """Let an `update` take a file and say how to go about it."""
     for option in (
+        update_options,
         click.option("--no-validate", is_flag=True, help="Leave all checks to the server."),
-        click.option(
-            "--replace", is_flag=True, help="The file is the whole new definition; what it does not have is gone."
-        ),
+        click.option("--replace", is_flag=True, help=_REPLACE),
         click.option("--file", "-f", metavar="FILE", help="JSON or YAML with what is to change; - is standard input."),
-        click.argument("properties", metavar="[KEY=VALUE]...", nargs=-1),
     ):
         command = option(command)
     return command
 
 
-def read_wish(
-    file: str | None,
-    words: Sequence[str],
-    schema: Mapping[str, Any],
-    name: str,
+def update_command(
+    name: Callable[[Command], Command],
     *,
-    replace: bool,
-    canonical: Callable[[str], str] = str,
-) -> Wish:
-    """Return what a file and words ask for; without both, what standard input does.
+    options: Callable[[Command], Command] = definition_options,
+    deploys: bool = True,
+) -> Callable[[Callable[[Console, str, Order], Any]], click.Command]:
+    """Make the command `update` of a function of the console, the argument `name` and an Order.
+
+    `options` give what else an Order has; --wait and --force are there where a deployment follows.
+    """
+
+    def decorate(function: Callable[[Console, str, Order], Any]) -> click.Command:
+        @wraps(function)
+        def told(console: Console, /, name: str, **said: Any) -> Any:
+            return function(console, name, Order(**said))
+
+        command: Command = target_options(pass_console(told))
+        command = output_options()(command)
+        if deploys:
+            command = wait_options()(force_option(command))
+        command = click.argument("properties", metavar="[KEY=VALUE]...", nargs=-1)(options(command))
+        return click.command(name="update")(name(command))
+
+    return decorate
+
+
+def read_wish(order: Order, schema: Mapping[str, Any], name: str, *, canonical: Callable[[str], str] = str) -> Wish:
+    """Return what the file and the words of an order ask for; without both, what standard input does.
 
     Raises BadInput (for a file that defines something else than `name`, too), UsageError when nothing is asked for.
     """
     from marathon_cli.document import check
     from marathon_cli.document.properties import parse_properties
 
-    if replace and file is None:
+    file, words = order.file, order.properties
+    if order.replace and file is None:
         raise click.UsageError("--replace takes the whole definition from --file")
     if file is None and not words:
         if sys.stdin.isatty():
@@ -95,7 +136,7 @@ def read_wish(
         raise BadInput(f"{source.name}: an object was expected, with the keys that are to change")
     if "id" in document and canonical(str(document["id"])) != name:
         raise BadInput(f"{source.name}: defines {document['id']}, not {name}")
-    return Wish(source, {key: value for key, value in document.items() if key != "id"}, given, replace)
+    return Wish(source, {key: value for key, value in document.items() if key != "id"}, given, order.replace)
 
 
 def refuse_new_problems(

@@ -110,18 +110,6 @@ class Marathon:
             raise self._strange("an app was expected")
         return found
 
-    def add_app(self, document: Document, *, force: bool = False) -> tuple[Document, str | None]:
-        """Create an app; return it and the id of its deployment.
-
-        Raises Conflict when it exists, Locked when a deployment holds it, InvalidForServer, Refused.
-        """
-        answer = self._ask("POST", "/v2/apps", query={"force": str(force).lower()}, body=document)
-        created = self._http.read(answer)
-        if not isinstance(created, dict):
-            raise self._strange("the new app was expected")
-        listed = created.get("deployments") or [{}]
-        return created, answer.headers.get("Marathon-Deployment-Id") or listed[0].get("id")
-
     def tasks(self, app_id: str | None = None) -> list[Document]:
         """Return the tasks of one app (raises NotFound) or of all, by app and id."""
         path = "/v2/tasks" if app_id is None else f"/v2/apps{quote(app_id)}/tasks"

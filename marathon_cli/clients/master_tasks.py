@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from marathon_cli.clients.task_names import TaskRef, matching
-from mesos_gpu.marathon.model.instances import app_of
+from mesos_gpu.marathon.model.task_ids import app_of
 from mesos_gpu.mesos.tasks import is_terminal
 
 

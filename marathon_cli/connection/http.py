@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urldefrag, urljoin
 
 from marathon_cli.connection.access import Access, Address, addresses, origin, proxy_for
-from marathon_cli.connection.transport import IN_URLS, Answer, NoAnswer, Transport
+from marathon_cli.connection.no_answer import IN_URLS, NoAnswer
 from mesos_gpu.errors import ProtocolError, Refused, Unavailable
+
+if TYPE_CHECKING:
+    from marathon_cli.connection.transport import Answer
 
 MAX_REDIRECTS = 5
 _SAFE = ("GET", "HEAD")
@@ -31,6 +34,9 @@ class HttpClient:
         self._addresses = addresses(url, what=what)
         self._now = 0
         self._access = access or Access()
+        # Here: http.client and ssl take as long to import as the rest of the program, and --help asks no server.
+        from marathon_cli.connection.transport import Transport
+
         self._transport = Transport(self._access)
         self.what, self.advice = what, advice
 

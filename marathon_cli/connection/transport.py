@@ -17,20 +17,11 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from marathon_cli.connection import tls
 from marathon_cli.connection.access import Access, origin
+from marathon_cli.connection.no_answer import IN_URLS, NoAnswer
 
 PIECE = 64 * 1024
-IN_URLS = "!#$%&'()*+,/:;=?@[]~"
-"""What has a meaning in a URL, or is escaped already; the rest is escaped before it travels."""
 _SAFE = ("GET", "HEAD")
 _BROKEN = (OSError, http.client.HTTPException)
-
-
-class NoAnswer(Exception):
-    """A request that got no answer, or half of one. `may_have_arrived`: the server may have acted on it."""
-
-    def __init__(self, reason: str, *, may_have_arrived: bool) -> None:
-        super().__init__(reason)
-        self.may_have_arrived = may_have_arrived
 
 
 class Answer:

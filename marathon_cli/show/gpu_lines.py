@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from marathon_cli.clients.agents import Agent
-from mesos_gpu.marathon.model.instances import app_of, instance_of
+from mesos_gpu.marathon.model.task_ids import app_of, instance_of
 
 _MODEL = "gpu_model"
 NO_ANSWER = "no answer"

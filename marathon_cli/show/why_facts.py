@@ -11,7 +11,7 @@ from marathon_cli.placement.judge import Holder, Verdict, judge, task_at
 from marathon_cli.placement.situation import Situation
 from marathon_cli.placement.wish import Wish, wish_of
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
-from mesos_gpu.marathon.model.instances import app_of
+from mesos_gpu.marathon.model.task_ids import app_of
 
 if TYPE_CHECKING:
     from marathon_cli.clients.client import Marathon

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -39,8 +39,11 @@ _CATEGORIES: dict[str, Callable[[str], bool]] = {
 class Pattern:
     """A compiled regular expression."""
 
-    def __init__(self, regex: str) -> None:
-        """Raises ValueError that says what is wrong with it."""
+    def __init__(self, regex: str, *, ignore_case: bool = False) -> None:
+        """Take an expression; with `ignore_case` the letters A to Z match in either case.
+
+        Raises ValueError that says what is wrong with it.
+        """
         if len(regex) > MAX_REGEX:
             raise ValueError(f"Regex is too complex: {len(regex)} characters are more than the {MAX_REGEX} allowed")
         try:
@@ -49,12 +52,16 @@ class Pattern:
             raise ValueError(f"Failed to construct regex from pattern '{regex}': {error}") from None
         if parsed.state.flags & ~re.UNICODE:
             raise ValueError(f"Failed to construct regex from pattern '{regex}': flags are not supported")
+        self._ignore_case = ignore_case
         self._parts: list[tuple[Any, Any]] = list(parsed.data)
         _check(regex, self._parts)
 
     def fullmatch(self, text: str) -> bool:
         """Tell whether all of `text` matches."""
-        return len(text) in _ends(self._parts, text, {0})
+        characters = (
+            [c + c.swapcase() if c.isascii() and c.isalpha() else c for c in text] if self._ignore_case else text
+        )
+        return len(text) in _ends(self._parts, characters, {0})
 
 
 def _check(regex: str, parts: Iterable[tuple[Any, Any]]) -> None:
@@ -76,8 +83,11 @@ def _check(regex: str, parts: Iterable[tuple[Any, Any]]) -> None:
             raise ValueError(f"Failed to construct regex from pattern '{regex}': {name.lower()} is not supported")
 
 
-def _ends(parts: Iterable[tuple[Any, Any]], text: str, starts: set[int]) -> set[int]:
-    """Return where a match of `parts` that begins at one of `starts` may end."""
+def _ends(parts: Iterable[tuple[Any, Any]], text: Sequence[str], starts: set[int]) -> set[int]:
+    """Return where a match of `parts` that begins at one of `starts` may end.
+
+    `text` has for each place the characters that count as standing there: one, or a letter in both cases.
+    """
     for op, value in parts:
         if not starts:
             break
@@ -97,7 +107,7 @@ def _ends(parts: Iterable[tuple[Any, Any]], text: str, starts: set[int]) -> set[
     return starts
 
 
-def _repeated(low: int, high: Any, inner: Any, text: str, starts: set[int]) -> set[int]:
+def _repeated(low: int, high: Any, inner: Any, text: Sequence[str], starts: set[int]) -> set[int]:
     for _ in range(low):
         after = _ends(inner, text, starts)
         if after == starts:
@@ -111,17 +121,18 @@ def _repeated(low: int, high: Any, inner: Any, text: str, starts: set[int]) -> s
     return found
 
 
-def _fits(name: str, value: Any, character: str) -> bool:
+def _fits(name: str, value: Any, here: str) -> bool:
+    """Tell whether one of the characters `here` is what is wanted; of what must not be there, whether none is."""
     if name == "ANY":
-        return character != "\n"
+        return here != "\n"
     if name == "LITERAL":
-        return bool(ord(character) == value)
+        return any(ord(character) == value for character in here)
     if name == "NOT_LITERAL":
-        return bool(ord(character) != value)
+        return all(ord(character) != value for character in here)
     if name == "RANGE":
-        return bool(value[0] <= ord(character) <= value[1])
+        return any(value[0] <= ord(character) <= value[1] for character in here)
     if name == "CATEGORY":
         kind = str(value).removeprefix("CATEGORY_")
-        return _CATEGORIES[kind.removeprefix("NOT_")](character) != kind.startswith("NOT_")
+        return _CATEGORIES[kind.removeprefix("NOT_")](here[0]) != kind.startswith("NOT_")
     negated = str(value[0][0]) == "NEGATE"
-    return any(_fits(str(op), inner, character) for op, inner in value[negated:]) != negated
+    return any(_fits(str(op), inner, here) for op, inner in value[negated:]) != negated

@@ -24,6 +24,12 @@ def test_it_agrees_with_pythons_own(regex: str, text: str) -> None:
     assert Pattern(regex).fullmatch(text) == (re.compile(regex, re.ASCII).fullmatch(text) is not None)
 
 
+@given(_nested, st.text("aAbB0 _", max_size=6))
+def test_it_agrees_with_pythons_own_whatever_the_case(regex: str, text: str) -> None:
+    found = Pattern(regex, ignore_case=True).fullmatch(text)
+    assert found == (re.compile(regex, re.ASCII | re.IGNORECASE).fullmatch(text) is not None)
+
+
 @pytest.mark.parametrize("regex", ["(a+)+b", "(a|aa)+b", "(.*)*.*(.*)*c", "a{1000}" + "a?" * 300])
 def test_what_takes_exponential_time_elsewhere_does_not_here(regex: str) -> None:
     assert not Pattern(regex).fullmatch("a" * 200)

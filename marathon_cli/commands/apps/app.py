@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+from marathon_cli.api.apps import Apps
+from marathon_cli.changes.versions import resolve_version
+from marathon_cli.clients.client import Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import app_id, hints
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Column, Table, columns
+from marathon_cli.show.gpu_lines import GpuLine, by_agent
+from marathon_cli.show.gpu_view import held_gpus
 from mesos_gpu.errors import NotFound, Unavailable
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
-    from marathon_cli.show.gpu_lines import GpuLine
 
 _COLUMNS = (
     Column("ID"),
@@ -69,9 +70,6 @@ def list_apps(console: Console, label: str | None) -> None:
 @pass_console
 def show(console: Console, name: str, version: str | None) -> None:
     """Print everything that Marathon knows of APP."""
-    from marathon_cli.api.apps import Apps
-    from marathon_cli.commands.apps.app_update import resolve_version
-
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
         if version is None:
@@ -93,8 +91,6 @@ def show(console: Console, name: str, version: str | None) -> None:
 @pass_console
 def versions(console: Console, name: str, max_count: int | None) -> None:
     """List the versions of APP, newest first."""
-    from marathon_cli.api.apps import Apps
-
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
         found = Apps(marathon).versions(wanted)[:max_count]
@@ -133,9 +129,6 @@ def _devices(marathon: Marathon, apps: Sequence[Mapping[str, Any]]) -> dict[str,
     wanting = {str(item.get("id")) for item in apps if item.get("gpus") and item.get("tasksRunning")}
     if not wanting:
         return {}
-    from marathon_cli.show.gpu_lines import by_agent
-    from marathon_cli.show.gpu_view import held_gpus
-
     tasks = [task for task in marathon.tasks() if str(task.get("appId")) in wanting]
     held: dict[str, list[GpuLine]] = {}
     for lines in held_gpus(marathon, tasks).values():

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from marathon_cli.api.apps import Apps
+from marathon_cli.changes import rules
+from marathon_cli.changes.advance_warnings import caution
+from marathon_cli.changes.change_target import ChangeTarget
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
+from marathon_cli.clients.client import Locked
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
+from marathon_cli.document import check
+from marathon_cli.document.check import Source
 from marathon_cli.screen.output import Table, columns, say
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
-
-if TYPE_CHECKING:
-    from marathon_cli.document.check import Source
 
 
 @click.command()
@@ -32,12 +36,6 @@ def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool,
     FILE is JSON or YAML; a URL, or - for standard input. It is checked first; unknown keys, which a server would
     overlook, are refused. What is likely to surprise (it fits no agent, it ends at once) is warned of.
     """
-    from marathon_cli.changes import rules
-    from marathon_cli.changes.advance_warnings import caution
-    from marathon_cli.changes.change_target import ChangeTarget
-    from marathon_cli.clients.client import Change, Locked
-    from marathon_cli.document import check
-
     source = _read(file)
     document = check.parse(source)
     try:
@@ -56,13 +54,12 @@ def add(console: Console, file: str | None, waiting: Waiting, no_validate: bool,
         return
     try:
         with rules.explained(source, document, known, marathon.url):
-            created, deployment_id = marathon.add_app(document, force=force)
+            created, change = Apps(marathon).add(document, force=force)
     except Locked:
         raise
     except Conflict as error:
         raise _explained(error, document) from None
     app_id = str(created.get("id"))
-    change = Change(deployment_id, created.get("version"))
     finish(console, marathon, change, [ChangeTarget("app", app_id)], f"adds {app_id}", waiting, value={"id": app_id})
 
 
@@ -77,9 +74,6 @@ def validate(console: Console, files: tuple[str, ...]) -> int:
     A Marathon that can be reached says what it accepts; without one only what holds for all is checked. The exit
     status is 1 when a file has problems.
     """
-    from marathon_cli.changes import rules
-    from marathon_cli.document import check
-
     try:
         known = rules.rules_if_any(console.marathon())
     except MesosGpuError:
@@ -103,8 +97,6 @@ def validate(console: Console, files: tuple[str, ...]) -> int:
 
 
 def _read(file: str | None) -> Source:
-    from marathon_cli.document import check
-
     if file is None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe JSON in: mesos-gpu app add app.json")
     return check.read_source(file or "-")

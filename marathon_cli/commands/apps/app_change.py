@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from marathon_cli.api.apps import Apps
+from marathon_cli.changes.change_target import ChangeTarget
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
@@ -55,9 +57,6 @@ def scale(console: Console, name: str, instances: int, waiting: Waiting, force: 
 def _scale(
     console: Console, name: str, instances: int, waiting: Waiting, *, force: bool, only_from_zero: bool = False
 ) -> None:
-    from marathon_cli.api.apps import Apps
-    from marathon_cli.changes.change_target import ChangeTarget
-
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
         now = int(marathon.app(wanted).get("instances") or 0)
@@ -81,9 +80,6 @@ def _scale(
 @pass_console
 def restart(console: Console, name: str, waiting: Waiting, force: bool) -> None:
     """Replace all tasks of APP, as its upgradeStrategy says."""
-    from marathon_cli.api.apps import Apps
-    from marathon_cli.changes.change_target import ChangeTarget
-
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
         if not marathon.app(wanted).get("instances"):
@@ -107,9 +103,6 @@ def restart(console: Console, name: str, waiting: Waiting, force: bool) -> None:
 @pass_console
 def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: bool, force: bool) -> None:
     """End the tasks of APP; others take their place."""
-    from marathon_cli.api.apps import Apps
-    from marathon_cli.changes.change_target import ChangeTarget
-
     if and_scale and wipe:
         raise BadInput("--scale and --wipe exclude each other")
     marathon, wanted = console.marathon(), app_id(name)
@@ -141,9 +134,6 @@ def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: b
 @pass_console
 def remove(console: Console, name: str, waiting: Waiting, force: bool) -> None:
     """Remove APP and end its tasks."""
-    from marathon_cli.api.apps import Apps
-    from marathon_cli.changes.change_target import ChangeTarget
-
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, marathon.app_ids):
         change = Apps(marathon).remove(wanted, force=force)

@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from marathon_cli.changes.changes import Consent, Waiting, finish, force_option, update_options, wait_options
-from marathon_cli.changes.updating import agreed, document_options, read_wish, refuse_new_problems
-from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.options import output_options, target_options
+from marathon_cli.api.apps import Apps
+from marathon_cli.changes import rules
+from marathon_cli.changes.advance_warnings import caution
+from marathon_cli.changes.change_target import ChangeTarget
+from marathon_cli.changes.changes import finish
+from marathon_cli.changes.updating import Order, agreed, read_wish, refuse_new_problems, update_command
+from marathon_cli.changes.versions import resolve_version
+from marathon_cli.clients.client import Marathon
+from marathon_cli.console.console import Console
+from marathon_cli.document import definitions
 from marathon_cli.screen.names import app_id, hints
 from marathon_cli.screen.output import say
-from mesos_gpu.errors import BadInput, Conflict, InvalidApp, Problem
+from mesos_gpu.errors import Conflict, InvalidApp, Problem
+from mesos_gpu.marathon.definitions.app import read_app, unknown_keys
+from mesos_gpu.marathon.definitions.app_schema import APP
+from mesos_gpu.marathon.definitions.app_settings import AppRules
 
-if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
-    from mesos_gpu.marathon.definitions.app_settings import AppRules
 
-
-@click.command()
-@click.argument("name", metavar="APP")
-@document_options
-@update_options
-@wait_options()
-@force_option
-@output_options()
-@target_options
-@pass_console
-def update(
-    console: Console,
-    name: str,
-    properties: tuple[str, ...],
-    file: str | None,
-    replace: bool,
-    no_validate: bool,
-    consent: Consent,
-    waiting: Waiting,
-    force: bool,
-) -> None:
+@update_command(click.argument("name", metavar="APP"))
+def update(console: Console, name: str, order: Order) -> None:
     """Change APP by KEY=VALUE, by a file, or by both.
 
     \b
@@ -51,15 +38,8 @@ def update(
     Keys may lead inwards, and what is not named stays; null takes a key away. `version=...` goes back to an
     earlier version (-1 is the one before). On a terminal the difference is shown first.
     """
-    from marathon_cli.api.apps import Apps
-    from marathon_cli.changes import rules
-    from marathon_cli.changes.advance_warnings import caution
-    from marathon_cli.changes.change_target import ChangeTarget
-    from marathon_cli.document import definitions
-    from mesos_gpu.marathon.definitions.app_schema import APP
-
     wanted = app_id(name)
-    wish = read_wish(file, properties, APP.schema, wanted, replace=replace, canonical=app_id)
+    wish = read_wish(order, APP.schema, wanted, canonical=app_id)
     marathon = console.marathon()
     with hints(wanted, marathon.app_ids):
         current = marathon.app(wanted)
@@ -70,41 +50,23 @@ def update(
         body, partial = {"version": version}, True
     else:
         after = wish.applied(before, older_forms=definitions.OLDER_FORMS)
-        if not no_validate:
+        if not order.no_validate:
             known = rules.rules_of(marathon.info())
             refuse_new_problems(lambda app: _problems(app, known), wish.source, before, after)
         body, partial = definitions.to_send(before, after)
     means = definitions.consequence(before, after)
-    if after != before and not no_validate:
+    if after != before and not order.no_validate:
         caution(marathon, {"id": wanted, **after}, say)
-    if not agreed(console, wanted, before, after, means, consent):
+    if not agreed(console, wanted, before, after, means, order.consent):
         return
     _guard(marathon, wanted, current)
     with rules.explained(wish.source, dict(wish.asked), rules.OFFLINE, marathon.url):
-        change = Apps(marathon).put(wanted, body, force=force, partial=partial)
+        change = Apps(marathon).put(wanted, body, force=order.force, partial=partial)
     sentence = f"changes {wanted}: {means}"
-    finish(console, marathon, change, [ChangeTarget("app", wanted)], sentence, waiting, value={"id": wanted})
-
-
-def resolve_version(marathon: Marathon, name: str, text: str) -> str:
-    """Return the version that a text means: a timestamp, or -n for the n-th before the present one. Raises BadInput."""
-    from marathon_cli.api.apps import Apps
-
-    try:
-        back = int(text)
-    except ValueError:
-        return text
-    if back >= 0:
-        raise BadInput(f"{text} is no version: give its timestamp, or -1 for the one before the present one")
-    versions = Apps(marathon).versions(name)
-    if -back >= len(versions):
-        raise BadInput(f"{name} has {len(versions)} versions; {text} goes too far back")
-    return versions[-back]
+    finish(console, marathon, change, [ChangeTarget("app", wanted)], sentence, order.waiting, value={"id": wanted})
 
 
 def _problems(app: Mapping[str, Any], rules: AppRules) -> list[Problem]:
-    from mesos_gpu.marathon.definitions.app import read_app, unknown_keys
-
     found = unknown_keys(app)
     try:
         read_app(app, rules)

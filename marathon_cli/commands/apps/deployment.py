@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from marathon_cli.api.cluster import Deployments
 from marathon_cli.changes.changes import Waiting, finish, wait_options
+from marathon_cli.changes.rollout import targets_of
+from marathon_cli.changes.wait import wait_for
+from marathon_cli.clients.client import Change, Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import app_id, nearest
 from marathon_cli.screen.numbers import Number
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import BadInput, NotFound
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
 
 _COLUMNS = (
     Column("ID"),
@@ -64,10 +65,6 @@ def watch(console: Console, deployment_id: str | None, timeout_s: float) -> None
     The id may be left out when there is only one. The exit status is 1 when it was stopped, replaced or led back, 4
     when --timeout is over.
     """
-    from marathon_cli.changes.rollout import targets_of
-    from marathon_cli.changes.wait import wait_for
-    from marathon_cli.clients.client import Change
-
     marathon = console.marathon()
     found = _find(marathon, deployment_id)
     change = Change(str(found.get("id")), found.get("version"))
@@ -83,8 +80,6 @@ def watch(console: Console, deployment_id: str | None, timeout_s: float) -> None
 @pass_console
 def rollback(console: Console, deployment_id: str, waiting: Waiting) -> None:
     """Stop a deployment and lead its apps back to what they were."""
-    from marathon_cli.api.cluster import Deployments
-
     marathon = console.marathon()
     found = _find(marathon, deployment_id)
     change = Deployments(marathon).roll_back(str(found["id"]))
@@ -98,8 +93,6 @@ def rollback(console: Console, deployment_id: str, waiting: Waiting) -> None:
 @pass_console
 def stop(console: Console, deployment_id: str) -> None:
     """Stop a deployment and leave everything as it is now."""
-    from marathon_cli.api.cluster import Deployments
-
     marathon = console.marathon()
     found = _find(marathon, deployment_id)
     Deployments(marathon).stop(str(found["id"]))

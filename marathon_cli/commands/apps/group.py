@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import Any
 
 import click
 
-from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
+from marathon_cli.api.groups import Groups
+from marathon_cli.changes import rules
+from marathon_cli.changes.changes import Consent, Waiting, finish, force_option, wait_options
+from marathon_cli.changes.updating import Command, Order, update_command
+from marathon_cli.clients.client import Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
+from marathon_cli.document import check
+from marathon_cli.document.check import Source
+from marathon_cli.document.properties import parse_properties, with_properties
 from marathon_cli.screen.names import group_id, hints
 from marathon_cli.screen.numbers import Number
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, Conflict
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
-    from marathon_cli.document.check import Source
 
 _COLUMNS = (
     Column("ID"),
@@ -40,8 +44,6 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show the steps it
 @pass_console
 def list_groups(console: Console) -> None:
     """List the groups, with all that is in each."""
-    from marathon_cli.api.groups import Groups
-
     groups = Groups(console.marathon())
 
     def look() -> None:
@@ -60,8 +62,6 @@ def list_groups(console: Console) -> None:
 @pass_console
 def show(console: Console, name: str, version: str | None) -> None:
     """Print everything that is in GROUP; without one, in the root."""
-    from marathon_cli.api.groups import Groups
-
     marathon, wanted = console.marathon(), group_id(name)
     with hints(wanted, lambda: group_ids(marathon)):
         found = Groups(marathon).show(wanted, version)
@@ -89,9 +89,6 @@ def add(
     force: bool,
 ) -> None:
     """Add the group that FILE (JSON or YAML) defines, with all its apps."""
-    from marathon_cli.api.groups import Groups
-    from marathon_cli.changes import rules
-
     if (file is None) == (new_id is None) and (file is not None or sys.stdin.isatty()):
         raise click.UsageError("give either a FILE or --id GROUP, or pipe JSON in")
     if new_id is not None:
@@ -113,44 +110,34 @@ def add(
     finish(console, marathon, change, (), f"adds the group {wanted}", waiting, value={"id": wanted})
 
 
-@click.command()
-@name_argument
-@click.argument("properties", metavar="[KEY=VALUE]...", nargs=-1)
-@click.option("--file", "-f", metavar="FILE", help="JSON or YAML; - is standard input.")
-@click.option("--no-validate", is_flag=True, help="Leave all checks to the server.")
-@dry_run_option
-@wait_options()
-@force_option
-@output_options()
-@target_options
-@pass_console
-def update(
-    console: Console,
-    name: str,
-    properties: tuple[str, ...],
-    file: str | None,
-    no_validate: bool,
-    dry_run: bool,
-    waiting: Waiting,
-    force: bool,
-) -> None:
+def _options(command: Command) -> Command:
+    """Let `group update` take a file; its --dry-run shows steps, and it never asks."""
+
+    @wraps(command)
+    def inner(*args: Any, dry_run: bool, **others: Any) -> Any:
+        return command(*args, consent=Consent(dry_run=dry_run), **others)
+
+    dry_run_option(inner)
+    click.option("--no-validate", is_flag=True, help="Leave all checks to the server.")(inner)
+    click.option("--file", "-f", metavar="FILE", help="JSON or YAML; - is standard input.")(inner)
+    return inner
+
+
+@update_command(name_argument, options=_options)
+def update(console: Console, name: str, order: Order) -> None:
     """Change GROUP by KEY=VALUE, by a file, or by both.
 
     Lists of apps, pods and groups that are given replace what was there. version=TIMESTAMP, alone, goes back to how
     the group was. --dry-run shows the steps.
     """
-    from marathon_cli.api.groups import Groups
-    from marathon_cli.changes import rules
-    from marathon_cli.document.properties import parse_properties, with_properties
-
     wanted = group_id(name)
-    if not properties and file is None and sys.stdin.isatty():
+    if not order.properties and order.file is None and sys.stdin.isatty():
         raise click.UsageError("say what to change: KEY=VALUE, --file FILE, or JSON on standard input")
-    given = parse_properties(properties)
+    given = parse_properties(order.properties)
     source: Source | None = None
     document: dict[str, Any] = {}
-    if file is not None or not properties:
-        source, document, marathon = _checked(console, file or "-", no_validate=no_validate, base=wanted)
+    if order.file is not None or not order.properties:
+        source, document, marathon = _checked(console, order.file or "-", no_validate=order.no_validate, base=wanted)
     else:
         marathon = console.marathon()
     document = with_properties({key: value for key, value in document.items() if key != "id"}, given)
@@ -158,11 +145,11 @@ def update(
     with hints(wanted, lambda: group_ids(marathon)):
         groups.show(wanted)
     with rules.explained(source, document, rules.OFFLINE, marathon.url):
-        if dry_run:
+        if order.consent.dry_run:
             show_steps(console, groups.steps(wanted, document))
             return
-        change = groups.put(wanted, document, force=force)
-    finish(console, marathon, change, (), f"changes the group {wanted}", waiting, value={"id": wanted})
+        change = groups.put(wanted, document, force=order.force)
+    finish(console, marathon, change, (), f"changes the group {wanted}", order.waiting, value={"id": wanted})
 
 
 @click.command()
@@ -176,8 +163,6 @@ def update(
 @pass_console
 def scale(console: Console, name: str, factor: float, dry_run: bool, waiting: Waiting, force: bool) -> None:
     """Multiply the instances of every app in GROUP by FACTOR, rounded up."""
-    from marathon_cli.api.groups import Groups
-
     marathon, wanted = console.marathon(), group_id(name)
     groups = Groups(marathon)
     with hints(wanted, lambda: group_ids(marathon)):
@@ -202,8 +187,6 @@ def remove(console: Console, name: str, yes: bool, waiting: Waiting, force: bool
 
     Asked first on a terminal; the root, `/`, which is everything, wants --yes everywhere else.
     """
-    from marathon_cli.api.groups import Groups
-
     marathon, wanted = console.marathon(), group_id(name)
     groups = Groups(marathon)
     with hints(wanted, lambda: group_ids(marathon)):
@@ -221,8 +204,6 @@ def remove(console: Console, name: str, yes: bool, waiting: Waiting, force: bool
 
 def group_ids(marathon: Marathon) -> list[str]:
     """Return the ids of all groups."""
-    from marathon_cli.api.groups import Groups
-
     return [str(group.get("id")) for group in walk(Groups(marathon).show("/"))]
 
 
@@ -248,9 +229,6 @@ def _checked(
     console: Console, file: str, *, no_validate: bool, base: str | None = None
 ) -> tuple[Source, dict[str, Any], Marathon]:
     """Return a file that defines a group, read and checked; a group that stands alone keeps its `version`."""
-    from marathon_cli.changes import rules
-    from marathon_cli.document import check
-
     source = check.read_source(file)
     document = check.parse(source)
     marathon = console.marathon()

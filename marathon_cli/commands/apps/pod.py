@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from marathon_cli.changes.changes import Consent, Waiting, finish, force_option, update_options, wait_options
-from marathon_cli.changes.updating import agreed, document_options, read_wish, refuse_new_problems
+from marathon_cli.api.pods import Pods
+from marathon_cli.changes import rules
+from marathon_cli.changes.change_target import ChangeTarget
+from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
+from marathon_cli.changes.updating import Order, agreed, read_wish, refuse_new_problems, update_command
+from marathon_cli.clients.client import Marathon
+from marathon_cli.commands.apps.group import pod_gpus
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
+from marathon_cli.document import check
+from marathon_cli.document.definitions import without
 from marathon_cli.screen.names import app_id, hints
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import Conflict, InvalidApp, Problem
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
-    from mesos_gpu.marathon.definitions.app_settings import AppRules
+from mesos_gpu.marathon.definitions.app_schema import POD
+from mesos_gpu.marathon.definitions.app_settings import AppRules
+from mesos_gpu.marathon.definitions.pod import read_pod
 
 _COLUMNS = (
     Column("ID"),
@@ -45,12 +51,6 @@ name_argument = click.argument("name", metavar="POD")
 @pass_console
 def add(console: Console, file: str | None, no_validate: bool, dry_run: bool, waiting: Waiting, force: bool) -> None:
     """Add the pod that FILE (JSON or YAML) defines."""
-    from marathon_cli.api.pods import Pods
-    from marathon_cli.changes import rules
-    from marathon_cli.changes.change_target import ChangeTarget
-    from marathon_cli.commands.apps.group import pod_gpus
-    from marathon_cli.document import check
-
     if file is None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe JSON in: mesos-gpu pod add pod.json")
     source = check.read_source(file or "-")
@@ -82,8 +82,6 @@ def add(console: Console, file: str | None, no_validate: bool, dry_run: bool, wa
 @pass_console
 def list_pods(console: Console) -> None:
     """List the pods and how they are."""
-    from marathon_cli.api.pods import Pods
-
     pods = Pods(console.marathon())
 
     def look() -> None:
@@ -101,8 +99,6 @@ def list_pods(console: Console) -> None:
 @pass_console
 def show(console: Console, name: str) -> None:
     """Print everything that Marathon knows of POD: its definition and its instances."""
-    from marathon_cli.api.pods import Pods
-
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, lambda: _ids(marathon)):
         found = Pods(marathon).status(wanted)
@@ -115,26 +111,8 @@ def show(console: Console, name: str) -> None:
     console.show(found, table=lambda: Table(columns, rows), names=names)
 
 
-@click.command()
-@name_argument
-@document_options
-@update_options
-@wait_options()
-@force_option
-@output_options()
-@target_options
-@pass_console
-def update(
-    console: Console,
-    name: str,
-    properties: tuple[str, ...],
-    file: str | None,
-    replace: bool,
-    no_validate: bool,
-    consent: Consent,
-    waiting: Waiting,
-    force: bool,
-) -> None:
+@update_command(name_argument)
+def update(console: Console, name: str, order: Order) -> None:
     """Change POD by KEY=VALUE, by a file, or by both.
 
     \b
@@ -143,36 +121,30 @@ def update(
 
     What is not named stays; null takes a key away.
     """
-    from marathon_cli.api.pods import Pods
-    from marathon_cli.changes import rules
-    from marathon_cli.changes.change_target import ChangeTarget
-    from marathon_cli.document.definitions import without
-    from mesos_gpu.marathon.definitions.app_schema import POD
-
     wanted = app_id(name)
-    wish = read_wish(file, properties, POD.schema, wanted, replace=replace, canonical=app_id)
+    wish = read_wish(order, POD.schema, wanted, canonical=app_id)
     marathon = console.marathon()
     with hints(wanted, lambda: _ids(marathon)):
         current = Pods(marathon).show(wanted)
     before = without(current, *_SET_BY_SERVER)
     after = wish.applied(before)
-    if not no_validate:
+    if not order.no_validate:
         known = rules.rules_if_any(marathon)
         refuse_new_problems(lambda pod: _problems(pod, known), wish.source, before, after)
     means = "only the number of instances changes" if _same_but_scaling(before, after) else "all instances are replaced"
-    if not agreed(console, wanted, before, after, means, consent):
+    if not agreed(console, wanted, before, after, means, order.consent):
         return
     if Pods(marathon).show(wanted).get("version") != current.get("version"):
         raise Conflict(f"{wanted} was changed by somebody else meanwhile; nothing was done")
     with rules.explained(wish.source, dict(wish.asked), rules.OFFLINE, marathon.url):
-        _, change = Pods(marathon).put(wanted, after, force=force)
+        _, change = Pods(marathon).put(wanted, after, force=order.force)
     finish(
         console,
         marathon,
         change,
         [ChangeTarget("pod", wanted)],
         f"changes {wanted}: {means}",
-        waiting,
+        order.waiting,
         value={"id": wanted},
     )
 
@@ -186,8 +158,6 @@ def update(
 @pass_console
 def kill(console: Console, name: str, instances: tuple[str, ...], wipe: bool) -> None:
     """End instances of POD; others take their place."""
-    from marathon_cli.api.pods import Pods
-
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, lambda: _ids(marathon)):
         there = {str(item.get("id")) for item in Pods(marathon).status(wanted).get("instances") or []}
@@ -208,9 +178,6 @@ def kill(console: Console, name: str, instances: tuple[str, ...], wipe: bool) ->
 @pass_console
 def remove(console: Console, name: str, waiting: Waiting, force: bool) -> None:
     """Remove POD and end its instances."""
-    from marathon_cli.api.pods import Pods
-    from marathon_cli.changes.change_target import ChangeTarget
-
     marathon, wanted = console.marathon(), app_id(name)
     with hints(wanted, lambda: _ids(marathon)):
         change = Pods(marathon).remove(wanted, force=force)
@@ -219,15 +186,10 @@ def remove(console: Console, name: str, waiting: Waiting, force: bool) -> None:
 
 
 def _ids(marathon: Marathon) -> list[str]:
-    from marathon_cli.api.pods import Pods
-
     return [str(pod.get("id")) for pod in Pods(marathon).statuses()]
 
 
 def _problems(pod: Mapping[str, Any], rules: AppRules) -> list[Problem]:
-    from mesos_gpu.marathon.definitions.app_schema import POD
-    from mesos_gpu.marathon.definitions.pod import read_pod
-
     found = POD.unknown_keys(pod)
     try:
         read_pod(pod, rules)
@@ -251,8 +213,6 @@ def _containers(containers: object) -> str:
 
 
 def _row(pod: Mapping[str, Any]) -> list[object]:
-    from marathon_cli.commands.apps.group import pod_gpus
-
     spec, instances = pod.get("spec") or {}, pod.get("instances") or []
     stable = sum(item.get("status") == "STABLE" for item in instances)
     return [

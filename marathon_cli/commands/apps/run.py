@@ -10,18 +10,26 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
+from marathon_cli.api.apps import Apps
+from marathon_cli.clients import records
+from marathon_cli.clients.agents import read_agent
+from marathon_cli.clients.sandbox import Mesos
+from marathon_cli.commands.tasks.task_exec import DETACHED, UNKNOWN, container_of, find_task
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options
+from marathon_cli.oneoff import oneoff
+from marathon_cli.oneoff.oneoff import document
+from marathon_cli.oneoff.oneoff_run import OneOff, removed_or_said
+from marathon_cli.placement.warnings import about_place
+from marathon_cli.screen import terminal
 from marathon_cli.screen.numbers import Number, Whole
 from marathon_cli.screen.output import say
+from marathon_cli.show.pulls import PullWatch
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.sandbox import Mesos
 
 _NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0-9])?)*")
 _NO_IMAGE = "\0--"
@@ -73,9 +81,6 @@ def run(console: Console, /, words: tuple[str, ...], variables: tuple[str, ...],
       mesos-gpu run --gpus 2 nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia-smi -L
       mesos-gpu run -it nvidia/cuda:12.4.1-base-ubuntu22.04 bash
     """
-    from marathon_cli.oneoff import oneoff
-    from marathon_cli.screen import terminal
-
     image = None if words[:1] == (_NO_IMAGE,) else next(iter(words), None)
     argv = ["--" if word == _NO_IMAGE else word for word in words[1:]]
     if image is None and not argv:
@@ -106,10 +111,6 @@ def run(console: Console, /, words: tuple[str, ...], variables: tuple[str, ...],
 
 def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
     """Add the app, be there while it runs, and remove it, whatever happens."""
-    from marathon_cli.oneoff.oneoff import document
-    from marathon_cli.oneoff.oneoff_run import OneOff, removed_or_said
-    from marathon_cli.show.pulls import PullWatch
-
     marathon = console.marathon()
     mesos = console.mesos(marathon)
     _warn(mesos, document(order))
@@ -119,7 +120,7 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
     with _ending_is_an_exception():
         try:
             try:
-                marathon.add_app(document(order))
+                Apps(marathon).add(document(order))
             except Conflict:
                 ours = False  # somebody else's app of that name is not ours to remove
                 raise
@@ -139,9 +140,6 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
 
 def _warn(mesos: Mesos, app: Mapping[str, Any]) -> None:
     """Say that no agent could ever run an app; it waits, for there may be another one soon."""
-    from marathon_cli.clients.agents import read_agent
-    from marathon_cli.placement.warnings import about_place
-
     try:
         agents = [read_agent(slave) for slave in mesos.slaves()]
     except MesosGpuError:
@@ -152,8 +150,7 @@ def _warn(mesos: Mesos, app: Mapping[str, Any]) -> None:
 
 def _hands_on(console: Console, order: Any, task_id: str, options: dict[str, Any]) -> int:
     """Run the command in the container of the task that holds the GPUs; return its exit status."""
-    from marathon_cli.clients import records
-    from marathon_cli.commands.tasks.task_exec import DETACHED, UNKNOWN, container_of, find_task
+    # Here: sessions need HTTP (ssl) and terminals, which most runs and --help do without.
     from marathon_cli.oneoff.session import Wish, execute
 
     agent, found = find_task(console, task_id)

@@ -8,13 +8,16 @@ from typing import Any
 
 import click
 
-from marathon_cli.changes.changes import Consent, update_options
+from marathon_cli.changes import rules
 from marathon_cli.changes.metronome import explained, jobs_of, known
-from marathon_cli.changes.updating import agreed, document_options, read_wish, refuse_new_problems
+from marathon_cli.changes.updating import Order, agreed, read_wish, refuse_new_problems, update_command
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
+from marathon_cli.document import check
+from marathon_cli.document.definitions import without
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import Conflict, MesosGpuError, Problem
+from mesos_gpu.marathon.definitions.app_schema import JOB
 
 _JOBS = (
     Column("ID"),
@@ -40,9 +43,6 @@ name_argument = click.argument("name", metavar="JOB")
 @explained
 def add(console: Console, file: str | None, no_validate: bool, dry_run: bool) -> None:
     """Add the job that FILE (JSON or YAML) defines, with its schedules."""
-    from marathon_cli.changes import rules
-    from marathon_cli.document import check
-
     if file is None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe JSON in: mesos-gpu job add job.json")
     source = check.read_source(file or "-")
@@ -101,23 +101,9 @@ def show(console: Console, name: str) -> None:
     console.show(found, table=lambda: Table(_JOBS, [_row(found)]), names=[name])
 
 
-@click.command()
-@name_argument
-@document_options
-@update_options
-@output_options()
-@target_options
-@pass_console
+@update_command(name_argument, deploys=False)
 @explained
-def update(
-    console: Console,
-    name: str,
-    properties: tuple[str, ...],
-    file: str | None,
-    replace: bool,
-    no_validate: bool,
-    consent: Consent,
-) -> None:
+def update(console: Console, name: str, order: Order) -> None:
     """Change JOB by KEY=VALUE, by a file, or by both; its schedules stay as they are.
 
     \b
@@ -125,17 +111,13 @@ def update(
 
     What is not named stays; null takes a key away. A run that goes on is not touched.
     """
-    from marathon_cli.changes import rules
-    from marathon_cli.document.definitions import without
-    from mesos_gpu.marathon.definitions.app_schema import JOB
-
-    wish = read_wish(file, properties, JOB.schema, name, replace=replace)
+    wish = read_wish(order, JOB.schema, name)
     marathon, jobs = console.marathon(), jobs_of(console)
     before = without(known(jobs, name), *_SET_BY_SERVER)
     after = without(wish.applied(before), *_SET_BY_SERVER)
-    if not no_validate:
+    if not order.no_validate:
         refuse_new_problems(_problems, wish.source, before, after)
-    if not agreed(console, name, before, after, "from the next run on", consent):
+    if not agreed(console, name, before, after, "from the next run on", order.consent):
         return
     with rules.explained(wish.source, dict(wish.asked), rules.OFFLINE, marathon.url):
         job = jobs.put(name, after)
@@ -164,8 +146,6 @@ def remove(console: Console, name: str, stop_runs: bool) -> None:
 
 
 def _problems(job: Mapping[str, Any]) -> list[Problem]:
-    from mesos_gpu.marathon.definitions.app_schema import JOB
-
     return [*JOB.unknown_keys(job), *JOB.shape_problems(JOB.clean(job))]
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 
+from marathon_cli.api.jobs import Jobs
 from marathon_cli.changes.changes import Waiting, wait_options
 from marathon_cli.changes.metronome import explained, jobs_of, known, runs_of
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, Conflict, TimeIsUp
-
-if TYPE_CHECKING:
-    from marathon_cli.api.jobs import Jobs
 
 PAUSE_S = 0.5
 _RUNS = (Column("RUN"), Column("STATUS"), Column("STARTED", rank=1), Column("ENDED", rank=1), Column("TASKS", rank=2))

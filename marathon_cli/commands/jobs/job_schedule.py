@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from marathon_cli.api.jobs import Jobs
 from marathon_cli.changes.metronome import explained, jobs_of, known
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
+from marathon_cli.document import check
+from marathon_cli.document.definitions import without
+from marathon_cli.document.properties import parse_properties, with_properties
 from marathon_cli.screen.names import nearest
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import BadInput, NotFound
-
-if TYPE_CHECKING:
-    from marathon_cli.api.jobs import Jobs
 
 _SCHEDULES = (
     Column("ID"),
@@ -86,9 +87,6 @@ def add_schedule(
 @explained
 def update_schedule(console: Console, name: str, schedule_id: str, properties: tuple[str, ...]) -> None:
     """Change a schedule of JOB, as in cron='0 4 * * *' or enabled=false."""
-    from marathon_cli.document.definitions import without
-    from marathon_cli.document.properties import parse_properties, with_properties
-
     jobs = jobs_of(console)
     known(jobs, name)
     found = _known_schedule(jobs, name, schedule_id)
@@ -125,8 +123,6 @@ def _known_schedule(jobs: Jobs, name: str, schedule_id: str) -> dict[str, Any]:
 
 
 def _schedule(name: str, file: str | None, cron: str | None, schedule_id: str, timezone: str) -> dict[str, Any]:
-    from marathon_cli.document import check
-
     if (file is None) == (cron is None):
         raise click.UsageError("give either a FILE or --cron")
     if cron is not None:

@@ -7,9 +7,13 @@ import time
 
 import click
 
+from marathon_cli.clients.agents import find_agent, names
+from marathon_cli.clients.cluster import Cluster, owners
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, say, terminal_width
+from marathon_cli.show import description
+from marathon_cli.show.gpu_lines import gpu_lines, untold
 
 
 @click.command()
@@ -23,11 +27,6 @@ def describe(console: Console, name: str) -> None:
     AGENT is a hostname, hostname:port, an id, or the end of one, such as S3. The view is that of `kubectl describe
     node`: capacity is the machine's, allocatable what the agent offers, allocated what tasks have of it.
     """
-    from marathon_cli.clients.agents import find_agent, names
-    from marathon_cli.clients.cluster import Cluster, owners
-    from marathon_cli.show import description
-    from marathon_cli.show.gpu_lines import gpu_lines, untold
-
     marathon = console.marathon()
     cluster = Cluster.of(marathon)
     click.get_current_context().call_on_close(cluster.close)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,11 +13,9 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.numbers import Number
 from marathon_cli.screen.output import Column, Table, printable, say, table_lines, terminal_width
+from marathon_cli.show.gpu_lines import GpuLine, GpuType, busiest, gpu_types
+from marathon_cli.show.gpu_view import GpuView
 from mesos_gpu.errors import Unavailable
-
-if TYPE_CHECKING:
-    from marathon_cli.show.gpu_lines import GpuLine, GpuType
-    from marathon_cli.show.gpu_view import GpuView
 
 _LIST = (
     Column("AGENT"),
@@ -92,8 +90,6 @@ def types(console: Console) -> None:
 
     CONSTRAINT is what an app's `constraints` say to get that kind and no other.
     """
-    from marathon_cli.show.gpu_lines import gpu_types
-
     view = _view(console)
     view.look_again()
     found = gpu_types(view.agents, view.lines())
@@ -120,8 +116,6 @@ def top(console: Console, once: bool, interval: float) -> None:
 
     Ctrl-C ends it. Where the output is no terminal, or -o asks for another form than a table, it is shown once.
     """
-    from marathon_cli.show.gpu_lines import busiest
-
     view = _view(console)
     view.look_again()
     if once or console.form != "table" or not sys.stdout.isatty():
@@ -136,8 +130,6 @@ def top(console: Console, once: bool, interval: float) -> None:
 
 def _watch(view: GpuView, interval_s: float) -> None:
     """Draw until Ctrl-C, which is how this ends. A master or Marathon that is away for a while is waited for."""
-    from marathon_cli.show.gpu_lines import busiest
-
     lines: list[GpuLine] = []
     click.echo(_OTHER_SCREEN, nl=False)
     try:
@@ -158,16 +150,12 @@ def _watch(view: GpuView, interval_s: float) -> None:
 
 
 def _view(console: Console) -> GpuView:
-    from marathon_cli.show.gpu_view import GpuView
-
     view = GpuView(console.marathon())
     click.get_current_context().call_on_close(view.close)
     return view
 
 
 def _draw(lines: list[GpuLine], silent: list[str]) -> None:
-    import shutil
-
     held = [line for line in lines if line.held]
     busy = [line.utilization_percent for line in lines if line.utilization_percent is not None]
     average = f", {sum(busy) // len(busy)} % busy on average" if busy else ""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from marathon_cli.api.cluster import Cluster
+from marathon_cli.changes.rollout import id_of, reasons_of
+from marathon_cli.clients.client import Marathon
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.names import app_id
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import NotFound
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
 
 _LIST = (
     Column("ID"),
@@ -49,9 +49,6 @@ REASONS = (
 @pass_console
 def list_queue(console: Console) -> None:
     """List what waits to be launched."""
-    from marathon_cli.api.cluster import Cluster
-    from marathon_cli.changes.rollout import id_of
-
     cluster = Cluster(console.marathon())
 
     def look() -> None:
@@ -113,17 +110,12 @@ def details(console: Console, name: str) -> None:
 @pass_console
 def reset(console: Console, name: str) -> None:
     """Launch APP at once, whatever delay its failures have led to."""
-    from marathon_cli.api.cluster import Cluster
-
     wanted = app_id(name)
     Cluster(console.marathon()).reset_delay(wanted)
     console.tell(f"Delay on [{wanted}] has been reset", {"id": wanted}, names=[wanted])
 
 
 def _find(marathon: Marathon, name: str, *, last_offers: bool = False) -> Mapping[str, Any]:
-    from marathon_cli.api.cluster import Cluster
-    from marathon_cli.changes.rollout import id_of
-
     wanted = app_id(name)
     queue = Cluster(marathon).queue(last_offers=last_offers)
     for item in queue:
@@ -134,8 +126,6 @@ def _find(marathon: Marathon, name: str, *, last_offers: bool = False) -> Mappin
 
 
 def _row(item: Mapping[str, Any]) -> list[object]:
-    from marathon_cli.changes.rollout import id_of, reasons_of
-
     summary = item.get("processedOffersSummary") or {}
     return [
         id_of(item),

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
+from marathon_cli.placement.answer import REASONS, Answer, answer
+from marathon_cli.placement.judge import Verdict
 from marathon_cli.screen.output import Column, Table, display_width, say, table_lines
 from marathon_cli.screen.paragraphs import say_paragraph, terminal, wrapped
-
-if TYPE_CHECKING:
-    from marathon_cli.placement.answer import Answer
-    from marathon_cli.placement.judge import Verdict
+from marathon_cli.show.why_facts import inquire
+from mesos_gpu.marathon.definitions.app_ids import canonical_id
 
 _COLUMNS = (Column("AGENT"), Column("NOW"), Column("EVER"), Column("WHAT IT LACKS"))
 _MOST = 20
@@ -33,10 +31,6 @@ def why(console: Console, app_id: str) -> None:
     a pod. The exit status is 0 whatever the answer is; programs read `state` with -o json: running, starting,
     stopped, delayed, blocked, waiting or impossible.
     """
-    from marathon_cli.placement.answer import answer
-    from marathon_cli.show.why_facts import inquire
-    from mesos_gpu.marathon.definitions.app_ids import canonical_id
-
     found = answer(inquire(console.marathon(), canonical_id(app_id), say))
     if console.form not in ("table", "wide"):
         console.show(found.document(), table=lambda: Table(()), names=[found.state])
@@ -76,8 +70,6 @@ def _agents(found: Answer, count: int) -> None:
 
 def _lacks(found: Answer, verdict: Verdict) -> list[str]:
     """Return what is to be said of an agent. Beside what it can never have, what it lacks at the moment is no news."""
-    from marathon_cli.placement.answer import REASONS
-
     lacks = [lack.text for lack in verdict.lacks if lack.for_ever or verdict.ever]
     said = found.said.get(verdict.agent_id, ())
     return lacks or [f"nothing; Marathon: {REASONS.get(reason, reason)}" for reason in said] or ["nothing"]

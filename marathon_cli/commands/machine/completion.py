@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import click
 
+from marathon_cli.completion import script
+from marathon_cli.registry import PROGRAM
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -19,7 +22,4 @@ def completion(context: click.Context, shell: str) -> None:
     Names of apps, tasks, agents and the like are asked of the servers that the command line, the environment or the
     profile in use name. One that does not answer within a second or two is done without.
     """
-    from marathon_cli.completion import script
-    from marathon_cli.registry import PROGRAM
-
     click.echo(script(context.find_root().command, shell, PROGRAM))

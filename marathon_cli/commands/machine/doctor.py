@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from marathon_cli.connection.access import Access, stranger
+from marathon_cli.connection.http import HttpClient
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.output import Table, columns, printable, terminal_width
 from marathon_cli.screen.paragraphs import terminal, wrapped
+from mesos_gpu.doctor.checks import examine
+from mesos_gpu.doctor.facts import RunningAgent
+from mesos_gpu.doctor.finding import Verdict
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
-
-if TYPE_CHECKING:
-    from marathon_cli.connection.access import Access
-    from mesos_gpu.doctor.facts import RunningAgent
 
 _USUAL_AGENT = "http://127.0.0.1:5051"
 
@@ -35,8 +36,6 @@ def doctor(console: Console, urls: tuple[str, ...]) -> int:
     Each line says what was found, and for what is wrong how to mend it. The exit status is 1 when there is a problem;
     warnings and notes leave it 0. Nothing is changed, and nothing but `crun --version` is started.
     """
-    from mesos_gpu.doctor.checks import examine
-    from mesos_gpu.doctor.finding import Verdict
     from mesos_gpu.doctor.gather import gather
 
     findings = examine(gather(agents=_agents(console, urls)))
@@ -86,9 +85,6 @@ def _of_this_machine(console: Console) -> list[str]:
 
 def _ask(url: str, access: Access | None) -> RunningAgent:
     """Return what an agent says of itself. Raises what a silent one stands for, NotFound when it is no agent."""
-    from marathon_cli.connection.http import HttpClient
-    from mesos_gpu.doctor.facts import RunningAgent
-
     client = HttpClient(url, what="Mesos agent", access=access)
     try:
         shown = _get(client, "/flags")
@@ -111,7 +107,5 @@ def _ask(url: str, access: Access | None) -> RunningAgent:
 def _get(client: Any, path: str) -> Any:
     answer = client.ask("GET", path)
     if answer.status_code == 401:
-        from marathon_cli.connection.access import stranger
-
         raise Refused(f"the agent {client.url} {stranger(client.access)}", status=401)
     return client.read(answer) if answer.ok else None

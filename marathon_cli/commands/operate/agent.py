@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import click
 
 from marathon_cli.changes.changes import Waiting, wait_options
+from marathon_cli.clients.agents import Agent, find_agent, names, read_agent
+from marathon_cli.clients.sandbox import Mesos
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, NotFound, TimeIsUp
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.agents import Agent
-    from marathon_cli.clients.sandbox import Mesos
 
 PAUSE_S = 1.0
 _COLUMNS = (
@@ -40,8 +37,6 @@ name_argument = click.argument("name", metavar="AGENT")
 @pass_console
 def list_agents(console: Console) -> None:
     """List the agents, how each is, and what it has free."""
-    from marathon_cli.clients.agents import names, read_agent
-
     mesos = console.mesos()
 
     def look() -> None:
@@ -140,8 +135,6 @@ def decommission(console: Console, name: str, yes: bool) -> None:
 
 
 def _find(mesos: Mesos, name: str) -> Agent:
-    from marathon_cli.clients.agents import find_agent, read_agent
-
     return find_agent([read_agent(document) for document in mesos.slaves()], name)
 
 

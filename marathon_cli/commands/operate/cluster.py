@@ -6,6 +6,7 @@ import time
 
 import click
 
+from marathon_cli.api.cluster import Cluster
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, columns
@@ -32,8 +33,6 @@ def about(console: Console) -> None:
 @pass_console
 def ping(console: Console) -> None:
     """Ask Marathon for a sign of life."""
-    from marathon_cli.api.cluster import Cluster
-
     marathon = console.marathon()
     begun = time.monotonic()
     said = Cluster(marathon).ping()
@@ -49,8 +48,6 @@ def ping(console: Console) -> None:
 @pass_console
 def show_leader(console: Console) -> None:
     """Print host and port of the leading Marathon."""
-    from marathon_cli.api.cluster import Cluster
-
     leader = Cluster(console.marathon()).leader()
     console.tell(leader, {"leader": leader}, names=[leader])
 
@@ -61,8 +58,6 @@ def show_leader(console: Console) -> None:
 @pass_console
 def delete_leader(console: Console) -> None:
     """Have the leading Marathon step down, so that another one leads."""
-    from marathon_cli.api.cluster import Cluster
-
     said = Cluster(console.marathon()).abdicate()
     console.tell(said, {"message": said}, names=[])
 
@@ -73,8 +68,6 @@ def delete_leader(console: Console) -> None:
 @pass_console
 def list_plugins(console: Console) -> None:
     """List the plugins that Marathon runs."""
-    from marathon_cli.api.cluster import Cluster
-
     marathon = console.marathon()
     try:
         found = Cluster(marathon).plugins()

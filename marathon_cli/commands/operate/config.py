@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import click
 
+from marathon_cli.connection.profiles import DEFAULT, ProfileStore
+from marathon_cli.connection.settings import KEYS, key_named, shown
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, columns, say
 from mesos_gpu.errors import BadInput
-
-if TYPE_CHECKING:
-    from marathon_cli.connection.profiles import ProfileStore
 
 
 @click.command(name="set")
@@ -30,9 +28,6 @@ def set_(console: Console, key: str, value: str | None) -> None:
     one is in use at once. Without VALUE it is read from standard input (secrets: typed unseen), so that it does not
     stay in the shell's history. `mesos-gpu config keys` lists the keys.
     """
-    from marathon_cli.connection.profiles import DEFAULT
-    from marathon_cli.connection.settings import key_named
-
     store = _store()
     known = key_named(key)
     before = store.read()
@@ -131,8 +126,6 @@ def show(console: Console, name: str | None) -> None:
 @pass_console
 def keys(console: Console) -> None:
     """List the keys that can be set, and the variable of each."""
-    from marathon_cli.connection.settings import KEYS
-
     shown = [{"key": key.name, "variable": key.variable, "secret": key.secret, "help": key.help} for key in KEYS]
     rows = [[key.name, key.variable, key.help] for key in KEYS]
     console.show(
@@ -141,12 +134,8 @@ def keys(console: Console) -> None:
 
 
 def _store() -> ProfileStore:
-    from marathon_cli.connection.profiles import ProfileStore
-
     return ProfileStore.of(os.environ)
 
 
 def _shown(settings: Mapping[str, str]) -> dict[str, str]:
-    from marathon_cli.connection.settings import shown
-
     return {key: shown(key, value) for key, value in settings.items()}

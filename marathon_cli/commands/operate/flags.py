@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from marathon_cli.blueprints import flag_forms
+from marathon_cli.blueprints.blueprint import (
+    Blueprint,
+    cloudformation,
+    dcos_config,
+    flags_of,
+    program_name,
+    read_blueprint,
+)
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options
+from marathon_cli.document import check
 from marathon_cli.screen.output import Table, columns, say
 from mesos_gpu.errors import BadInput
 
@@ -81,10 +95,6 @@ def marathon(console: Console, /, form: str, file: str | None, **given: Any) -> 
 
 
 def _print(console: Console, program: str, form: str, file: str | None, given: dict[str, Any]) -> None:
-    from dataclasses import replace
-
-    from marathon_cli.blueprints.blueprint import Blueprint, cloudformation, dcos_config, flags_of, program_name
-
     plan = Blueprint() if file is None else _read(file)
     said = {name: value for name, value in given.items() if value is not None}
     if "gpu_devices" in said:
@@ -98,8 +108,6 @@ def _print(console: Console, program: str, form: str, file: str | None, given: d
         value = dcos_config(plan)
         text = "".join(f"{key}: '{switch}'\n" for key, switch in value.items())
     elif form == "cloudformation":
-        import json
-
         value = cloudformation(plan)
         text = json.dumps(value, indent=2) + "\n"
         if plan.ami is None or plan.instance_type is None:
@@ -115,8 +123,6 @@ def _print(console: Console, program: str, form: str, file: str | None, given: d
 
 
 def _text(program: str, name: str, form: str, flags: dict[str, str | bool], make: str) -> str:
-    from marathon_cli.blueprints import flag_forms
-
     stock_marathon = program == "marathon" and make == "mesos"
     arguments = flag_forms.marathon_words(flags) if stock_marathon else flag_forms.words(flags)
     if form == "env":
@@ -128,17 +134,11 @@ def _text(program: str, name: str, form: str, flags: dict[str, str | bool], make
 
 def _path(name: str) -> str:
     """Return where a program lies: beside this one, else where packages put it."""
-    import shutil
-    from pathlib import Path
-
     beside = Path(sys.executable).parent / name
     return str(beside) if beside.exists() else shutil.which(name) or f"/usr/bin/{name}"
 
 
 def _read(file: str) -> Any:
-    from marathon_cli.blueprints.blueprint import Blueprint, read_blueprint
-    from marathon_cli.document import check
-
     source = check.read_source(file)
     plan, problems = read_blueprint(check.parse(source), Blueprint())
     if problems:

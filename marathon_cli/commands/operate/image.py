@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from marathon_cli.connection.http import HttpClient
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, columns
+from marathon_cli.show.pulls import PullDisplay
 from mesos_gpu.errors import BadInput, MesosGpuError, Refused, Unavailable
-
-if TYPE_CHECKING:
-    from marathon_cli.connection.http import HttpClient
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -54,8 +53,6 @@ def list_images(console: Console) -> None:
 @pass_console
 def pull(console: Console, name: str, again: bool) -> None:
     """Have every agent pull IMAGE, so that the first container in it starts at once."""
-    from marathon_cli.show.pulls import PullDisplay
-
     for agent_name, agent in _agents(console):
         display, outcome = PullDisplay(), None
         try:

@@ -6,20 +6,25 @@ import difflib
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from marathon_cli.clients.task_names import short_ids
+from marathon_cli.changes.rollout import failure_text
+from marathon_cli.clients.client import Marathon
+from marathon_cli.clients.master_tasks import tasks_of
+from marathon_cli.clients.sandbox import Mesos
+from marathon_cli.clients.task_names import TaskRef, matching, short_ids
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Column, Table, say
+from marathon_cli.show import follow as following
+from marathon_cli.show.files import inside
+from marathon_cli.show.gpu_lines import group_of
+from marathon_cli.show.gpu_view import held_gpus
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.client import Marathon
-    from marathon_cli.clients.sandbox import Mesos
+from mesos_gpu.marathon.definitions.app_ids import canonical_id
 
 _PAUSE_S = 0.5
 _COLUMNS = (
@@ -46,8 +51,6 @@ _COLUMNS = (
 @pass_console
 def list_tasks(console: Console, app_id: str | None, completed: bool, every: bool, agent_id: str | None) -> None:
     """List the tasks of all apps, or of APP."""
-    from mesos_gpu.marathon.definitions.app_ids import canonical_id
-
     if completed and every:
         raise click.UsageError("--completed and --all exclude each other")
     if completed or every or agent_id is not None:
@@ -68,8 +71,6 @@ def list_tasks(console: Console, app_id: str | None, completed: bool, every: boo
 
 
 def _list_masters(console: Console, name: str | None, completed: bool | None, agent_id: str | None) -> None:
-    from marathon_cli.clients.master_tasks import tasks_of
-
     mesos = console.mesos()
 
     def look() -> None:
@@ -97,9 +98,6 @@ def _row(item: Mapping[str, Any]) -> list[object]:
 
 def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add which GPUs each task holds, as its agent tells; agents of Mesos' own do not."""
-    from marathon_cli.show.gpu_lines import group_of
-    from marathon_cli.show.gpu_view import held_gpus
-
     # The tasks of a pod, which is no app, share the GPUs of all its containers.
     wanting = [item for item in tasks if item["gpus"] != 0]
     held = held_gpus(marathon, wanting) if wanting else {}
@@ -127,9 +125,6 @@ def log(
     For an app, of all its tasks; of the one that failed last when none runs. A task of another framework is named by
     its id, the begin of one, or a pattern.
     """
-    from marathon_cli.show import follow as following
-    from marathon_cli.show.files import inside
-
     if file is not None and stderr_file:
         raise click.UsageError("give a FILE or --stderr, not both")
     marathon = console.marathon()
@@ -180,9 +175,6 @@ class _Wanted(NamedTuple):
 
 def _tasks(marathon: Marathon, mesos: Mesos, name: str) -> list[_Wanted]:
     """Return the tasks that `name` means; none when its app has had none yet. Raises NotFound."""
-    from marathon_cli.changes.rollout import failure_text
-    from mesos_gpu.marathon.definitions.app_ids import canonical_id
-
     for item in marathon.tasks():
         if item.get("id") == name:
             return [_Wanted(name, item.get("slaveId"))]
@@ -205,8 +197,6 @@ def _tasks(marathon: Marathon, mesos: Mesos, name: str) -> list[_Wanted]:
 
 def _all_tasks(mesos: Mesos, name: str, *, ended: bool = True) -> list[_Wanted]:
     """Return the tasks of any framework that `name` means, with `ended` also those. Raises NotFound, with `ended`."""
-    from marathon_cli.clients.task_names import TaskRef, matching
-
     tasks = [TaskRef.of(task) for task in mesos.tasks()]
     found = [_Wanted(one.id, one.agent_id, known=False) for one in matching(tasks, name) if ended or not one.ended]
     if ended and not found:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from marathon_cli.api.apps import Tasks
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.clients.task_names import SHORTEST
 from marathon_cli.console.console import Console, pass_console
@@ -47,8 +48,6 @@ def kill(
 
     All must be there, or none is ended.
     """
-    from marathon_cli.api.apps import Tasks
-
     if and_scale and wipe:
         raise BadInput("--scale and --wipe exclude each other")
     marathon = console.marathon()

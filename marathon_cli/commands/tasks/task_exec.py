@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from marathon_cli.clients import records
 from marathon_cli.clients.records import DETACH_KEYS
+from marathon_cli.clients.task_names import TaskRef, one
+from marathon_cli.connection.http import HttpClient
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options
+from marathon_cli.screen import terminal
 from marathon_cli.screen.output import say
 from mesos_gpu.errors import Conflict, NotFound, Refused
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.task_names import TaskRef
-    from marathon_cli.connection.http import HttpClient
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ def exec_(
     TASK is an id, the begin of one, an app or a pattern, as long as it means one running task. Options stand before
     TASK. Ends with COMMAND's exit status (128 + N for signal N). Without -t Ctrl-C ends COMMAND.
     """
-    from marathon_cli.clients import records
+    # Here: sessions need HTTP (ssl) and terminals, which --help and the commands beside this one do without.
     from marathon_cli.oneoff.session import Wish, execute
 
     environment = _environment(variables)
@@ -92,10 +92,8 @@ def attach(console: Console, no_stdin: bool, detach_keys: str, task: str) -> int
 
     The task goes on when we leave. It must have a terminal ("tty": true in its app).
     """
-    from marathon_cli.clients import records
     from marathon_cli.oneoff.session import Wish
     from marathon_cli.oneoff.session import attach as attach_to
-    from marathon_cli.screen import terminal
 
     keys = records.keys(detach_keys)
     agent, found = find_task(console, task)
@@ -122,8 +120,6 @@ def attach(console: Console, no_stdin: bool, detach_keys: str, task: str) -> int
 
 def find_task(console: Console, name: str) -> tuple[HttpClient, TaskRef]:
     """Return the one running task that `name` means and the client of its agent. Raises NotFound, BadInput."""
-    from marathon_cli.clients.task_names import TaskRef, one
-
     mesos = console.mesos()
     found = one([TaskRef.of(task) for task in mesos.tasks()], name)
     return mesos.agent(found.agent_id), found

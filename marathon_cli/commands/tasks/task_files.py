@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from marathon_cli.clients.sandbox import Sandbox
+from marathon_cli.clients.task_names import TaskRef, one
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, printable, say
+from marathon_cli.show import files
 from mesos_gpu.errors import NotFound
-
-if TYPE_CHECKING:
-    from marathon_cli.clients.sandbox import Sandbox
 
 _LONG = (
     Column("MODE"),
@@ -39,8 +38,6 @@ def ls(console: Console, long: bool, task: str, path: str) -> None:
 
     A task that has ended has them, too, until its agent removes them.
     """
-    from marathon_cli.show import files
-
     entries = files.browse(find_sandbox(console, task), files.inside(path))
 
     if not long and console.form == "table":
@@ -76,8 +73,6 @@ def download(console: Console, target_dir: Path, force: bool, task: str, paths: 
     A pattern (* ? [ ]) is matched with whole paths; quote it. Nothing that is there is replaced without --force, and a
     copy that breaks off leaves no half file.
     """
-    from marathon_cli.show import files
-
     sandbox = find_sandbox(console, task)
     entries = files.chosen(sandbox, paths)
     files.check_target(target_dir, entries, replace=force)
@@ -97,8 +92,6 @@ def download(console: Console, target_dir: Path, force: bool, task: str, paths: 
 
 def find_sandbox(console: Console, name: str) -> Sandbox:
     """Return the sandbox of the one task that `name` means, running or ended. Raises NotFound, BadInput."""
-    from marathon_cli.clients.task_names import TaskRef, one
-
     mesos = console.mesos()
     try:
         found = one([TaskRef.of(task) for task in mesos.tasks()], name, ended=True)

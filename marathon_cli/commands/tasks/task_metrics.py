@@ -11,6 +11,7 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.numbers import Number
 from marathon_cli.screen.output import Column, Table, columns
+from marathon_cli.show import task_metrics
 from mesos_gpu.errors import NotFound, Refused
 
 
@@ -33,8 +34,6 @@ def metrics(console: Console, details: bool, interval: float, task: str) -> None
 
     GPUs are shown by this project's agents; Mesos' own do not measure them.
     """
-    from marathon_cli.show import task_metrics
-
     agent, found = find_task(console, task)
     container_id = container_of(found)
 

@@ -13,8 +13,8 @@ from mesos_gpu.marathon.definitions.app import canonical_id
 from mesos_gpu.marathon.engine.event_bus import Listener
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.model.deployment import Deployment
-from mesos_gpu.marathon.model.instances import instance_of
 from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.state.events import CancelDeployment, KillTasks, ResetDelay
 from mesos_gpu.marathon.views.views import deployment_view, queue_view, task_views
 from mesos_gpu.process.http import EventStream, json_response

@@ -9,7 +9,8 @@ from typing import Any
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.health import Health, ignores_failure, is_mesos_level, mesos_level, must_end, verdict
-from mesos_gpu.marathon.model.instances import Instance, Phase, Task, instance_of
+from mesos_gpu.marathon.model.instances import Instance, Phase, Task
+from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.state.actions import Publish
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import HealthChecked, ReadinessChecked

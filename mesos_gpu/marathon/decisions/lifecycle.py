@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.model.instances import Cause, Goal, Instance, Phase, Task, moved, new_instance_id
+from mesos_gpu.marathon.model.instances import Cause, Goal, Instance, Phase, Task, moved
 from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.model.task_ids import new_instance_id
 from mesos_gpu.marathon.state.actions import Kill, Publish
 from mesos_gpu.marathon.state.draft import Draft
 

@@ -20,8 +20,9 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec, restarted, versioned
 from mesos_gpu.marathon.definitions.timestamps import later_than
 from mesos_gpu.marathon.model.deployment import Deployment, plan
 from mesos_gpu.marathon.model.groups import Group, Root, all_groups, conflicts, depths, enforced, is_top_level
-from mesos_gpu.marathon.model.instances import Instance, Phase, instance_of
+from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.state.actions import Answer, Publish
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp

@@ -12,19 +12,9 @@ from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.matching.checks import check_result
 from mesos_gpu.marathon.model.backoff import after_failure
 from mesos_gpu.marathon.model.deployment import Work
-from mesos_gpu.marathon.model.instances import (
-    FAILURES,
-    Cause,
-    Goal,
-    Instance,
-    Phase,
-    Task,
-    app_of,
-    cause_of,
-    instance_of,
-    moved,
-)
+from mesos_gpu.marathon.model.instances import FAILURES, Cause, Goal, Instance, Phase, Task, cause_of, moved
 from mesos_gpu.marathon.model.jobs import run_of
+from mesos_gpu.marathon.model.task_ids import app_of, instance_of
 from mesos_gpu.marathon.state import pods
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Publish, Reconcile, Say
 from mesos_gpu.marathon.state.draft import Draft

@@ -12,8 +12,12 @@ from functools import lru_cache
 
 from mesos_gpu.mesos.regex import Pattern
 
-PATTERN_ADVICE = "use what RE2 has too: no look-around, no back references, no flags; 1000 characters at most"
+PATTERN_ADVICE = (
+    "use what can be matched in bounded time: no look-around, no back references, no flags but (?i) at the start; "
+    "1000 characters at most"
+)
 
+_IGNORE_CASE = "(?i)"
 _PROPERTY = re.compile(r"\\[pP](\{\w+\}|\w)")
 _NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
 _POSSESSIVE = re.compile(r"([*+?}])\+")
@@ -44,4 +48,5 @@ def like(pattern: str, text: str) -> bool:
 def _compiled(text: str) -> Pattern:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # Java's nested sets
-        return Pattern(_POSSESSIVE.sub(r"\1", _NAMED_GROUP.sub("(?P<", text)))
+        plain = text.removeprefix(_IGNORE_CASE)
+        return Pattern(_POSSESSIVE.sub(r"\1", _NAMED_GROUP.sub("(?P<", plain)), ignore_case=plain != text)

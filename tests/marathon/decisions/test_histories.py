@@ -17,8 +17,9 @@ from mesos_gpu.marathon.decisions.orchestrator import handle, next_tick_s
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.engine.ids import ids_from
 from mesos_gpu.marathon.model.groups import Root, conflicts, depths
-from mesos_gpu.marathon.model.instances import Instance, Phase, app_of, instance_of
+from mesos_gpu.marathon.model.instances import Instance, Phase
 from mesos_gpu.marathon.model.jobs import Job
+from mesos_gpu.marathon.model.task_ids import app_of, instance_of
 from mesos_gpu.marathon.state.actions import (
     Acknowledge,
     Action,

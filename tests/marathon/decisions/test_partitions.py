@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mesos_gpu.marathon.model.instances import app_of
 from mesos_gpu.marathon.model.jobs import new_run_id
+from mesos_gpu.marathon.model.task_ids import app_of
 from mesos_gpu.marathon.state.actions import Acknowledge, Action, Kill, Launch, Reconcile
 from mesos_gpu.marathon.state.events import CallFailed, Disconnected, Event, Offered, PutJob, StartRun, Status, Tick
 from mesos_gpu.marathon.state.state import restored

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mesos_gpu.errors import MesosGpuError
-from mesos_gpu.marathon.model.instances import Phase, instance_of
+from mesos_gpu.marathon.model.instances import Phase
+from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.state.actions import Action, Kill, Launch, Reconcile
 from mesos_gpu.marathon.state.events import (
     CallFailed,

@@ -85,6 +85,8 @@ def test_no_expression_keeps_matching_busy(pattern: str) -> None:
     ("pattern", "accepted"),
     [
         ("(?<rack>r)1", True),
+        ("(?i)R[^S]", True),
+        ("R[^S]", False),
         (r"r\d++", True),
         (r"\p{L}1", False),  # only Java knows it
         ("(?=r)r1", False),  # kept from before such were refused

@@ -7,18 +7,8 @@ from itertools import product
 
 import pytest
 
-from mesos_gpu.marathon.model.instances import (
-    NEXT_PHASE,
-    Cause,
-    IllegalTransition,
-    Instance,
-    Phase,
-    app_of,
-    cause_of,
-    instance_of,
-    moved,
-    new_instance_id,
-)
+from mesos_gpu.marathon.model.instances import NEXT_PHASE, Cause, IllegalTransition, Instance, Phase, cause_of, moved
+from mesos_gpu.marathon.model.task_ids import app_of, instance_of, new_instance_id
 
 UUID = "9f3a1c1e-0b6e-5c7a-9d3f-0a1b2c3d4e5f"
 INSTANCE = Instance(f"a.instance-{UUID}", "/a", "v", "*", 1.0)

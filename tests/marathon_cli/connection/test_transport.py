@@ -14,7 +14,8 @@ import pytest
 
 from marathon_cli.connection.access import Access
 from marathon_cli.connection.http import HttpClient
-from marathon_cli.connection.transport import NoAnswer, Transport, proxy_login
+from marathon_cli.connection.no_answer import NoAnswer
+from marathon_cli.connection.transport import Transport, proxy_login
 from mesos_gpu.errors import Unavailable
 from tests.support.marathon_cli.proxy import proxy
 from tests.support.marathon_cli.scripted_server import ScriptedServer, scripted_server
