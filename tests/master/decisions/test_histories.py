@@ -13,20 +13,37 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from benchmarks.full_scan import decided
 from mesos_gpu.errors import BadInput, Conflict
-from mesos_gpu.master.decisions import (
-    agents,
-    draining,
-    invariants,
-    launching,
-    maintenance,
-    offering,
-    operations,
-    readmission,
-    roles,
-    subscriptions,
-    updates,
+from mesos_gpu.master.decisions import invariants, launching
+from mesos_gpu.master.decisions.handle import handle
+from mesos_gpu.master.events.agents import (
+    AgentSilent,
+    AgentUpdate,
+    LinkBroken,
+    OperationStatus,
+    Register,
+    Reregister,
+    StatusUpdate,
 )
-from mesos_gpu.master.decisions.handle import decide
+from mesos_gpu.master.events.event import Event
+from mesos_gpu.master.events.operators import (
+    DeactivateAgent,
+    Operate,
+    ReactivateAgent,
+    UpdateQuota,
+    UpdateSchedule,
+    UpdateWeights,
+)
+from mesos_gpu.master.events.schedulers import (
+    Accept,
+    AcceptInverseOffers,
+    Acknowledge,
+    Decline,
+    Revive,
+    StreamClosed,
+    Subscribe,
+    Teardown,
+)
+from mesos_gpu.master.events.timers import Allocate, FailoverExpired, Tick
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.model.record import Record
@@ -88,7 +105,11 @@ class Histories(RuleBasedStateMachine):
         self.seconds += 0.1
         return Moment(NOW.wall_s + self.seconds, NOW.monotonic_s + self.seconds)
 
-    def does(self, actions: list[Action]) -> None:
+    def does(self, event: Event) -> None:
+        """It happens, and all that follows from it."""
+        self.follow(handle(self.state, event, self.now))
+
+    def follow(self, actions: list[Action]) -> None:
         welcome = []
         for action in actions:
             if isinstance(action, AgentReregistered):
@@ -116,7 +137,7 @@ class Histories(RuleBasedStateMachine):
         """What was asked for until now is durable, and what follows each change follows."""
         while self.registry.take() is not None:
             for store in self.registry.done():
-                self.does(decide(self.state, store.then, self.now))
+                self.does(store.then)
             if not all_of_it:
                 return
 
@@ -166,29 +187,29 @@ class Histories(RuleBasedStateMachine):
         known = [f for f in self.state.frameworks.values() if f.name == name]
         if back and known:
             info["id"] = {"value": known[0].id}
-        self.does(subscriptions.subscribe(self.state, stream_id, {"framework_info": info}, self.now))
+        self.does(Subscribe(stream_id, {"framework_info": info}))
 
     @rule(name=names, expire=st.booleans(), really=seldom)
     def hang_up(self, name: str, expire: bool, really: bool) -> None:
         framework = self.framework(name)
         if framework is None or framework.stream_id is None or not really:
             return
-        self.does(subscriptions.disconnected(self.state, framework.stream_id, self.now))
+        self.does(StreamClosed(framework.stream_id))
         if expire:
-            self.does(subscriptions.failover_expired(self.state, framework.id, framework.epoch, self.now))
+            self.does(FailoverExpired(framework.id, framework.epoch))
 
     @rule(name=names, really=seldom)
     def remove_framework(self, name: str, really: bool) -> None:
         framework = self.framework(name)
         if framework is not None and really:
-            self.does(subscriptions.remove_framework(self.state, framework, self.now))
+            self.does(Teardown(framework.id, {}))
 
     @rule()
     def allocate(self) -> None:
         self.state.sync_market()
         expected = {(a.agent_id, *a.client.key): a.resources for a in decided(self.state)}
         before = {offer_id for agent in self.state.agents.values() for offer_id in agent.offers}
-        self.does(offering.offer_resources(self.state, self.now))
+        self.does(Allocate())
         made = [o for agent in self.state.agents.values() for o in agent.offers.values() if o.id not in before]
         assert {(o.agent_id, o.role, o.framework_id): o.resources.unallocated() for o in made} == expected
 
@@ -199,29 +220,29 @@ class Histories(RuleBasedStateMachine):
             "guarantees": {"gpus": {"value": min(limit, guarantee)}},
             "limits": {"gpus": {"value": limit}} if limit else {},
         }
-        self.does(roles.update_quota(self.state, {"force": True, "quota_configs": [config]}))
+        self.does(UpdateQuota({"force": True, "quota_configs": [config]}))
 
     @rule(role=st.sampled_from(["*", "ml"]), weight=st.sampled_from([0.5, 1.0, 4.0]))
     def change_weight(self, role: str, weight: float) -> None:
-        self.does(roles.update_weights(self.state, [{"role": role, "weight": weight}]))
+        self.does(UpdateWeights([{"role": role, "weight": weight}]))
 
     @rule(scheduled=st.booleans())
     def schedule_maintenance(self, scheduled: bool) -> None:
         machine = {"hostname": "127.0.0.1", "ip": "127.0.0.1"}
         window = {"machine_ids": [machine], "unavailability": {"start": {"nanoseconds": 1}}}
-        self.does(maintenance.update_schedule(self.state, {"windows": [window]} if scheduled else {}))
+        self.does(UpdateSchedule({"windows": [window]} if scheduled else {}))
 
     @rule(name=names)
     def answer_inverse_offers(self, name: str) -> None:
         framework = self.framework(name)
         if framework is not None:
             asked = {"inverse_offer_ids": [{"value": offer_id} for offer_id in framework.inverse_offers]}
-            self.does(maintenance.answer(self.state, framework, "ACCEPT", asked, self.now))
+            self.does(AcceptInverseOffers(framework.id, asked))
 
     @rule()
     def wait(self) -> None:
         self.seconds += 6
-        self.does(offering.tick(self.state, self.now))
+        self.does(Tick())
 
     @rule(name=names, count=st.integers(1, 3), bad=st.sampled_from(BAD), pick=st.integers(0, 9))
     def accept(self, name: str, count: int, bad: str | None, pick: int) -> None:
@@ -239,19 +260,19 @@ class Histories(RuleBasedStateMachine):
             tasks += tasks[:1] if pick == 9 else []
             operation = {"type": "LAUNCH", "launch": {"task_infos": tasks}}
             body = {"offer_ids": [{"value": offer.id}], "operations": [operation]}
-            self.does(launching.accept(self.state, framework, body, self.now))
+            self.does(Accept(framework.id, body))
 
     @rule(port=ports, back=often)
     def take_out_of_use(self, port: int, back: bool) -> None:
         """An operator deactivates an agent, and mostly thinks better of it."""
         agent_id = self.ids.get(port, "")
         with suppress(BadInput):  # it is not known any more
-            self.does(draining.deactivate(self.state, agent_id))
+            self.does(DeactivateAgent(agent_id))
             if agent_id in self.state.agents and not len(self.registry):
                 assert not self.state.agents[agent_id].offers
             self.allocate()
             if back:
-                self.does(draining.reactivate(self.state, agent_id))
+                self.does(ReactivateAgent(agent_id))
 
     @invariant()
     def nothing_of_a_deactivated_agent_is_offered(self) -> None:
@@ -283,12 +304,11 @@ class Histories(RuleBasedStateMachine):
         before = agent.total
         if by == "operator":
             try:
-                actions = operations.operate(self.state, agent, operation)
+                self.does(Operate(agent.id, operation))
             except (BadInput, Conflict):
                 assert agent.total == before
             else:
                 assert agent.total != before
-                self.does(actions)
             return
         framework = self.framework(by)
         if framework is None:
@@ -302,7 +322,7 @@ class Histories(RuleBasedStateMachine):
         offer = next((o for o in framework.offers.values() if o.agent_id == agent.id), None)
         if offer is not None:
             body = {"offer_ids": [{"value": offer.id}], "operations": [operation]}
-            self.does(launching.accept(self.state, framework, body, self.now))
+            self.does(Accept(framework.id, body))
             assert by == "ml" or undo or agent.total == before, "nobody reserves for a role of others"
 
     @rule(port=ports)
@@ -312,7 +332,7 @@ class Histories(RuleBasedStateMachine):
             return
         applied_one = self.untold[port].pop(0)
         done = {"state": "OPERATION_FINISHED", "uuid": {"value": UUID}}
-        self.does(operations.status_update(self.state, agent.id, applied_one.uuid, done))
+        self.does(OperationStatus(agent.id, applied_one.uuid, done))
 
     @rule(name=names, refuse=st.sampled_from([0.0, 1.0, 5.0]))
     def decline(self, name: str, refuse: float) -> None:
@@ -320,13 +340,13 @@ class Histories(RuleBasedStateMachine):
         if framework is not None:
             ids = [{"value": offer_id} for offer_id in framework.offers]
             body = {"offer_ids": ids, "filters": {"refuse_seconds": refuse}}
-            self.does(launching.decline(self.state, framework, body, self.now))
+            self.does(Decline(framework.id, body))
 
     @rule(name=names)
     def revive(self, name: str) -> None:
         framework = self.framework(name)
         if framework is not None:
-            self.does(subscriptions.revive(self.state, framework, []))
+            self.does(Revive(framework.id, {}))
 
     @rule(port=ports, size=st.sampled_from(SIZES))
     def register_anew(self, port: int, size: str) -> None:
@@ -335,7 +355,7 @@ class Histories(RuleBasedStateMachine):
     def register(self, port: int, size: str) -> None:
         self.write_the_registry(all_of_it=True)  # while an answer to a re-registration is due, it is passed over
         before = set(self.state.agents)
-        self.does(agents.register(self.state, self.said(report(size, port=port), port)))
+        self.does(Register(self.said(report(size, port=port), port)))
         self.write_the_registry(all_of_it=True)
         self.returning.discard(port)
         for agent_id in set(self.state.agents) - before:
@@ -355,12 +375,12 @@ class Histories(RuleBasedStateMachine):
     @rule(port=ports, really=seldom)
     def break_link(self, port: int, really: bool) -> None:
         if really:
-            self.does(agents.exited(self.state, f"slave(1)@127.0.0.1:{port}", self.now))
+            self.does(LinkBroken(f"slave(1)@127.0.0.1:{port}"))
 
     @rule(port=ports, really=seldom)
     def fall_silent(self, port: int, really: bool) -> None:
         if port in self.ids and really:
-            self.does(agents.unreachable(self.state, self.ids[port], self.now))
+            self.does(AgentSilent(self.ids[port]))
 
     @rule(port=ports, forgets=st.booleans())
     def come_back(self, port: int, forgets: bool) -> None:
@@ -385,14 +405,14 @@ class Histories(RuleBasedStateMachine):
         tasks = [{**t, "agent_id": {"value": self.ids[port]}} for t in self.running[port].values()]
         frameworks = [self.infos[fid] for fid in dict.fromkeys(fid for fid, _ in self.running[port])]
         again = report(self.sizes[port], port=port, agent_id=self.ids[port], tasks=tasks, frameworks=frameworks)
-        self.does(readmission.reregister(self.state, self.said(again, port, self.kept[port]), self.now))
+        self.does(Reregister(self.said(again, port, self.kept[port])))
 
     def is_back(self, port: int) -> None:
         """The agent has its answer, and tells of its operations."""
         self.returning.discard(port)
         listed = [self.listed(port, one) for one in self.untold[port]] if self.able(port) else None
         agent = self.state.agents[self.ids[port]]
-        self.does(agents.updated(self.state, agent.id, agent.pid, UUID, listed))
+        self.does(AgentUpdate(agent.id, agent.pid, UUID, listed))
         assert self.state.agents[self.ids[port]].total.kept() == self.kept[port], "both keep the same"
         agent = self.state.agents[self.ids[port]]
         for framework_id, task_id in self.running[port]:
@@ -413,11 +433,11 @@ class Histories(RuleBasedStateMachine):
         agent = self.state.agents.get(self.ids[port])
         if not told or agent is None:
             return
-        self.does(updates.status_update(self.state, agent.id, framework_id, status(agent, task_id, end), end))
+        self.does(StatusUpdate(agent.id, framework_id, status(agent, task_id, end), end))
         framework = self.state.frameworks.get(framework_id)
         if acknowledged and framework is not None and agent.connected:
             body = {"agent_id": {"value": agent.id}, "task_id": {"value": task_id}, "uuid": UUID}
-            self.does(updates.acknowledge(self.state, framework, body))
+            self.does(Acknowledge(framework.id, body))
             del tasks[(framework_id, task_id)]
             assert task_id not in framework.tasks
 
