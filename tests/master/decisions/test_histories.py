@@ -27,6 +27,7 @@ from mesos_gpu.master.events.agents import (
 from mesos_gpu.master.events.event import Event
 from mesos_gpu.master.events.operators import (
     DeactivateAgent,
+    DrainAgent,
     Operate,
     ReactivateAgent,
     UpdateQuota,
@@ -262,12 +263,12 @@ class Histories(RuleBasedStateMachine):
             body = {"offer_ids": [{"value": offer.id}], "operations": [operation]}
             self.does(Accept(framework.id, body))
 
-    @rule(port=ports, back=often)
-    def take_out_of_use(self, port: int, back: bool) -> None:
-        """An operator deactivates an agent, and mostly thinks better of it."""
+    @rule(port=ports, back=often, drain=st.booleans())
+    def take_out_of_use(self, port: int, back: bool, drain: bool) -> None:
+        """An operator deactivates or drains an agent, and mostly thinks better of it."""
         agent_id = self.ids.get(port, "")
-        with suppress(BadInput):  # it is not known any more
-            self.does(DeactivateAgent(agent_id))
+        with suppress(BadInput):  # it is not known any more, or drains still
+            self.does(DrainAgent(agent_id, {}) if drain else DeactivateAgent(agent_id))
             if agent_id in self.state.agents and not len(self.registry):
                 assert not self.state.agents[agent_id].offers
             self.allocate()
@@ -279,6 +280,12 @@ class Histories(RuleBasedStateMachine):
         for agent in self.state.agents.values():
             assert agent.deactivated == (agent.id in self.state.deactivated)
             assert agent.active or not agent.offers
+
+    @invariant()
+    def what_is_drained_runs_nothing(self) -> None:
+        for agent in self.state.agents.values():
+            done = agent.drain is not None and agent.drain.done
+            assert not done or all(task.ended for task in agent.tasks.values())
 
     def task(self, agent_id: str, resources: list[Document]) -> Document:
         self.made += 1
@@ -368,7 +375,7 @@ class Histories(RuleBasedStateMachine):
         return port == 5051
 
     def said(self, what: Report, port: int, kept: Resources | None = None) -> Report:
-        more = ("RESOURCE_PROVIDER", "AGENT_OPERATION_FEEDBACK") if self.able(port) else ()
+        more = ("RESOURCE_PROVIDER", "AGENT_OPERATION_FEEDBACK", "AGENT_DRAINING") if self.able(port) else ()
         documents = [] if kept is None else kept.to_json(refined=True)
         return replace(what, capabilities=(*what.capabilities, *more), kept=documents)
 
@@ -535,10 +542,12 @@ def play(seed: int, *, slow: bool = False) -> None:
             (4, lambda: history.change_the_pace(dice.random() < 0.7)),
             (8, lambda: history.write_the_registry(all_of_it=seldom())),
             (4, lambda: history.ask_to_come_back(port(), seldom() and seldom())),
-            (4, lambda: history.take_out_of_use(port(), not seldom())),
+            (4, lambda: history.take_out_of_use(port(), not seldom(), dice.random() < 0.3)),
         ]
     for _ in range(600):
         [step] = dice.choices([step for _, step in steps], [weight for weight, _ in steps])
         step()
         history.the_books_agree()
+        history.nothing_of_a_deactivated_agent_is_offered()
+        history.what_is_drained_runs_nothing()
         history.the_registry_says_what_the_books_say()
