@@ -1,0 +1,141 @@
+"""Our master under frameworks that subscribe by message: libmesos' scheduler driver as it was released, and pesos.
+
+The walk is that of the recording `v0-driver-1.11.0.json`, which a genuine master was made to answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.testing import MesosBox
+from tests.genuine.conftest import cannot
+from tests.genuine.frameworks import Framework
+from tests.genuine.releases import Missing, open_release
+
+OFFERS = ("resourceOffers", "offerRescinded")
+INFO: Document = {
+    "user": "root",
+    "name": "v0",
+    "failover_timeout": 30.0,
+    "checkpoint": True,
+    "hostname": "localhost",
+    "capabilities": [{"type": "GPU_RESOURCES"}],
+}
+TASKS = [("long", 1.0, "sleep 1000"), ("half", 0.5, "true"), ("short", 1.0, "true")]
+OUTCOMES = {
+    "half": ["TASK_ERROR"],
+    "long": ["TASK_STARTING", "TASK_RUNNING"],
+    "short": ["TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED"],
+}
+MakeFramework = Callable[[str], Framework]
+
+
+@pytest.fixture
+def make_framework(tmp_path: Path) -> Iterator[MakeFramework]:
+    """Makes programs with drivers of a release of Mesos, or of pesos; all of them end with the test."""
+    made: list[Framework] = []
+
+    def make(kind: str) -> Framework:
+        try:
+            release = None if kind == "pesos" else open_release(kind)
+            made.append(Framework(release, tmp_path / "framework.log"))
+        except Missing as missing:
+            cannot(str(missing))
+        return made[-1]
+
+    yield make
+    for framework in made:
+        framework.close()
+
+
+def address(box: MesosBox) -> str:
+    return box.url.removeprefix("http://")
+
+
+def task(offer: Document, task_id: str, gpus: float, line: str, **more: object) -> Document:
+    wanted = {"cpus": 0.1, "mem": 32.0, "gpus": gpus}
+    resources = [
+        {"name": name, "type": "SCALAR", "scalar": {"value": value}} for name, value in wanted.items() if value
+    ]
+    document = {"name": task_id, "task_id": {"value": task_id}, "slave_id": offer["slave_id"], "resources": resources}
+    return {**document, **(more or {"command": {"value": line}})}
+
+
+def told(framework: Framework, driver: str, count: int) -> dict[str, list[str]]:
+    """Return what a driver is told next of each task, in so many updates."""
+    states: dict[str, list[str]] = {}
+    for _ in range(count):
+        status = framework.status(driver)
+        states.setdefault(status["task_id"]["value"], []).append(status["state"])
+    return states
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", ["1.4.3", "1.11.0"])
+def test_the_recorded_walk_with_genuine_drivers(
+    mesos_box: Callable[..., MesosBox], make_framework: MakeFramework, kind: str
+) -> None:
+    framework, box = make_framework(kind), mesos_box(gpus=4)
+    framework.start("A", INFO, address(box))
+    framework_id, master = framework.expect("A", "registered")
+    assert master["pid"] == f"master@{address(box)}"
+    offers = framework.expect("A", "resourceOffers")
+    framework.launch("A", offers, *(task(offers[0], *one) for one in TASKS))
+    assert told(framework, "A", 6) == OUTCOMES
+    (shown,) = box.state()["frameworks"]
+    assert (shown["active"], shown["pid"].partition("@")[2].partition(":")[0]) == (True, "127.0.0.1")
+    assert shown["pid"].startswith("scheduler")
+
+    framework.reconcile("A", "long")
+    assert framework.status("A")["reason"] == "REASON_RECONCILIATION"
+    framework.reconcile("A")
+    assert framework.status("A")["state"] == "TASK_RUNNING"
+    framework.reconcile("A", "nobody")
+    assert framework.status("A")["message"] == "Reconciliation: Task is unknown"
+    framework.call("A", "suppressOffers")
+    framework.call("A", "reviveOffers")
+
+    framework.start("B", {**INFO, "id": framework_id}, address(box))
+    assert framework.expect("A", "error", skip=OFFERS) == ["Framework failed over"]
+    assert framework.expect("B", "registered")[0] == framework_id
+    framework.reconcile("B")
+    assert framework.status("B")["state"] == "TASK_RUNNING"
+    framework.call("B", "killTask", "long")
+    assert framework.status("B")["state"] == "TASK_KILLED"
+
+    framework.call("B", "stop", True)
+    framework.start("C", {**INFO, "id": framework_id}, address(box))
+    assert framework.expect("C", "registered")[0] == framework_id
+    framework.expect("C", "resourceOffers")
+    framework.call("C", "abort")
+    box.until("the framework is inactive", lambda: [f["active"] for f in box.state()["frameworks"]] == [False])
+    framework.call("C", "stop")
+    box.until("the framework is gone", lambda: not box.state()["frameworks"])
+    framework.start("D", {**INFO, "id": framework_id}, address(box))
+    assert framework.expect("D", "error") == ["Framework has been removed"]
+
+
+@pytest.mark.root
+def test_pesos_with_the_messages_of_drivers_before_0_23(
+    mesos_box: Callable[..., MesosBox], make_framework: MakeFramework
+) -> None:
+    framework, box = make_framework("pesos"), mesos_box(gpus=4)
+    framework.start("A", INFO, address(box))
+    framework_id, _ = framework.expect("A", "registered")
+    offers = framework.expect("A", "resourceOffers")
+    framework.launch("A", offers, *(task(offers[0], *one) for one in TASKS))
+    assert told(framework, "A", 6) == OUTCOMES
+    framework.call("A", "reviveOffers")
+    # It never says that it takes another's place, so it does not get it.
+    framework.start("B", {**INFO, "id": framework_id}, address(box))
+    assert framework.expect("B", "error") == ["Framework failed over"]
+    framework.call("A", "killTask", "long")
+    assert framework.status("A")["state"] == "TASK_KILLED"
+    framework.call("A", "stop")
+    box.until("the framework is gone", lambda: not box.state()["frameworks"])
+    framework.start("D", {**INFO, "id": framework_id}, address(box))
+    assert framework.expect("D", "error") == ["Framework has been removed"]
