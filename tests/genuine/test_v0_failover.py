@@ -1,0 +1,144 @@
+"""Our leading master dies under a framework over libmesos' driver, which finds the next one by ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.mesos.resource import Document
+from tests.genuine.conftest import cannot
+from tests.genuine.frameworks import Framework
+from tests.genuine.releases import Missing, open_release
+from tests.support.zookeeper import RealZooKeeper
+
+pytestmark = pytest.mark.root
+
+PATIENCE_S = 60.0
+SECRETS = "framework very-secret\n"
+OFFERS = ("resourceOffers", "offerRescinded")
+
+
+class Service:
+    """One of our programs, as a process."""
+
+    def __init__(self, folder: Path, module: str, *flags: str) -> None:
+        folder.mkdir(exist_ok=True)
+        self.ready, self.log = folder / "ready.json", folder / "log"
+        self._command = [sys.executable, "-m", module, "--port=0", f"--ready_file={self.ready}", *flags]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=dict(os.environ))
+        until(self.ready.exists, self.log)
+
+    @property
+    def url(self) -> str:
+        return str(json.loads(self.ready.read_text())["url"])
+
+    def state(self) -> Document:
+        with urllib.request.urlopen(f"{self.url}/state", timeout=30) as answer:
+            return json.load(answer)  # type: ignore[no-any-return]
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal and wait for the end; nothing happens when it has ended."""
+        self.process.send_signal(number)
+        self.process.wait(PATIENCE_S)
+
+
+def until(holds: Callable[[], Any], log: Path) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    """Starts programs of ours; what runs at the end of the test is told to go."""
+    with ExitStack() as stack:
+
+        def start(name: str, module: str, *flags: str) -> Service:
+            service = Service(tmp_path / name, module, *flags)
+            # An agent ends its tasks at that, a master itself.
+            stack.callback(service.end, signal.SIGUSR1 if name == "agent" else signal.SIGTERM)
+            return service
+
+        yield start
+
+
+@pytest.mark.parametrize("version", ["1.4.3", "1.11.0"])
+def test_a_driver_finds_the_next_master_and_loses_nothing(
+    tmp_path: Path, zookeeper: RealZooKeeper, services: Callable[..., Service], version: str
+) -> None:
+    url = zookeeper.url(f"v0-{version}/mesos")
+    secrets = tmp_path / "credentials"
+    secrets.write_text(SECRETS)
+    secrets.chmod(0o600)
+    flags = (f"--zk={url}", "--zk_session_timeout=2secs", f"--credentials={secrets}", "--authenticate_frameworks")
+    masters = [services(n, "mesos_gpu.master.service", f"--work_dir={tmp_path / n}/work", *flags) for n in ("m1", "m2")]
+    services(
+        "agent",
+        "mesos_gpu.agent.service",
+        f"--master={url}",
+        f"--work_dir={tmp_path / 'agent' / 'work'}",
+        "--gpu_driver=simulated",
+        "--simulated_gpus=4",
+        "--resources=mem:4096;disk:1024",
+        f"--cgroups_root=mesos-test-{uuid.uuid4().hex[:12]}",
+    )
+    try:
+        framework = Framework(open_release(version), tmp_path / "framework.log")
+    except Missing as missing:
+        cannot(str(missing))
+    try:
+        _walk(framework, masters, url, tmp_path / "orphaned")
+    finally:
+        framework.close()
+
+
+def _walk(framework: Framework, masters: list[Service], url: str, orphaned: Path) -> None:
+    first, second = masters
+    capabilities = [{"type": "GPU_RESOURCES"}]
+    info = {"user": "root", "name": "v0", "failover_timeout": 60.0, "checkpoint": True, "capabilities": capabilities}
+    framework.start("eve", info, url, {"principal": "framework", "secret": "guessed"})
+    assert framework.expect("eve", "error") == ["Master refused authentication"]
+    framework.start("A", info, url, {"principal": "framework", "secret": "very-secret"})
+    framework_id, master = framework.expect("A", "registered")
+    assert master["pid"] == "master@" + first.url.removeprefix("http://")
+    (offer,) = framework.expect("A", "resourceOffers")
+    resources = [{"name": n, "type": "SCALAR", "scalar": {"value": v}} for n, v in (("cpus", 0.1), ("gpus", 1.0))]
+    lines = {"long": "exec sleep 1000", "brief": f"until [ -e {orphaned} ]; do sleep 0.05; done"}
+    tasks = [{"name": name, "task_id": {"value": name}, "command": {"value": line}} for name, line in lines.items()]
+    framework.launch("A", [offer], *({**t, "slave_id": offer["slave_id"], "resources": resources} for t in tasks))
+    states = [(s["task_id"]["value"], s["state"]) for s in (framework.status("A") for _ in range(4))]
+    assert sorted(states) == [
+        (name, state) for name in ("brief", "long") for state in ("TASK_RUNNING", "TASK_STARTING")
+    ]
+    (known,) = first.state()["frameworks"]
+    assert (known["principal"], known["id"]) == ("framework", framework_id["value"])
+
+    first.end(signal.SIGKILL)
+    orphaned.touch()  # a task ends while there is no master to tell
+    framework.expect("A", "disconnected", skip=OFFERS)
+    # The next master has heard of this framework from nobody, or from its agent alone: "registered" is what it says.
+    again, master = framework.expect("A", "registered")
+    assert again == framework_id
+    assert master["pid"] == "master@" + second.url.removeprefix("http://")
+    until(lambda: [s["active"] for s in second.state()["slaves"]] == [True], second.log)
+    assert (ended := framework.status("A"))["state"] == "TASK_FINISHED", ended
+    framework.reconcile("A")
+    assert [(s["task_id"]["value"], s["state"]) for s in [framework.status("A")]] == [("long", "TASK_RUNNING")]
+    framework.call("A", "killTask", "long")
+    assert framework.status("A")["state"] == "TASK_KILLED"
+    framework.call("A", "stop")
+    until(lambda: not second.state()["frameworks"], second.log)
