@@ -12,8 +12,11 @@ from typing import Any, NoReturn
 
 import pytest
 
+from mesos_gpu.mesos.resource import Document
 from mesos_gpu.testing.client import NurseryClient
 from tests.genuine.box import GenuineBox, MakeBox
+from tests.genuine.frameworks import Framework, MakeFramework
+from tests.genuine.python2_packages import PESOS, PROGRAMS, installed, python2
 from tests.genuine.releases import LINES, RELEASES, USUAL, Missing, Release, open_release
 from tests.support.zookeeper import zookeeper
 
@@ -72,3 +75,32 @@ def make_box(nursery: NurseryClient, tmp_path: Path) -> Iterator[MakeBox]:
     finally:
         while boxes:
             boxes.pop().down()
+
+
+@pytest.fixture
+def make_framework(tmp_path: Path) -> Iterator[MakeFramework]:
+    """Makes programs with drivers of a release of Mesos, or of pesos; all of them end with the test."""
+    made: list[Framework] = []
+
+    def make(kind: str) -> Framework:
+        try:
+            made.append(Framework(None if kind == "pesos" else open_release(kind), tmp_path / "framework.log"))
+        except Missing as missing:
+            cannot(str(missing))
+        return made[-1]
+
+    yield make
+    for framework in made:
+        framework.close()
+
+
+@pytest.fixture(scope="session")
+def pesos_command() -> Document:
+    """Return the CommandInfo of an executor over pesos."""
+    try:
+        program, packages = python2(), installed(*PESOS)
+    except Missing as missing:
+        cannot(str(missing))
+    variables = {"PYTHONPATH": str(packages), "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
+    shown = [{"name": name, "value": value} for name, value in variables.items()]
+    return {"value": f"exec {program} {PROGRAMS / 'executor.py'}", "environment": {"variables": shown}}

@@ -7,9 +7,9 @@ import json
 import queue
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mesos_gpu.mesos.messages import decode, encode
 from mesos_gpu.mesos.resource import Document
@@ -28,6 +28,10 @@ _KINDS = {
     "executorLost": ("ExecutorID", "SlaveID", ""),
     "error": ("",),
 }
+
+
+MakeFramework: TypeAlias = Callable[[str], "Framework"]
+"""Makes a program with drivers of a release of Mesos, such as 1.11.0, or of `pesos`."""
 
 
 class Framework:

@@ -18,9 +18,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.mesos.resource import Document
-from tests.genuine.conftest import cannot
-from tests.genuine.frameworks import Framework
-from tests.genuine.releases import Missing, open_release
+from tests.genuine.frameworks import Framework, MakeFramework
 from tests.support.zookeeper import RealZooKeeper
 
 pytestmark = pytest.mark.root
@@ -78,7 +76,11 @@ def services(tmp_path: Path) -> Iterator[Callable[..., Service]]:
 
 @pytest.mark.parametrize("version", ["1.4.3", "1.11.0"])
 def test_a_driver_finds_the_next_master_and_loses_nothing(
-    tmp_path: Path, zookeeper: RealZooKeeper, services: Callable[..., Service], version: str
+    tmp_path: Path,
+    zookeeper: RealZooKeeper,
+    services: Callable[..., Service],
+    make_framework: MakeFramework,
+    version: str,
 ) -> None:
     url = zookeeper.url(f"v0-{version}/mesos")
     secrets = tmp_path / "credentials"
@@ -96,14 +98,7 @@ def test_a_driver_finds_the_next_master_and_loses_nothing(
         "--resources=mem:4096;disk:1024",
         f"--cgroups_root=mesos-test-{uuid.uuid4().hex[:12]}",
     )
-    try:
-        framework = Framework(open_release(version), tmp_path / "framework.log")
-    except Missing as missing:
-        cannot(str(missing))
-    try:
-        _walk(framework, masters, url, tmp_path / "orphaned")
-    finally:
-        framework.close()
+    _walk(make_framework(version), masters, url, tmp_path / "orphaned")
 
 
 def _walk(framework: Framework, masters: list[Service], url: str, orphaned: Path) -> None:

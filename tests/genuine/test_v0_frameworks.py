@@ -6,17 +6,13 @@ The walk is that of the recording `v0-driver-1.11.0.json`, which a genuine maste
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.testing import MesosBox
-from tests.genuine.conftest import cannot
-from tests.genuine.frameworks import Framework
-from tests.genuine.python2_packages import PESOS, PROGRAMS, installed, python2
-from tests.genuine.releases import Missing, open_release
+from tests.genuine.frameworks import Framework, MakeFramework
 
 OFFERS = ("resourceOffers", "offerRescinded")
 INFO: Document = {
@@ -33,25 +29,6 @@ OUTCOMES = {
     "long": ["TASK_STARTING", "TASK_RUNNING"],
     "short": ["TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED"],
 }
-MakeFramework = Callable[[str], Framework]
-
-
-@pytest.fixture
-def make_framework(tmp_path: Path) -> Iterator[MakeFramework]:
-    """Makes programs with drivers of a release of Mesos, or of pesos; all of them end with the test."""
-    made: list[Framework] = []
-
-    def make(kind: str) -> Framework:
-        try:
-            release = None if kind == "pesos" else open_release(kind)
-            made.append(Framework(release, tmp_path / "framework.log"))
-        except Missing as missing:
-            cannot(str(missing))
-        return made[-1]
-
-    yield make
-    for framework in made:
-        framework.close()
 
 
 def task(offer: Document, task_id: str, gpus: float, line: str = "", **more: object) -> Document:
@@ -142,13 +119,15 @@ def test_pesos_with_the_messages_of_drivers_before_0_23(
 @pytest.mark.root
 @pytest.mark.parametrize("kind", ["1.4.3", "1.11.0"])
 def test_a_pesos_executor_under_a_genuine_driver_outlives_the_agent(
-    mesos_box: Callable[..., MesosBox], make_framework: MakeFramework, kind: str
+    mesos_box: Callable[..., MesosBox], make_framework: MakeFramework, pesos_command: Document, kind: str
 ) -> None:
     framework, box = make_framework(kind), mesos_box(gpus=4)
     framework.start("A", INFO, box.master)
     framework.expect("A", "registered")
     offers = framework.expect("A", "resourceOffers")
-    framework.launch("A", offers, *(task(offers[0], name, 1.0, executor=pesos_executor()) for name in ("one", "two")))
+    framework.launch(
+        "A", offers, *(task(offers[0], name, 1.0, executor=pesos_executor(pesos_command)) for name in ("one", "two"))
+    )
     assert told(framework, "A", 2) == {"one": ["TASK_RUNNING"], "two": ["TASK_RUNNING"]}
     (agent,), ids = box.agents, ("echo", offers[0]["slave_id"]["value"])
     framework.call("A", "sendFrameworkMessage", *ids, base64.b64encode(b"hello").decode())
@@ -169,18 +148,10 @@ def test_a_pesos_executor_under_a_genuine_driver_outlives_the_agent(
     box.until("the executor has ended", lambda: "shutdown" in stdout.read_text())
 
 
-def pesos_executor() -> Document:
+def pesos_executor(command: Document) -> Document:
     """Return the ExecutorInfo of a program over pesos."""
-    try:
-        packages = installed(*PESOS)
-    except Missing as missing:
-        cannot(str(missing))
-    variables = {"PYTHONPATH": str(packages), "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
-    shown = [{"name": name, "value": value} for name, value in variables.items()]
-    line = f"exec {python2()} {PROGRAMS / 'executor.py'}"
     resources = [{"name": "cpus", "type": "SCALAR", "scalar": {"value": 0.1}}]
     resources.append({"name": "mem", "type": "SCALAR", "scalar": {"value": 64.0}})
-    command = {"value": line, "environment": {"variables": shown}}
     return {"executor_id": {"value": "echo"}, "command": command, "resources": resources}
 
 
