@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ from mesos_gpu.container.spec.nesting import (
 )
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.state.live import LiveContainer
-from mesos_gpu.container.supervisor.conmon import Conmon
+from mesos_gpu.container.supervisor.conmon import Conmon, Supervised
 from mesos_gpu.errors import BadInput, ContainerError
 from mesos_gpu.images.store import Image
 from mesos_gpu.isolator.injection import ImageManifest
@@ -93,65 +94,86 @@ class Launcher:
 
         Raises MesosGpuError, OSError.
         """
-        container_id, user = config.container_id, find_user(config.user)
-        roots = _written_by_tasks(config, outermost)
+        user, roots = find_user(config.user), _written_by_tasks(config, outermost)
         check_sandbox(config.sandbox, roots)  # else the runtime would make it, on the host
         self._checkpoints.save(container.record)
         image = None if config.image is None else await self._pull(container, config.image, progress)
-        says = False if image is None else ImageManifest(image.config.env, image.config.labels)
-        plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels)
-        shares = container.record.shares_cgroup
-        if is_nested(container_id) and not shares:
-            if self._cgroups.version != 1:
-                raise BadInput(
-                    f"container {container_id}: share_cgroups=false needs cgroup v1; with v2 a container with "
-                    "processes cannot hold another with limits"
-                )
-            plan = without_gpus(plan)
-        bundle = self._bundles / container_id
+        plan = self._plan(container, config, image)
+        bundle = self._bundles / config.container_id
         private_folder(self._bundles)
         bundle.mkdir(mode=PRIVATE)
         config = place_secrets(config, bundle)
-        root = None
-        if config.image is None or image is None:
-            _check_mounts(config, plan)
-        else:
-            root, whom = await self._provision(container_id, config.image, image, user)
-            await self._mounts.run(partial(_check_destinations, Path(root.path), config))
-            if whom != user:
-                user = whom
-                await asyncio.to_thread(own_all, config.sandbox, user, root=roots[0])  # with what was fetched into it
+        root, user = await self._root(config, plan, image, user, roots)
         prepare_volumes(config, user, roots)
         config, held = sources(config, bundle, roots)
         network = await self._network(config, outermost)
         host = self._profiles.fitted(self._host, config.linux)
         document = compose(config, plan, user, host, root, network, str(bundle / SHOWN / SANDBOX))
-        enter: tuple[Path, ...] = ()
-        if shares:
-            enter = self._cgroups.make(container_id)
-            if self._conmon.runtime.leaves_cgroup:
-                del document["linux"]["cgroupsPath"], document["linux"]["resources"]
-            else:
-                document["linux"]["resources"], enter = self._policy_of(parent_of(container_id) or container_id), ()
+        enter = self._share_limits(config.container_id, document) if container.record.shares_cgroup else ()
         write_private(bundle / "config.json", msgspec.json.encode(document))  # with all its variables
-        await self._mounts.run(partial(_hold_all, held, self._host.private))
-        stdout = open_output(config.sandbox / "stdout", user, root=roots[0])
         try:
-            stderr = open_output(config.sandbox / "stderr", user, root=roots[0])
-            try:
-                console = None
-                if config.terminal:
-                    console, container.holder = Path(terminals.CONSOLE), terminals.start_holder(bundle, stdout)
-                supervised = await self._conmon.start(
-                    container_id, bundle, stdout, stderr, enter=enter, console=console
-                )
-            finally:
-                os.close(stderr)
+            await self._mounts.run(partial(_hold_all, held, self._host.private))
+            supervised = await self._supervise(container, config, user, roots[0], enter)
         finally:
-            os.close(stdout)
             await self._mounts.run(partial(_let_go, held))
+        self._note_running(container, supervised)
+        if container.holder is not None:
+            container.board = await terminals.connect(bundle)
+        return supervised.pid
+
+    def _plan(self, container: LiveContainer, config: ContainerConfig, image: Image | None) -> LaunchPlan:
+        """Have the isolator prepare; a nested container with limits of its own has no GPU."""
+        container_id = config.container_id
+        says = False if image is None else ImageManifest(image.config.env, image.config.labels)
+        plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels)
+        if not is_nested(container_id) or container.record.shares_cgroup:
+            return plan
+        if self._cgroups.version != 1:
+            raise BadInput(
+                f"container {container_id}: share_cgroups=false needs cgroup v1; with v2 a container with "
+                "processes cannot hold another with limits"
+            )
+        return without_gpus(plan)
+
+    async def _root(
+        self, config: ContainerConfig, plan: LaunchPlan, image: Image | None, user: HostUser, roots: tuple[Path, ...]
+    ) -> tuple[ImageRoot | None, HostUser]:
+        """Return what the container has for its root, None for the host's files, and whom it runs as."""
+        if config.image is None or image is None:
+            _check_mounts(config, plan)
+            return None, user
+        root, whom = await self._provision(config.container_id, config.image, image, user)
+        await self._mounts.run(partial(_check_destinations, Path(root.path), config))
+        if whom != user:
+            await asyncio.to_thread(own_all, config.sandbox, whom, root=roots[0])  # with what was fetched into it
+        return root, whom
+
+    def _share_limits(self, container_id: str, document: dict[str, Any]) -> tuple[Path, ...]:
+        """Put a container under its parent's limits; return the files that its process enters its cgroup by."""
+        enter = self._cgroups.make(container_id)
+        if self._conmon.runtime.leaves_cgroup:
+            del document["linux"]["cgroupsPath"], document["linux"]["resources"]
+            return enter
+        document["linux"]["resources"] = self._policy_of(parent_of(container_id) or container_id)
+        return ()
+
+    async def _supervise(
+        self, container: LiveContainer, config: ContainerConfig, user: HostUser, root: Path, enter: tuple[Path, ...]
+    ) -> Supervised:
+        """Have conmon run the bundle, saying everything to the sandbox's `stdout` and `stderr`."""
+        bundle, console = self._bundles / config.container_id, None
+        with ExitStack() as closing:
+            stdout = open_output(config.sandbox / "stdout", user, root=root)
+            closing.callback(os.close, stdout)
+            stderr = open_output(config.sandbox / "stderr", user, root=root)
+            closing.callback(os.close, stderr)
+            if config.terminal:
+                console, container.holder = Path(terminals.CONSOLE), terminals.start_holder(bundle, stdout)
+            return await self._conmon.start(config.container_id, bundle, stdout, stderr, enter=enter, console=console)
+
+    def _note_running(self, container: LiveContainer, supervised: Supervised) -> None:
         # What is not in the container's cgroup is not its init any more: that has ended, and the pid may be another's.
-        cgroup = f"/{self._host.cgroups_root}/{cgroup_of(container_id)}"
+        cgroup = f"/{self._host.cgroups_root}/{cgroup_of(container.record.container_id)}"
         container.init, container.conmon = Process.open(supervised.pid, cgroup=cgroup), supervised.conmon
         container.record = msgspec.structs.replace(
             container.record,
@@ -164,9 +186,6 @@ class Launcher:
             holder_start_time=container.holder.start_time if container.holder else None,
         )
         self._checkpoints.save(container.record)
-        if container.holder is not None:
-            container.board = await terminals.connect(bundle)
-        return supervised.pid
 
     async def start_session(self, container: LiveContainer, parent: LiveContainer, config: SessionConfig) -> Attachment:
         """Start a command inside `parent`; return what it says. Raises MesosGpuError, OSError."""
