@@ -1,6 +1,6 @@
 """POST /api/v1/scheduler: calls of schedulers, and their streams of events.
 
-The order of checks, the statuses and the words are Mesos' (reference: v1 scheduler API; src/master/http.cpp,
+The order of checks, the statuses and the words are Mesos' (docs/scheduler-http-api.md; src/master/http.cpp,
 Master::Http::scheduler). A refusal of the framework itself is no HTTP error: it is an ERROR event on the stream.
 """
 
@@ -12,9 +12,8 @@ from aiohttp import web
 
 from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master.api.event_stream import TypedStream
-from mesos_gpu.master.decisions import scheduler_calls
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.events.schedulers import CALLS, Subscribe
+from mesos_gpu.master.events.schedulers import CALLS, Called, HeartbeatSent, Subscribe
 from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.validation.calls import call_problem
 from mesos_gpu.mesos.resource import Document
@@ -55,7 +54,7 @@ class SchedulerApi:
             if call["type"] == "SUBSCRIBE":
                 return await self._subscribe(request, call)
             framework = self._caller(request, call)
-            scheduler_calls.count(framework, call["type"])
+            self._engine.do(Called(framework.id, call["type"]))
             return self._call(call, framework)
         except HttpProblem as refused:
             return refused.response
@@ -75,10 +74,7 @@ class SchedulerApi:
         state = self._engine.state
 
         def on_heartbeat() -> None:
-            framework = state.framework_of(stream_id)
-            if framework is not None:
-                framework.counters["events"] += 1
-                framework.counters["events/heartbeat"] += 1
+            self._engine.do(HeartbeatSent(stream_id))
 
         heartbeat_s = state.settings.heartbeat_interval_s
         stream = TypedStream(response, kind, EVENT, heartbeat_s, on_heartbeat=on_heartbeat)
@@ -87,7 +83,7 @@ class SchedulerApi:
             self._engine.do(Subscribe(stream_id, call["subscribe"]))
             subscribed = state.framework_of(stream_id)
             if subscribed is not None:
-                scheduler_calls.count(subscribed, "SUBSCRIBE")
+                self._engine.do(Called(subscribed.id, "SUBSCRIBE"))
             await response.closed()
         finally:
             stream.close()

@@ -56,6 +56,12 @@ def decide(state: MasterState, event: Event, now: Moment) -> list[Action]:
             return _stored(state, event, now)
         case asked.OperatorRequest():
             return _asked(state, event, now)
+        case calls.Called(framework_id, kind):
+            scheduler_calls.count(state, framework_id, kind)
+            return []
+        case calls.HeartbeatSent(stream_id):
+            scheduler_calls.count_heartbeat(state, stream_id)
+            return []
         case calls.Subscribe(stream_id, body):
             return subscriptions.subscribe(state, stream_id, body, now)
         case calls.DriverSubscribes():

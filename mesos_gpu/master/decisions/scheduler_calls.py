@@ -9,15 +9,25 @@ from typing_extensions import assert_never
 
 from mesos_gpu.master.decisions import launching, maintenance, operations, subscriptions, updates
 from mesos_gpu.master.events import schedulers as calls
-from mesos_gpu.master.model.model import Framework, Moment
+from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 
 
-def count(framework: Framework, kind: str) -> None:
+def count(state: MasterState, framework_id: str, kind: str) -> None:
     """Count a call among those of its framework."""
-    framework.counters["calls"] += 1
-    framework.counters[f"calls/{kind.lower()}"] += 1
+    framework = state.frameworks.get(framework_id)
+    if framework is not None:
+        framework.counters["calls"] += 1
+        framework.counters[f"calls/{kind.lower()}"] += 1
+
+
+def count_heartbeat(state: MasterState, stream_id: str) -> None:
+    """Count a heartbeat among the events of the framework whose stream it is."""
+    framework = state.framework_of(stream_id)
+    if framework is not None:
+        framework.counters["events"] += 1
+        framework.counters["events/heartbeat"] += 1
 
 
 def take(state: MasterState, call: calls.Call, now: Moment) -> list[Action]:

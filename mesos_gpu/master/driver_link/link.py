@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from mesos_gpu.errors import BadInput, Forbidden, ProtocolError
-from mesos_gpu.master.decisions import driver_subscriptions, scheduler_calls
+from mesos_gpu.master.decisions import driver_subscriptions
 from mesos_gpu.master.decisions.driver_subscriptions import caller_problem
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.master.events.schedulers import CALLS, DriverAborted, DriverSubscribes
+from mesos_gpu.master.events.schedulers import CALLS, Called, DriverAborted, DriverSubscribes
 from mesos_gpu.master.wire.agent_forms import NO_PID
 from mesos_gpu.master.wire.from_drivers import Asked, Refused, is_for_drivers, read
 from mesos_gpu.master.wire.to_drivers import Books, message_of
@@ -87,7 +87,7 @@ class DriverLink:
             self._engine.do(DriverAborted(framework.id))
             return
         self._engine.count(f"calls_{asked.kind.lower()}")
-        scheduler_calls.count(framework, asked.kind)
+        self._engine.do(Called(framework.id, asked.kind))
         if not framework.connected and not asked.old:
             # The link broke on this side alone; a driver cannot know, and gives up when it is told.
             self._fail(pid, driver_subscriptions.DISCONNECTED)

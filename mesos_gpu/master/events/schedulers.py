@@ -51,6 +51,21 @@ class StreamClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """A framework has made a call of this type, such as ACCEPT: it counts, whatever becomes of it."""
+
+    framework_id: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSent:
+    """A stream has sent a heartbeat by itself."""
+
+    stream_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class FrameworkCall:
     """A call of a framework that is subscribed; `body` is what its document has under the name of its type."""
 
@@ -173,7 +188,7 @@ Call: TypeAlias = (
     | AcknowledgeOperationStatus
 )
 """A call of a framework that is subscribed."""
-SchedulerEvent: TypeAlias = Subscribe | DriverSubscribes | DriverAborted | StreamClosed | Call
+SchedulerEvent: TypeAlias = Subscribe | DriverSubscribes | DriverAborted | StreamClosed | Called | HeartbeatSent | Call
 
 CALLS: Mapping[str, type[Call]] = {
     "UPDATE_FRAMEWORK": UpdateFramework,

@@ -241,7 +241,10 @@ def _first_status_s(task: Task) -> float:
 
 
 def master_info(master_id: str, hostname: str, version: str, pid: Pid) -> Document:
-    """Return this master's MasterInfo; `ip` is the address as the number that lies in memory (libprocess.md 2)."""
+    """Return this master's MasterInfo; `ip` is the address as the number that lies in memory.
+
+    Source: Mesos src/common/protobuf_utils.cpp, createMasterInfo.
+    """
     octets = bytes(int(part) for part in pid.ip.split("."))
     return {
         "id": master_id,
