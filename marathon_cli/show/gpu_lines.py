@@ -134,6 +134,13 @@ def group_of(task_id: str) -> str:
     return instance_of(task_id) or task_id
 
 
+def pod_gpus(pod: Mapping[str, Any]) -> int:
+    """Return how many GPUs each instance of a pod has; its containers share them."""
+    containers = pod.get("containers") or []
+    each = [(container.get("resources") or {}).get("gpus") or 0 for container in containers]
+    return int(sum(each) + ((pod.get("executorResources") or {}).get("gpus") or 0))
+
+
 def by_agent(lines: Iterable[GpuLine]) -> str:
     """Return which GPUs these are, agent by agent: `0,1@host1 3@host2`."""
     found: dict[str, list[GpuLine]] = {}

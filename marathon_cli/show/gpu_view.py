@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from marathon_cli.api.pods import Pods
 from marathon_cli.clients.agents import Agent, names
 from marathon_cli.clients.cluster import Cluster, owners
-from marathon_cli.show.gpu_lines import NO_ANSWER, GpuLine, gpu_lines, group_of, untold
-from mesos_gpu.errors import MesosGpuError
+from marathon_cli.show.gpu_lines import NO_ANSWER, GpuLine, gpu_lines, group_of, pod_gpus, untold
+from mesos_gpu.errors import MesosGpuError, NotFound
 
 if TYPE_CHECKING:
     from marathon_cli.clients.client import Marathon
@@ -63,6 +64,22 @@ class GpuView:
     def close(self) -> None:
         """Close the connections to master and agents."""
         self._cluster.close()
+
+
+def asked_gpus(marathon: Marathon, tasks: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many GPUs each task's app was to have, or its pod, by their ids; Marathon's tasks do not tell.
+
+    A pod that is not there any more is left out. Raises Unavailable.
+    """
+    if not tasks:
+        return {}
+    asked = {str(app.get("id")): int(app.get("gpus") or 0) for app in marathon.apps()}
+    for name in {str(task.get("appId")) for task in tasks} - set(asked):
+        try:
+            asked[name] = pod_gpus(Pods(marathon).show(name))
+        except NotFound:
+            continue
+    return asked
 
 
 def held_gpus(marathon: Marathon, tasks: Sequence[Mapping[str, Any]]) -> dict[str, list[GpuLine]]:

@@ -21,6 +21,7 @@ from mesos_gpu.executor.decisions.handle import begin, handle
 from mesos_gpu.executor.decisions.state import ExecutorState, Setting
 from mesos_gpu.mesos.flags import parse_duration
 from mesos_gpu.mesos.moment import Moment
+from mesos_gpu.mesos.uuids import random_uuid
 
 NEEDED = ("MESOS_AGENT_ENDPOINT", "MESOS_FRAMEWORK_ID", "MESOS_EXECUTOR_ID")
 TLS = ("LIBPROCESS_SSL_ENABLED", "SSL_ENABLED")
@@ -254,15 +255,13 @@ def container_ip(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def new_uuid() -> str:
-    """Return 16 random bytes in base64."""
-    return binascii.b2a_base64(os.urandom(16), newline=False).decode("ascii")
+    """Return a random UUID in base64, as statuses carry it."""
+    return binascii.b2a_base64(random_uuid(os.urandom(16)), newline=False).decode("ascii")
 
 
 def new_id() -> str:
     """Return a random UUID as text; the module `uuid` takes longer to import than this program to start."""
-    number = bytearray(os.urandom(16))
-    number[6], number[8] = number[6] & 0x0F | 0x40, number[8] & 0x3F | 0x80
-    text = number.hex()
+    text = random_uuid(os.urandom(16)).hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 

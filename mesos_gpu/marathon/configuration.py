@@ -259,9 +259,19 @@ def https_settings(flags: Mapping[str, Any]) -> TlsSettings | None:
 
 
 def info(
-    flags: Mapping[str, Any], *, hostname: str, port: int, build: str, https_port: int | None = None, tls: bool = False
+    flags: Mapping[str, Any],
+    *,
+    hostname: str,
+    port: int,
+    build: str,
+    https_port: int | None = None,
+    tls: bool = False,
+    master: str | None = None,
 ) -> dict[str, Any]:
-    """Return what /v2/info shows, without the framework id; with `tls` the master is reached over https."""
+    """Return what /v2/info shows, without the framework id; with `tls` the master is reached over https.
+
+    `master` is HOST:PORT of the one that took us in, as Marathon shows it (core/leadership: MesosLeaderInfo).
+    """
     given = {name: flags[name] for name in ("framework_name", "mesos_role", "failover_timeout", "webui_url")}
     return {
         "name": "marathon",
@@ -275,7 +285,7 @@ def info(
             "master": flags["master"],
             "access_control_allow_origin": list(flags["access_control_allow_origin"]) or None,
             "mesos_leader_ui_url": flags["mesos_leader_ui_url"]
-            or _master_url(flags["master"], "https" if tls else "http"),
+            or _master_url(master or flags["master"], "https" if tls else "http"),
             "mesos_user": flags["mesos_user"],
             "launch_token": flags["launch_tokens"],
             "features": sorted(flags["enable_features"]),
@@ -297,7 +307,7 @@ def _zookeeper_info(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _master_url(master: str, scheme: str) -> str | None:
-    """Return the URL of a master that is named itself; the one behind ZooKeeper is not known here."""
+    """Return the URL of a master that is named itself; of ZooKeeper, where there is none yet, None."""
     if master.startswith(("zk://", "zoo://")):
         return None
     name = master.removeprefix("http://").removeprefix("https://").rstrip("/")

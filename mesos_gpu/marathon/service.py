@@ -93,6 +93,7 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
                 build=BUILD,
                 https_port=ports.get("https"),
                 tls=tls is not None,
+                master=scheduler.master,
             ),
             election=election,
             http=configuration.http_settings(flags),

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import requests
+from kazoo.client import KazooClient
 
+from mesos_gpu.errors import Unavailable
 from mesos_gpu.testing import plan
 from mesos_gpu.testing.box import BoxAgent, MesosBox
 from mesos_gpu.testing.client import NurseryClient
 from mesos_gpu.testing.plan import BoxWishes, Value
 from tests.genuine.master import GenuineMaster
 from tests.genuine.releases import Release
+from tests.support.zookeeper import RealZooKeeper
 
 
 class GenuineBox(MesosBox):
@@ -28,6 +33,7 @@ class GenuineBox(MesosBox):
         self.genuine = GenuineMaster(release, work_dir / "genuine", **flags)
         self._nursery, self.work_dir = nursery, work_dir
         self.is_up, self.marathon_url, self.agents = True, None, ()
+        self._ours = False
         try:
             self.url = self.genuine.start().url
             self.agents = tuple(self._start_agent(n, program) for n, program in enumerate(self._agents()))
@@ -53,9 +59,11 @@ class GenuineBox(MesosBox):
     def start_marathon(self, name: str, flags: Mapping[str, Value] | None = None) -> str:
         """Start a Marathon, with further flags; return its URL, which `marathon_url` is from now on, too."""
         program = plan.marathon(self.work_dir, self.genuine.address)
-        words = tuple(f"--{flag}={_text(value)}" for flag, value in (flags or {}).items())
+        given = flags or {}
+        usual = [word for word in program.flags if not ("zk" in given and word.startswith("--store_path="))]
+        words = (*usual, *(f"--{flag}={_text(value)}" for flag, value in given.items()))
         files = {kind: str(self.work_dir / f"{name}.{ending}") for kind, ending in _FILES.items()}
-        self._nursery.start(self.work_dir, replace(program, name=name, flags=(*program.flags, *words), **files))
+        self._nursery.start(self.work_dir, replace(program, name=name, flags=words, **files))
         self.marathon_url = str(self._nursery.until_ready(self.work_dir, name)["url"])
         return self.marathon_url
 
@@ -70,14 +78,27 @@ class GenuineBox(MesosBox):
         self._nursery.until_ready(self.work_dir, name)
 
     def kill_master(self) -> None:
-        self.genuine.kill()
+        if self._ours:
+            super().kill_master()
+            self._ours = False
+        else:
+            self.genuine.kill()
 
-    def start_master(self) -> None:
+    def start_master(self, release: Release | None = None) -> None:
+        """Start the master again, at the same address; of another release, if there is one."""
+        self.genuine.release = release or self.genuine.release
         self.genuine.start()
+
+    def start_ours(self) -> None:
+        """Start our own master in the genuine one's place, at its address."""
+        program = plan.master(BoxWishes(), self.work_dir)
+        self._nursery.start(self.work_dir, replace(program, port=self.genuine.port))
+        self._nursery.until_ready(self.work_dir, "master")
+        self._ours = True
 
     def down(self) -> None:
         try:
-            if self.is_up and self.genuine._process is None:
+            if self.is_up and not self._ours and not self.genuine.runs:
                 self.genuine.start()  # agents end their tasks when their master can be told so
             super().down()
         finally:
@@ -86,11 +107,35 @@ class GenuineBox(MesosBox):
     def logs(self) -> str:
         return f"{super().logs()}\n--- Mesos {self.genuine.release.version}\n{self.genuine.last_words()}"
 
+    @contextmanager
+    def in_zookeeper(self, server: RealZooKeeper) -> Iterator[str]:
+        """Write the master into ZooKeeper as masters do that were elected; give the URL of the place.
+
+        One that is its own leader, as here, does not do so itself. Source: src/master/contender/zookeeper.cpp.
+        """
+        path = f"/mesos-{self.genuine.port}"
+        client = KazooClient(server.hosts)
+        client.start()
+        try:
+            info = {**self.state()["leader_info"], "ip": 16777343, "version": self.genuine.release.version}
+            info["address"] = {"hostname": "127.0.0.1", "ip": "127.0.0.1", "port": self.genuine.port}
+            client.ensure_path(path)
+            client.create(f"{path}/json.info_", json.dumps(info).encode(), ephemeral=True, sequence=True)
+            yield server.url(path)
+        finally:
+            client.stop()
+            client.close()
+
     # --- what is asked --------------------------------------------------------------------------------------------
 
     def marathon(self, method: str, path: str, document: Any = None) -> Any:
-        """Ask Marathon; the answer must not be an error."""
-        answer = requests.request(method, f"{self.marathon_url}{path}", json=document, timeout=60)
+        """Ask Marathon; the answer must not be an error. Raises Unavailable while nobody leads."""
+        try:
+            answer = requests.request(method, f"{self.marathon_url}{path}", json=document, timeout=60)
+        except requests.ConnectionError as error:
+            raise Unavailable(str(error)) from None
+        if answer.status_code in (502, 503):
+            raise Unavailable(answer.text)
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}\n{self.logs()}"
         return answer.json() if answer.text else None
 

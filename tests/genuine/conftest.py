@@ -6,7 +6,7 @@ The suite runs each test on three releases; `./run test any-mesos` (MESOS_RELEAS
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -43,6 +43,12 @@ def release(request: pytest.FixtureRequest) -> Release:
 def newest() -> Release:
     """The newest release, for what does not depend on which it is."""
     return opened(RELEASES[-1])
+
+
+@pytest.fixture
+def releases() -> Callable[[str], Release]:
+    """Any release, by its version."""
+    return opened
 
 
 def opened(version: str) -> Release:

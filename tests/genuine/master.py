@@ -40,6 +40,11 @@ class GenuineMaster:
     def url(self) -> str:
         return f"http://{self.address}"
 
+    @property
+    def runs(self) -> bool:
+        """Tell whether it was started, and not ended by us."""
+        return self._process is not None
+
     def start(self, **flags: str) -> GenuineMaster:
         """Start it and wait until it leads; `flags` are for this start alone."""
         assert self._process is None, "it runs already"

@@ -103,6 +103,8 @@ def test_info_says_where_mesos_is(master: str, url: str | None) -> None:
     assert shown["marathon_config"]["features"] == ["gpu_resources"]
     assert shown["leader"] == "h:1"
     assert shown["zookeeper_config"] == {}
+    leading = configuration.info(flags, hostname="h", port=1, build="b", master="leader:5050")
+    assert leading["marathon_config"]["mesos_leader_ui_url"] == "http://leader:5050/"
     with_zk = configuration.info(read("--zk=zk://u:p@z:1/m"), hostname="h", port=1, build="b")["zookeeper_config"]
     assert (with_zk["zk"], with_zk["zk_max_versions"]) == ("zk://z:1/m", 50)
 

@@ -22,6 +22,7 @@ from marathon_cli.document.properties import parse_properties, with_properties
 from marathon_cli.screen.names import group_id, hints
 from marathon_cli.screen.numbers import Number
 from marathon_cli.screen.output import Column, Table, say
+from marathon_cli.show.gpu_lines import pod_gpus
 from mesos_gpu.errors import BadInput, Conflict
 
 _COLUMNS = (
@@ -251,10 +252,3 @@ def _row(group: Mapping[str, Any]) -> list[object]:
     gpus += sum(count * pod_gpus(pod) for count, pod in zip(copies, pods, strict=True))
     enforce = str(bool(group.get("enforceRole"))).lower()
     return [group.get("id"), len(apps), len(pods), instances, gpus, enforce, group.get("version")]
-
-
-def pod_gpus(pod: Mapping[str, Any]) -> int:
-    """Return how many GPUs each instance of a pod has."""
-    containers = pod.get("containers") or []
-    each = [(container.get("resources") or {}).get("gpus") or 0 for container in containers]
-    return int(sum(each) + ((pod.get("executorResources") or {}).get("gpus") or 0))

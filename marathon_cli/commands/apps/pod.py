@@ -14,13 +14,13 @@ from marathon_cli.changes.change_target import ChangeTarget
 from marathon_cli.changes.changes import Waiting, finish, force_option, wait_options
 from marathon_cli.changes.updating import Order, agreed, read_wish, refuse_new_problems, update_command
 from marathon_cli.clients.client import Marathon
-from marathon_cli.commands.apps.group import pod_gpus
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.document import check
 from marathon_cli.document.definitions import without
 from marathon_cli.screen.names import app_id, hints
 from marathon_cli.screen.output import Column, Table
+from marathon_cli.show.gpu_lines import pod_gpus
 from mesos_gpu.errors import Conflict, InvalidApp, Problem
 from mesos_gpu.marathon.definitions.app_schema import POD
 from mesos_gpu.marathon.definitions.app_settings import AppRules

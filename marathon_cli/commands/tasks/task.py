@@ -22,7 +22,7 @@ from marathon_cli.screen.output import Column, Table, say
 from marathon_cli.show import follow as following
 from marathon_cli.show.files import inside
 from marathon_cli.show.gpu_lines import group_of
-from marathon_cli.show.gpu_view import held_gpus
+from marathon_cli.show.gpu_view import asked_gpus, held_gpus
 from mesos_gpu.errors import Conflict, InvalidApp, NotFound
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 
@@ -61,8 +61,7 @@ def list_tasks(console: Console, app_id: str | None, completed: bool, every: boo
 
     def look() -> None:
         tasks = marathon.tasks(wanted)
-        # Marathon's tasks say nothing of resources; their apps do.
-        gpus = {str(item.get("id")): item.get("gpus", 0) for item in marathon.apps()} if tasks else {}
+        gpus = asked_gpus(marathon, tasks)
         tasks = _with_devices(marathon, [{**item, "gpus": gpus.get(str(item.get("appId")))} for item in tasks])
         table = Table(_COLUMNS, [_row(item) for item in tasks])
         console.show(tasks, table=lambda: table, names=[str(item.get("id")) for item in tasks])

@@ -14,6 +14,7 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.names import nearest
 from marathon_cli.screen.output import Table, columns
+from marathon_cli.show.gpu_view import asked_gpus
 from mesos_gpu.errors import BadInput, NotFound
 
 
@@ -26,8 +27,7 @@ def show(console: Console, task_id: str) -> None:
     """Print everything that Marathon knows of TASK: its id, how that begins, or a part of it."""
     marathon = console.marathon()
     found = _find(marathon.tasks(), task_id)
-    gpus = marathon.app(str(found["appId"])).get("gpus", 0) if str(found.get("appId", "")) in marathon.app_ids() else 0
-    found = {**found, "gpus": gpus}
+    found = {**found, "gpus": asked_gpus(marathon, [found]).get(str(found.get("appId")), 0)}
     rows = [[key, value] for key, value in found.items() if not isinstance(value, list | dict)]
     console.show(found, table=lambda: Table(columns("WHAT", "IS"), rows), names=[str(found.get("id"))])
 

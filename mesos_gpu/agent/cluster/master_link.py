@@ -27,6 +27,7 @@ from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.uuids import uuid_in
 from mesos_gpu.mesos.version import MESOS_VERSION
 from mesos_gpu.process.endpoint import Endpoint
 
@@ -287,6 +288,9 @@ def _run_group(document: Document) -> list[Incoming]:
 def _run(document: Document, tasks: list[Document], *, group: bool = False) -> ev.RunTask:
     if "id" not in document["framework"]:
         raise ProtocolError("a task of a framework without an id")
+    for task in tasks:
+        if not group and ("command" in task) == ("executor" in task):
+            raise ProtocolError(f"task {task['task_id']['value']} has to have either a command or an executor")
     return ev.RunTask(
         framework=document["framework"],
         tasks=tuple(tasks),
@@ -299,7 +303,11 @@ def _run(document: Document, tasks: list[Document], *, group: bool = False) -> e
 
 def _default_version(versions: Iterable[Document]) -> str | None:
     """Return the version of the agent's own resources: the entry that names no resource provider."""
-    return next((str(v["uuid"]["value"]) for v in versions if "resource_provider_id" not in v), None)
+    listed = list(versions)
+    version = next((str(v["uuid"]["value"]) for v in listed if "resource_provider_id" not in v), None)
+    if listed and version is None:
+        raise ProtocolError("a task for some version of resource providers' resources, and none of the agent's own")
+    return version
 
 
 def _kill(document: Document) -> list[Incoming]:
@@ -307,7 +315,7 @@ def _kill(document: Document) -> list[Incoming]:
 
 
 def _acknowledged(document: Document) -> list[Incoming]:
-    return [ev.Acknowledged(_key(document), document["uuid"])]
+    return [ev.Acknowledged(_key(document), uuid_in(document["uuid"], "an acknowledged status update"))]
 
 
 def _shutdown_framework(document: Document) -> list[Incoming]:
@@ -350,11 +358,13 @@ def _keep(document: Document) -> list[Incoming]:
 
 def _apply_operation(document: Document) -> list[Incoming]:
     framework = (document.get("framework_id") or {}).get("value")
-    return [ApplyOperation(document["operation_uuid"]["value"], document["operation_info"], framework)]
+    uuid = uuid_in(document["operation_uuid"]["value"], "an operation")
+    return [ApplyOperation(uuid, document["operation_info"], framework)]
 
 
 def _operation_acknowledged(document: Document) -> list[Incoming]:
-    return [OperationAcknowledged(document["status_uuid"]["value"], document["operation_uuid"]["value"])]
+    status = uuid_in(document["status_uuid"]["value"], "an operation's acknowledged status")
+    return [OperationAcknowledged(status, uuid_in(document["operation_uuid"]["value"], "an operation"))]
 
 
 def _reconcile_operations(document: Document) -> list[Incoming]:

@@ -119,7 +119,9 @@ class _Stream:
 class Operations:
     """What an agent holds beside what its flags say, and the operations of which not everyone knows yet.
 
-    `new_uuid` gives base64 of 16 fresh bytes. Times are monotonic seconds.
+    `new_uuid` gives base64 of a fresh UUID. Times are monotonic seconds. Only the status of an operation that its
+    framework gave an id is repeated until it is acknowledged: nobody waits for any other, and masters of Mesos 1.5 to
+    1.7 end when one with a uuid comes (src/master/master.cpp there, Master::updateOperationStatus).
     """
 
     def __init__(self, new_uuid: Callable[[], str]) -> None:
@@ -187,20 +189,23 @@ class Operations:
         self._paused = True
 
     def resume(self, now_s: float) -> list[OperationAction]:
-        """Return every outstanding status: a master (re-)appeared."""
+        """Return every outstanding status: a master (re-)appeared. What nobody acknowledges is done with that."""
         self._paused = False
+        said = [(uuid, stream) for uuid, stream in self._streams.items() if "uuid" not in stream.status]
+        for uuid, _ in said:
+            del self._streams[uuid]
         for stream in self._streams.values():
             stream.wait_s, stream.due_s = RETRY_MIN_S, now_s + RETRY_MIN_S
-        return [_send(uuid, stream) for uuid, stream in self._streams.items()]
+        sends: list[OperationAction] = [_send(uuid, stream) for uuid, stream in (*said, *self._streams.items())]
+        return [*sends, *([self._save()] if said else [])]
 
     def _apply(self, event: ApplyOperation, agent_id: str, flags: Resources, now_s: float) -> list[OperationAction]:
         known = self._streams.get(event.uuid)
         if known is not None:
             return [] if self._paused else [_send(event.uuid, known)]
-        status: Document = {"state": "OPERATION_FINISHED", "uuid": {"value": self._new_uuid()}}
-        status["agent_id"] = {"value": agent_id}
+        status: Document = {"state": "OPERATION_FINISHED", "agent_id": {"value": agent_id}}
         if "id" in event.info:
-            status["operation_id"] = event.info["id"]
+            status |= {"uuid": {"value": self._new_uuid()}, "operation_id": event.info["id"]}
         actions: list[OperationAction] = []
         try:
             whole = applied(with_kept(flags, self.kept), unallocated(conversions(event.info)))
@@ -214,7 +219,8 @@ class Operations:
         if event.framework is not None:
             document["framework_id"] = {"value": event.framework}
         stream = _Stream(document, now_s + RETRY_MIN_S)
-        self._streams[event.uuid] = stream
+        if "uuid" in status or self._paused:
+            self._streams[event.uuid] = stream
         changes = self._change(self.kept if whole is None else whole.kept())
         sends = [] if self._paused else [_send(event.uuid, stream)]
         return [*changes, *sends, *actions]
@@ -231,7 +237,7 @@ class Operations:
 
     def _acknowledge(self, event: OperationAcknowledged) -> list[OperationAction]:
         stream = self._streams.get(event.operation_uuid)
-        if stream is None or stream.status["uuid"]["value"] != event.status_uuid:
+        if stream is None or stream.status.get("uuid", {}).get("value") != event.status_uuid:
             return []
         del self._streams[event.operation_uuid]
         return [self._save()]

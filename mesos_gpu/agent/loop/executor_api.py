@@ -6,8 +6,6 @@ Checks, statuses and words in Mesos' order (src/slave/http.cpp, Http::executor; 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -21,6 +19,7 @@ from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import ExecutorKey, Stage
 from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.uuids import NOT_VALID, is_uuid
 from mesos_gpu.process.authentication import principal_of
 from mesos_gpu.process.http import EventStream, error_response
 from mesos_gpu.process.requests import (
@@ -38,7 +37,6 @@ log = logging.getLogger(__name__)
 CALL, EVENT = "mesos.v1.executor.Call", "mesos.v1.executor.Event"
 HEARTBEAT_S = 30 * 60.0
 """Mesos' DEFAULT_EXECUTOR_HEARTBEAT_INTERVAL."""
-UUID_BYTES = 16
 
 
 class ExecutorStream:
@@ -215,12 +213,8 @@ def _status_problem(call: Mapping[str, Any], status: Mapping[str, Any]) -> str |
     name, framework = call["executor_id"]["value"], call["framework_id"]["value"]
     if "uuid" not in status:
         return "Expecting 'uuid' to be present"
-    try:
-        bytes_of_uuid = len(base64.b64decode(status["uuid"], validate=True))
-    except (binascii.Error, ValueError):
-        bytes_of_uuid = 0
-    if bytes_of_uuid != UUID_BYTES:
-        return f"Expecting 'uuid' to have {UUID_BYTES} bytes"
+    if not is_uuid(status["uuid"]):
+        return NOT_VALID
     named = status.get("executor_id", {}).get("value", name)
     if named != name:
         return f"ExecutorID in Call: {name} does not match ExecutorID in TaskStatus: {named}"

@@ -86,6 +86,8 @@ class Scheduler:
         self.settings, self.clock, self.bus = settings, clock, EventBus(clock)
         self.new_id = new_id
         self.metrics = Metrics(clock, metrics_prefix)
+        self.master: str | None = None
+        """HOST:PORT of the master that took us in last."""
         self._store, self._link = store, link
         self._state = State()
         if load:
@@ -203,6 +205,7 @@ class Scheduler:
             self._perform(action)
         for asked in batch:
             if isinstance(asked.event, Subscribed):
+                self.master = asked.event.master
                 log.info("subscribed at %s as framework %s", asked.event.master, asked.event.framework_id)
 
     def _decide(self, turn: _Turn, asked: _Asked) -> None:

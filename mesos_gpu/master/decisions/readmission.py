@@ -27,6 +27,7 @@ from mesos_gpu.master.state.actions import (
     Warn,
 )
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.validation.calls import framework_problem
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -37,7 +38,8 @@ _FEEDBACK = "AGENT_OPERATION_FEEDBACK"
 
 def reregister(state: MasterState, report: Report, now: Moment) -> list[Action]:
     """An agent with an id comes back: after its restart, ours, a broken link, or a time of silence."""
-    problem = report_problem(report) or tasks_problem(report)
+    wrong = (f"its framework: {words}" for info in report.frameworks if (words := framework_problem(info)) is not None)
+    problem = report_problem(report) or tasks_problem(report) or next(wrong, None)
     if problem is not None:
         return [Warn(f"refusing the re-registration of the agent at {report.pid}: {problem}")]
     agent_id = report.info["id"]["value"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mesos_gpu.errors import BadResources, ProtocolError
 from mesos_gpu.mesos.conversions import with_kept
+from mesos_gpu.mesos.ids import id_problem
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources, validate
@@ -49,6 +50,13 @@ def report_problem(report: Report) -> str | None:
         problem = kept_problem(report)
         if problem is not None:
             return problem
+        if report.kept and not report.checkpoint:
+            return "it keeps resources without checkpointing"
+    elif (problem := id_problem(report.info["id"]["value"])) is not None:
+        return f"its id: {problem}"
+    if "RESOURCE_PROVIDER" in report.capabilities and not report.resource_version_uuid:
+        # The first operation on it would end Mesos' master.
+        return "it has the capability RESOURCE_PROVIDER and names no version of its resources (resource_version_uuid)"
     if not report.info.get("hostname"):
         return "it has no hostname"
     try:
@@ -84,8 +92,16 @@ def tasks_problem(report: Report) -> str | None:
             return f"its executor '{executor_id}': {problem}"
     if len(set(executors)) != len(executors):
         return "it lists an executor twice"
+    listed = [(task["framework_id"]["value"], task["task_id"]["value"]) for task in report.tasks]
+    if len(set(listed)) != len(listed):
+        return "it lists a task twice"
     for task in report.tasks:
         task_id = task["task_id"]["value"]
+        problem = id_problem(task_id)
+        if problem is not None:
+            return f"its task '{task_id}': {problem}"
+        if "MULTI_ROLE" in report.capabilities and any("allocation_info" not in r for r in task.get("resources", ())):
+            return f"its task '{task_id}' has resources that are allocated to no role"
         if task["agent_id"]["value"] != agent_id:
             return f"its task '{task_id}' is of agent {task['agent_id']['value']}"
         if task["framework_id"]["value"] not in frameworks:

@@ -5,17 +5,15 @@ Source: Mesos src/master/validation.cpp (scheduler::call::validate, framework::v
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
 from mesos_gpu.master.model.documents import capabilities_of, roles_of
 from mesos_gpu.mesos.ids import id_problem, role_problem
+from mesos_gpu.mesos.uuids import NOT_VALID, is_uuid
 
 # Calls that work without a body of their own.
 _BARE = frozenset({"TEARDOWN", "REVIVE", "SUPPRESS", "UNKNOWN"})
-UUID_BYTES = 16
 MAX_DURATION_S = (2**63 - 1) / 1e9
 """Mesos' durations are nanoseconds in 64 bits; a negative one is over at once."""
 
@@ -35,8 +33,8 @@ def call_problem(call: Mapping[str, Any], principal: str | None = None) -> str |
         return "Expecting 'framework_id' to be present"
     if kind not in _BARE and body is None:
         return f"Expecting '{str(kind).lower()}' to be present"
-    if kind in ("ACKNOWLEDGE", "ACKNOWLEDGE_OPERATION_STATUS") and body is not None and not _is_uuid(body["uuid"]):
-        return "Not a valid UUID"
+    if kind in ("ACKNOWLEDGE", "ACKNOWLEDGE_OPERATION_STATUS") and body is not None and not is_uuid(body["uuid"]):
+        return NOT_VALID
     if kind == "ACKNOWLEDGE_OPERATION_STATUS" and body is not None and "agent_id" not in body:
         return "Expecting 'agent_id' to be present"
     if kind == "UPDATE_FRAMEWORK" and body is not None:
@@ -102,10 +100,3 @@ def _roles_problem(info: Mapping[str, Any]) -> str | None:
 
 def _id_of(document: Mapping[str, Any], field: str = "id") -> str:
     return str(document.get(field, {}).get("value", ""))
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return len(base64.b64decode(text, validate=True)) == UUID_BYTES
-    except (binascii.Error, ValueError):
-        return False

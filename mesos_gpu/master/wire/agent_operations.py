@@ -13,6 +13,7 @@ from mesos_gpu.master.state.actions import AboutOperations, AcknowledgeOperation
 from mesos_gpu.master.state.actions import ReconcileOperations as Reconcile
 from mesos_gpu.master.validation.operation_validation import resource_lists
 from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.uuids import uuid_in
 
 
 def message_of(action: AboutOperations, agent: Agent) -> tuple[str, Document]:
@@ -45,7 +46,8 @@ def operation_status(document: Document, pid: str) -> OperationStatus:
     """Read an UpdateOperationStatusMessage. Raises ProtocolError when it does not say of what."""
     if "slave_id" not in document or "operation_uuid" not in document:
         raise ProtocolError("an operation status without an agent id or the operation's uuid")
-    agent_id, operation_uuid = document["slave_id"]["value"], document["operation_uuid"]["value"]
+    agent_id = document["slave_id"]["value"]
+    operation_uuid = uuid_in(document["operation_uuid"]["value"], "an operation")
     return OperationStatus(agent_id, operation_uuid, document["status"])
 
 

@@ -19,8 +19,10 @@ from mesos_gpu.master.events.agents import (
 )
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.wire import agent_operations
+from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.uuids import uuid_in
 
 
 def _register(document: Document, pid: str) -> Register:
@@ -36,9 +38,12 @@ def _unregister(document: Document, pid: str) -> Unregister:
 
 
 def _status_update(document: Document, pid: str) -> StatusUpdate:
+    """Read a StatusUpdateMessage. Raises ProtocolError for what Mesos' master drops, or what ends it."""
     update = document["update"]
-    if "slave_id" not in update or not update.get("uuid"):
+    if "slave_id" not in update or "uuid" not in update["status"]:
         raise ProtocolError("a status update without an agent id or a uuid")
+    uuid_in(update.get("uuid", ""), "a status update")
+    Pid.parse(document.get("pid", ""))
     agent_id, framework_id = update["slave_id"]["value"], update["framework_id"]["value"]
     status = with_defaults("mesos.v1.TaskStatus", update["status"])
     status |= {"agent_id": {"value": agent_id}, "timestamp": update["timestamp"], "uuid": update["uuid"]}

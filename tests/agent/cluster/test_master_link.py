@@ -142,6 +142,25 @@ def test_garbage_and_unknown_messages_are_ignored(setup: Setup) -> None:
     assert setup.receive("NoSuchMessage", b"") == []
 
 
+def test_what_would_end_a_real_agent_is_ignored(setup: Setup) -> None:
+    """A uuid that is none, a task that is nobody's to run, one for versions of others' resources alone."""
+    ids = {"slave_id": {"value": "s"}, "framework_id": {"value": "f"}, "task_id": {"value": "t"}}
+    name = "StatusUpdateAcknowledgementMessage"
+    for uuid in (b"", b"v" * 16):
+        document = {**ids, "uuid": base64.b64encode(uuid).decode()}
+        assert setup.receive(name, encode(PREFIX + name, document)) == []
+    name = "RunTaskMessage"
+    framework = {"user": "root", "name": "f", "id": {"value": "f"}}
+    task: dict[str, Any] = {"name": "t", "task_id": {"value": "t"}, "slave_id": {"value": "s"}}
+    assert setup.receive(name, encode(PREFIX + name, {"framework": framework, "task": task})) == []
+    task["command"] = {"value": "true"}
+    (run,) = setup.receive(name, encode(PREFIX + name, {"framework": framework, "task": task}))
+    assert isinstance(run, ev.RunTask)
+    versions = [{"resource_provider_id": {"value": "p"}, "uuid": {"value": "dQ=="}}]
+    document = {"framework": framework, "task": task, "resource_version_uuids": versions}
+    assert setup.receive(name, encode(PREFIX + name, document)) == []
+
+
 def test_every_other_message_becomes_its_event(setup: Setup) -> None:
     framework_id, task_id = {"value": "f"}, {"value": "t"}
     policy = {"grace_period": {"nanoseconds": 5_000_000_000}}

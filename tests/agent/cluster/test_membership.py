@@ -10,11 +10,12 @@ from typing import Any
 import aiohttp
 
 from mesos_gpu.mesos.messages import decode, devolve, encode
+from mesos_gpu.mesos.uuids import random_uuid
 from tests.fakes.master import ScriptedMaster
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, framework, task
 from tests.support.agent.running import Start
 
-VERSION = {"uuid": {"value": base64.b64encode(b"v" * 16).decode()}}
+VERSION = {"uuid": {"value": base64.b64encode(random_uuid(b"v" * 16)).decode()}}
 RESERVED = {
     "name": "disk",
     "type": "SCALAR",
@@ -25,7 +26,7 @@ VOLUME = {**RESERVED, "disk": {"persistence": {"id": "v"}, "volume": {"container
 
 
 def uuid(number: int) -> dict[str, str]:
-    return {"value": base64.b64encode(number.to_bytes(16, "big")).decode()}
+    return {"value": base64.b64encode(random_uuid(number.to_bytes(16, "big"))).decode()}
 
 
 def apply(master: ScriptedMaster, number: int, kind: str, name: str | None = None) -> None:
@@ -61,7 +62,8 @@ async def test_a_volume_and_its_operation_survive_the_agents_death(
 ) -> None:
     running = await start()
     apply(master, 1, "RESERVE")
-    acknowledge(master, await master.got("UpdateOperationStatusMessage"))
+    reserved = await master.got("UpdateOperationStatusMessage")
+    assert "uuid" not in reserved["status"], "nobody acknowledges it"
     apply(master, 2, "CREATE", "create-v")
     created = await master.got("UpdateOperationStatusMessage", 2)
     assert created["status"]["operation_id"] == {"value": "create-v"}
@@ -84,10 +86,10 @@ async def test_a_volume_and_its_operation_survive_the_agents_death(
 
     acknowledge(master, resent)
     apply(master, 3, "DESTROY")
-    acknowledge(master, await master.got("UpdateOperationStatusMessage", 4))
+    await master.got("UpdateOperationStatusMessage", 4)
     assert not folder.exists()
     apply(master, 4, "UNRESERVE")
-    acknowledge(master, await master.got("UpdateOperationStatusMessage", 5))
+    await master.got("UpdateOperationStatusMessage", 5)
     master.ping(connected=False)
     assert "checkpointed_resources" not in await master.got("ReregisterSlaveMessage", 2)
     assert (await master.got("UpdateSlaveMessage", 3))["operations"] == {}

@@ -28,6 +28,7 @@ from mesos_gpu.agent.decisions.operations import (
 from mesos_gpu.mesos.messages import check
 from mesos_gpu.mesos.resource import Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.uuids import random_uuid
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
 
 FLAGS = Resources.parse("cpus:2;gpus:4;disk:1000")
@@ -36,13 +37,13 @@ ML = (Reservation("ml", "DYNAMIC"),)
 
 def new(start: int = 0) -> Operations:
     numbers = itertools.count(start)
-    operations = Operations(lambda: base64.b64encode(next(numbers).to_bytes(16, "big")).decode())
+    operations = Operations(lambda: base64.b64encode(random_uuid(next(numbers).to_bytes(16, "big"))).decode())
     operations.resume(0.0)
     return operations
 
 
 def uuid(number: int) -> str:
-    return base64.b64encode((1000 + number).to_bytes(16, "big")).decode()
+    return base64.b64encode(random_uuid((1000 + number).to_bytes(16, "big"))).decode()
 
 
 def gpus(count: int) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def test_the_folder_of_a_volume_is_made_before_and_removed_after_it_is_written_d
 
 def test_a_status_is_said_again_after_10_s_and_20_s_until_it_is_acknowledged() -> None:
     operations = new()
-    (_, sent) = do(operations, 1, operation("RESERVE", gpus(1)))
+    (_, sent) = do(operations, 1, operation("RESERVE", gpus(1), name="op"))
     assert isinstance(sent, SendOperationStatus)
     assert operations.next_due_s == 10.0
     assert operations.retry(9.9) == []
@@ -110,16 +111,34 @@ def test_a_status_is_said_again_after_10_s_and_20_s_until_it_is_acknowledged() -
 def test_without_a_master_nothing_is_said_and_with_one_everything_at_once() -> None:
     operations = new()
     operations.pause()
-    assert [type(a) for a in do(operations, 1, operation("RESERVE", gpus(1)))] == [SaveHoldings]
+    assert [type(a) for a in do(operations, 1, operation("RESERVE", gpus(1), name="op"))] == [SaveHoldings]
     assert operations.next_due_s is None
     assert operations.retry(100.0) == []
     assert [type(a) for a in operations.resume(100.0)] == [SendOperationStatus]
 
 
+def test_an_operation_without_an_id_is_said_once_without_a_uuid() -> None:
+    """Masters of Mesos 1.5 to 1.7 end when there is one, and others do not need it."""
+    operations = new()
+    saved, sent = do(operations, 1, operation("RESERVE", gpus(1)))
+    assert saved == SaveHoldings((gpus(1),), ())
+    assert isinstance(sent, SendOperationStatus)
+    assert sent.status == {"state": "OPERATION_FINISHED", "agent_id": {"value": AGENT_ID}}
+    assert operations.next_due_s is None
+    operations.pause()
+    (kept,) = do(operations, 2, operation("RESERVE", gpus(1)))
+    assert isinstance(kept, SaveHoldings)
+    assert [document["uuid"]["value"] for document in kept.operations] == [uuid(2)]
+    said, forgotten = operations.resume(100.0)
+    assert isinstance(said, SendOperationStatus)
+    assert "uuid" not in said.status
+    assert forgotten == SaveHoldings((gpus(2),), ())
+
+
 def test_an_operation_sent_twice_is_applied_once() -> None:
     operations = new()
-    (_, sent) = do(operations, 1, operation("RESERVE", gpus(1)))
-    assert do(operations, 1, operation("RESERVE", gpus(1))) == [sent]
+    (_, sent) = do(operations, 1, operation("RESERVE", gpus(1), name="op"))
+    assert do(operations, 1, operation("RESERVE", gpus(1), name="op")) == [sent]
     assert operations.kept.gpus == 1
 
 
@@ -135,7 +154,7 @@ def test_what_cannot_be_is_dropped_and_the_master_told_the_truth() -> None:
 
 def test_an_operation_nobody_knows_here_was_dropped() -> None:
     operations = new()
-    do(operations, 1, operation("RESERVE", gpus(1)))
+    do(operations, 1, operation("RESERVE", gpus(1), name="op"))
     (sent,) = operations.handle(ReconcileOperations((uuid(1), uuid(2))), AGENT_ID, FLAGS, 0.0)
     assert sent == SendOperationStatus(uuid(2), {"state": "OPERATION_DROPPED", "agent_id": {"value": AGENT_ID}})
 
@@ -193,13 +212,13 @@ class Histories(RuleBasedStateMachine):
     @rule(kind=st.sampled_from(["RESERVE", "UNRESERVE"]), count=st.integers(1, 3), killed=st.booleans())
     def reserve(self, kind: str, count: int, killed: bool) -> None:
         self.made += 1
-        self.does(do(self.operations, self.made, operation(kind, gpus(count))), killed=killed)
+        self.does(do(self.operations, self.made, operation(kind, gpus(count), name="op")), killed=killed)
 
     @rule(kind=st.sampled_from(["RESERVE", "UNRESERVE", "CREATE", "DESTROY"]), killed=st.booleans())
     def volume(self, kind: str, killed: bool) -> None:
         self.made += 1
         what = disk() if kind.endswith("RESERVE") else disk("v")
-        self.does(do(self.operations, self.made, operation(kind, what)), killed=killed)
+        self.does(do(self.operations, self.made, operation(kind, what, name="op")), killed=killed)
 
     @rule(killed=st.booleans())
     def acknowledge(self, killed: bool) -> None:

@@ -15,6 +15,7 @@ import pytest
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos import messages, recordio
 from mesos_gpu.mesos.messages import devolve
+from mesos_gpu.mesos.uuids import random_uuid
 from tests.fakes.master import ScriptedMaster
 from tests.support import places
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
@@ -28,7 +29,7 @@ CALL, EVENT = "mesos.v1.executor.Call", "mesos.v1.executor.Event"
 
 
 def update(task_id: str, state: str, number: int, **more: Any) -> dict[str, Any]:
-    uuid = base64.b64encode(number.to_bytes(16, "big")).decode()
+    uuid = base64.b64encode(random_uuid(number.to_bytes(16, "big"))).decode()
     status = {"task_id": {"value": task_id}, "state": state, "uuid": uuid, "source": "SOURCE_EXECUTOR", **more}
     return {**IDS, "type": "UPDATE", "update": {"status": status}}
 
@@ -176,6 +177,9 @@ async def test_calls_that_are_refused_with_the_status_and_words_of_mesos(running
     assert await client.call({**IDS, "type": "MESSAGE"}) == (400, f"{prefix}Expecting 'message' to be present")
     del status["update"]["status"]["uuid"]
     assert await client.call(status) == (400, f"{prefix}Expecting 'uuid' to be present")
+    # Random bytes whose version is none of 1 to 5 are none.
+    status["update"]["status"]["uuid"] = base64.b64encode(b"v" * 16).decode()
+    assert await client.call(status) == (400, f"{prefix}Not a valid UUID")
     assert await client.call(update("t1", "TASK_RUNNING", 1, source="SOURCE_MASTER")) == (
         400,
         f"{prefix}Received Call from {whose} with invalid source, expecting 'SOURCE_EXECUTOR'",

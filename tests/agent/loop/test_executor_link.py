@@ -234,7 +234,7 @@ def test_a_task_group_goes_to_a_driver_task_by_task() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"uuid": "AAAA"}, "16 bytes"),
+        ({"uuid": "AAAA"}, "Not a valid UUID"),
         ({"status": {"task_id": {"value": "t"}, "state": "TASK_STAGING"}}, "TASK_STAGING"),
         ({"status": {"task_id": {"value": "t"}, "state": "TASK_RUNNING", "executor_id": {"value": "x"}}}, "ExecutorID"),
     ],

@@ -267,14 +267,15 @@ async def test_garbage_makes_no_agent_and_does_no_harm(
     assert len(master.engine.state.agents) == 1
 
 
-async def test_a_status_update_without_a_uuid_is_ignored(
-    master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler
+@pytest.mark.parametrize("uuid", ["", "dQ==", base64.b64encode(b"v" * 16).decode()])
+async def test_a_status_update_without_a_valid_uuid_is_ignored(
+    master: RunningMaster, agent: ScriptedAgent, scheduler: Scheduler, uuid: str
 ) -> None:
     await agent.register()
     await scheduler.subscribe(framework_info())
     await scheduler.launch(await scheduler.offer(), task(agent))
     run = await agent.message("RunTaskMessage")
-    agent.update(run, "TASK_RUNNING", uuid="")
+    agent.update(run, "TASK_RUNNING", uuid=uuid)
     agent.update(run, "TASK_FINISHED")
     assert (await scheduler.status())["state"] == "TASK_FINISHED"
 

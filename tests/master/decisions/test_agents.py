@@ -240,6 +240,15 @@ def test_two_agents_do_not_live_at_one_address(state: MasterState) -> None:
         {"executors": [EXECUTOR | {"resources": [{"name": "cpus"}]}], "frameworks": [OF_BEFORE]},
         {"tasks": [task_document("f") | {"executor_id": {"value": "other"}}], "frameworks": [OF_BEFORE]},
         {"frameworks": [OF_BEFORE, OF_BEFORE]},
+        {"frameworks": [OF_BEFORE | {"roles": ["a", "a"]}]},
+        {"tasks": [task_document("f"), task_document("f")], "frameworks": [OF_BEFORE]},
+        {"tasks": [task_document("f") | {"task_id": {"value": "a/b"}}], "frameworks": [OF_BEFORE]},
+        {
+            "tasks": [task_document("f") | {"resources": [{"name": "cpus", "type": "SCALAR", "scalar": {"value": 1}}]}],
+            "frameworks": [OF_BEFORE],
+            "capabilities": ("MULTI_ROLE",),
+        },
+        {"capabilities": ("RESOURCE_PROVIDER",), "resource_version_uuid": None},
     ],
 )
 def test_reports_that_contradict_themselves_get_no_answer(state: MasterState, wrong: dict[str, Any]) -> None:

@@ -10,11 +10,12 @@ from mesos_gpu.agent.decisions.state import AgentState, FreshIds
 from mesos_gpu.agent.model.events import Identity, RunTask
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.mesos.moment import Moment
+from mesos_gpu.mesos.uuids import random_uuid
 
 AGENT_ID = "e21bee5b-d554-4516-b5c2-672e37e2490c-S0"
 FRAMEWORK_ID = "e21bee5b-d554-4516-b5c2-672e37e2490c-0000"
 IDENTITY = Identity(AGENT_ID, "slave(1)@127.0.0.1:5051", "127.0.0.1", 5051, "/var/lib/mesos")
-VERSION = base64.b64encode(b"v" * 16).decode()
+VERSION = base64.b64encode(random_uuid(b"v" * 16)).decode()
 ALL_CAPABILITIES = ("MULTI_ROLE", "GPU_RESOURCES", "PARTITION_AWARE", "TASK_KILLING_STATE")
 
 
@@ -66,7 +67,7 @@ def new_state(start: int = 0, *, identity: Identity = IDENTITY) -> AgentState:
         identity,
         VERSION,
         FreshIds(
-            lambda: base64.b64encode(next(numbers).to_bytes(16, "big")).decode(),
+            lambda: base64.b64encode(random_uuid(next(numbers).to_bytes(16, "big"))).decode(),
             lambda: f"c{next(containers)}",
         ),
     )

@@ -17,6 +17,7 @@ from mesos_gpu.agent.model.tasks import Phase
 from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.tasks import is_terminal
+from mesos_gpu.mesos.uuids import random_uuid
 from tests.support.agent.documents import (
     ALL_CAPABILITIES,
     FRAMEWORK_ID,
@@ -48,7 +49,7 @@ def hosted(task_id: str, *, gpus: int = 0, kind: str = "CUSTOM", executor: str =
 
 
 def says(task_id: str, state: str, **more: Any) -> ev.ExecutorSays:
-    uuid = base64.b64encode(next(_uuids).to_bytes(16, "big")).decode()
+    uuid = base64.b64encode(random_uuid(next(_uuids).to_bytes(16, "big"))).decode()
     status = {"task_id": {"value": task_id}, "state": state, "uuid": uuid, "source": "SOURCE_EXECUTOR", **more}
     return ev.ExecutorSays(ECHO, {"timestamp": 1.0, **status})
 

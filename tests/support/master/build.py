@@ -56,7 +56,7 @@ def report(resources: str = GPU_AGENT, *, port: int = 5051, hostname: str = "127
         pid=f"slave(1)@127.0.0.1:{port}",
         info=info,
         version=more.pop("version", "1.12.0"),
-        capabilities=CAPABILITIES,
+        capabilities=more.pop("capabilities", CAPABILITIES),
         checkpoint=True,
         resource_version_uuid=more.pop("resource_version_uuid", UUID),
         **more,

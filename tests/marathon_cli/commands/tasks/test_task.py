@@ -111,6 +111,18 @@ def test_list_shows_the_gpus_of_each_task(cluster: Cluster, run: Run) -> None:
         assert (item["appId"], item["gpus"]) == ("/train", 2)
 
 
+def test_the_gpus_of_a_pod_are_its_definitions_where_agents_do_not_tell(cluster: Cluster, run: Run) -> None:
+    ids = [f"duo.instance-9f3a1c1e-0b6e-5c7a-9d3f-0a1b2c3d4e5f.{name}.1" for name in ("one", "two")]
+    tasks = [{"id": task_id, "appId": "/duo", "slaveId": "S1", "state": "TASK_RUNNING"} for task_id in ids]
+    cluster.server.on("GET", "/v2/tasks", {"tasks": tasks})
+    containers = [{"name": "one", "resources": {"gpus": 2}}, {"name": "two", "resources": {"cpus": 1}}]
+    cluster.server.on("GET", "/v2/pods/duo", {"id": "/duo", "containers": containers})
+    assert [item["gpus"] for item in json.loads(run("task", "list", "--json").stdout)] == [2, 2]
+    assert json.loads(run("task", "show", ids[0]).stdout)["gpus"] == 2
+    cluster.server.on("GET", "/v2/pods/duo", Answer(404, {"message": "gone"}))
+    assert [item["gpus"] for item in json.loads(run("task", "list", "--json").stdout)] == [0, 0]
+
+
 def test_list_of_no_tasks_is_an_empty_table(cluster: Cluster, run: Run) -> None:
     assert len(run("task", "list").stdout.splitlines()) == 1
     assert json.loads(run("task", "list", "--json").stdout) == []

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import base64
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.errors import ProtocolError
+from mesos_gpu.executor.main import new_uuid
+from mesos_gpu.mesos.uuids import is_uuid, random_uuid, uuid_in
+
+
+def text(number: bytes) -> str:
+    return base64.b64encode(number).decode()
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_random_bytes_become_a_uuid_of_version_4(random: bytes) -> None:
+    made = uuid.UUID(bytes=random_uuid(random))
+    assert (made.version, made.variant) == (4, uuid.RFC_4122)
+    assert is_uuid(text(made.bytes))
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_16_bytes_are_one_when_their_version_is_1_to_5(number: bytes) -> None:
+    assert is_uuid(text(number)) == (1 <= number[6] >> 4 <= 5)
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "dQ==", text(b"v" * 16), text(uuid.uuid4().bytes + b"0")])
+def test_what_is_none_is_refused_by_name(wrong: str) -> None:
+    with pytest.raises(ProtocolError, match="the uuid of an operation is none"):
+        uuid_in(wrong, "an operation")
+
+
+def test_the_default_executor_makes_valid_ones() -> None:
+    assert all(is_uuid(new_uuid()) for _ in range(100))
