@@ -43,10 +43,12 @@ def read_app(document: object, rules: AppRules, *, base: str = "/") -> dict[str,
     app = APP.clean(document)
     _refuse(APP.shape_problems(app), stage=INVALID_JSON)
     _refuse(form_problems(app))
-    app = APP.with_defaults(modernise({**app, "id": canonical_id(app["id"], base)}, rules))
-    app = _with_computed_defaults(app, rules)
-    _refuse(problem for rule in (*RULES, *PORT_RULES) for problem in rule(app, rules))
-    return app
+    app["id"] = canonical_id(app["id"], base)
+    modernise(app, rules)
+    canonical = APP.with_defaults(app)
+    _complete(canonical, rules)
+    _refuse(problem for rule in (*RULES, *PORT_RULES) for problem in rule(canonical, rules))
+    return canonical
 
 
 def _refuse(problems: Iterable[Problem], stage: str = "Object is not valid") -> None:
@@ -54,27 +56,27 @@ def _refuse(problems: Iterable[Problem], stage: str = "Object is not valid") -> 
         raise InvalidApp(found, stage=stage)
 
 
-def _with_computed_defaults(app: dict[str, Any], rules: AppRules) -> dict[str, Any]:
+def _complete(app: dict[str, Any], rules: AppRules) -> None:
     """Fill in what depends on the rest of the app, and bring sets and older spellings into their one form."""
-    new = {**app, **_replacement(app)}
+    ports = port_count(app)
+    app |= _replacement(app)
     if any("persistent" in volume for volume in volumes(app)):
         # Neither of these has an effect any more; Marathon shows them all the same (raml/AppConversion).
-        new["residency"] = dict(_RESIDENCY)
+        app["residency"] = dict(_RESIDENCY)
     else:
-        new.pop("residency", None)
+        app.pop("residency", None)
     if volumes(app):
-        new["container"] = {**app["container"], "volumes": [completed(volume) for volume in volumes(app)]}
-    new.setdefault("role", default_role(app["id"], rules))
-    new["dependencies"] = _unique(canonical_id(item, app["id"]) for item in app["dependencies"])
-    new["constraints"] = _unique([item[0], item[1].upper(), *item[2:]] for item in app["constraints"])
+        app["container"] = {**app["container"], "volumes": [completed(volume) for volume in volumes(app)]}
+    app.setdefault("role", default_role(app["id"], rules))
+    app["dependencies"] = _unique(canonical_id(item, app["id"]) for item in app["dependencies"])
+    app["constraints"] = _unique([item[0], item[1].upper(), *item[2:]] for item in app["constraints"])
     if "acceptedResourceRoles" in app:
-        new["acceptedResourceRoles"] = _unique(app["acceptedResourceRoles"])
-    if not new.get("args"):
-        new.pop("args", None)
+        app["acceptedResourceRoles"] = _unique(app["acceptedResourceRoles"])
+    if not app.get("args"):
+        app.pop("args", None)
     if app.get("container", {}).get("type") == "MESOS" and "docker" in app["container"]:
-        new["container"] = {**new["container"], "docker": _without_docker_engine(app["container"]["docker"])}
-    new["healthChecks"] = [_addressed(check, port_count(app)) for check in app["healthChecks"]]
-    return new
+        app["container"] = {**app["container"], "docker": _without_docker_engine(app["container"]["docker"])}
+    app["healthChecks"] = [_addressed(check, ports) for check in app["healthChecks"]]
 
 
 def _replacement(app: dict[str, Any]) -> dict[str, Any]:

@@ -25,30 +25,28 @@ def form_problems(app: Mapping[str, Any]) -> list[Problem]:
     return [*_network_problems(app), *_port_problems(app), *_fetch_problems(app)]
 
 
-def modernise(app: Mapping[str, Any], rules: AppRules) -> App:
-    """Return `app` with every older form rewritten, its networks named and its ports where they belong."""
-    new = {key: value for key, value in app.items() if key not in ("ports", "uris", "ipAddress", "container")}
-    container = _container(app)
-    networks = _networks(app, rules)
-    new["networks"] = networks
-    wanted_ports = app.get("ports", [])
+def modernise(app: App, rules: AppRules) -> None:
+    """Rewrite every older form in a clean `app`, name its networks, and put its ports where they belong."""
+    container, networks = _container(app), _networks(app, rules)
+    leftovers = container is not None and _host_mappings_are_leftovers(app)
+    ports, uris = app.pop("ports", None), app.pop("uris", None)
+    app.pop("ipAddress", None)
+    app["networks"] = networks
     if networks[0]["mode"] == "host":
         if "portDefinitions" not in app:
-            ports = [{"port": port} for port in wanted_ports]
-            new["portDefinitions"] = ports if "ports" in app else [{"port": 0, "name": "default"}]
-        if container is not None and _host_mappings_are_leftovers(app):
+            app["portDefinitions"] = [{"port": 0, "name": "default"}] if ports is None else [{"port": p} for p in ports]
+        if container is not None and leftovers:
             container.pop("portMappings", None)
     else:
-        if not new.get("portDefinitions"):
-            new.pop("portDefinitions", None)
-        new["requirePorts"] = False
+        if not app.get("portDefinitions"):
+            app.pop("portDefinitions", None)
+        app["requirePorts"] = False
         if container is not None:
-            container["portMappings"] = _mappings(container.get("portMappings"), len(wanted_ports), networks)
+            container["portMappings"] = _mappings(container.get("portMappings"), len(ports or ()), networks)
     if container is not None:
-        new["container"] = container
-    if app.get("uris"):
-        new["fetch"] = [{"uri": uri, "extract": urlsplit(uri).path.endswith(_ARCHIVES)} for uri in app["uris"]]
-    return new
+        app["container"] = container
+    if uris:
+        app["fetch"] = [{"uri": uri, "extract": urlsplit(uri).path.endswith(_ARCHIVES)} for uri in uris]
 
 
 def port_count(app: Mapping[str, Any]) -> int:
@@ -111,7 +109,7 @@ def _named(network: App, rules: AppRules) -> App:
 
 def _host_mappings_are_leftovers(app: Mapping[str, Any]) -> bool:
     """Mappings beside `networks: [host]` are a contradiction; with older forms, and empty ones, nothing is lost."""
-    return not app.get("networks") or not app["container"].get("portMappings")
+    return not app.get("networks") or not app.get("container", {}).get("portMappings")
 
 
 def _mappings(given: list[App] | None, wanted: int, networks: list[App]) -> list[App]:
