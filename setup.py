@@ -30,6 +30,7 @@ REQUIRES = [
     "zstandard>=0.22",
 ]
 DEV = [
+    "coverage>=7.10",
     "hypothesis>=6.90",
     "import-linter>=2.0",
     "marathon==0.13.0",
@@ -37,6 +38,7 @@ DEV = [
     "pytest>=8.0",
     "pytest-asyncio>=0.23",
     "pytest-timeout>=2.2",
+    "pytest-xdist>=3.5",
     "ruff>=0.6",
     "schemathesis>=4.0",
     "types-PyYAML",

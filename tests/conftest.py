@@ -6,11 +6,19 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from tests.support.histories import register_profiles
 
 pytest_plugins = ["pytester", "mesos_gpu.testing.plugin"]
 
+register_profiles()
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
 IS_ROOT = os.geteuid() == 0
 HAS_GPU = Path("/dev/nvidiactl").exists()
+WHOLE = tuple(Path(__file__).parent / name for name in ("box", "clients", "cluster", "genuine", "testing"))
+"""Folders whose tests start whole clusters."""
 skipped_as_root = pytest.StashKey[list[str]]()
 
 
@@ -24,6 +32,10 @@ _config: list[pytest.Config] = []
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if any(folder in item.path.parents for folder in WHOLE):
+            item.add_marker(pytest.mark.slow)
+        if not any(item.get_closest_marker(name) for name in ("root", "gpu", "slow")):
+            item.add_marker(pytest.mark.fast)
         if item.get_closest_marker("root") and not IS_ROOT:
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if item.get_closest_marker("gpu") and not HAS_GPU:

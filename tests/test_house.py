@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from docs.make_cli import cli_page, help_page
 from docs.make_flags import flags_page
-from tests.support import walls
+from tests.support import rooms, walls
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -47,7 +48,7 @@ def test_each_import_contract_refuses_what_it_is_there_for(tmp_path: Path) -> No
 
 
 def test_every_module_that_calls_itself_pure_is_kept_so() -> None:
-    pure = walls.decides()
+    pure = (*walls.deciding_rooms(), *walls.deciding_modules())
     missing = []
     for package in walls.PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -56,6 +57,26 @@ def test_every_module_that_calls_itself_pure_is_kept_so() -> None:
             if says and not any(f"{module}.".startswith(f"{name}.") for name in pure):
                 missing.append(module)
     assert missing == [], "add them to the contract 'What decides does not act' of pyproject.toml"
+
+
+def test_a_deciding_room_with_too_few_branches_taken_is_told() -> None:
+    def file(taken: int, branches: int) -> dict[str, Any]:
+        return {"summary": {"covered_branches": taken, "num_branches": branches}}
+
+    files = {
+        "mesos_gpu/mesos/flags.py": file(94, 100),
+        "mesos_gpu/mesos/regex.py": file(1, 1),
+        "mesos_gpu/isolator/pool.py": file(4, 4),
+        "mesos_gpu/agent/disk/volumes.py": file(1, 2),
+        "mesos_gpu/agent/disk/removal.py": file(0, 0),
+    }
+    found = rooms.by_room({"files": files})
+    assert [(one.room, one.taken, one.branches, one.too_few) for one in found] == [
+        (rooms.OTHERS, 4, 4, False),
+        ("mesos_gpu.mesos", 95, 101, True),
+        ("mesos_gpu.agent.disk", 1, 2, False),
+    ]
+    assert "94.1 %" in list(rooms.lines(found))[1]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -24,6 +24,7 @@ from tests.fakes.master import ScriptedMaster
 from tests.support import places
 from tests.support.agent.documents import AGENT_ID, framework, task
 from tests.support.cluster import ClusterAgent, cluster_agent
+from tests.support.histories import examples
 from tests.support.master.build import framework_info
 from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 
@@ -203,7 +204,7 @@ def _scalar(name: str, value: float) -> dict[str, Any]:
     return {"name": name, "type": "SCALAR", "scalar": {"value": value}}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=300), name=st.sampled_from(sorted({m["message"] for m in RECORDED})))
 def test_whatever_bytes_a_message_has_the_master_goes_on(tmp_path: Path, data: bytes, name: str) -> None:
     asyncio.run(_fuzz(tmp_path, data, name))

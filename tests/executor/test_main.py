@@ -12,6 +12,8 @@ import pytest
 from tests.fakes.container_agent import ContainerAgent
 from tests.support.executor import PROGRAM, Pod, task
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def pod(tmp_path: Path) -> AsyncIterator[Pod]:

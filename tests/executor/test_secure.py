@@ -23,6 +23,8 @@ from tests.fakes.container_agent import ContainerAgent
 from tests.support.executor import PROGRAM, Pod, task
 from tests.support.tls import Authority
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:

@@ -16,6 +16,7 @@ from mesos_gpu.executor.decisions.state import ExecutorState, Setting
 from mesos_gpu.mesos.checks import Result
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.tasks import is_terminal
+from tests.support.histories import examples
 
 INFO = {
     "executor_info": {"executor_id": {"value": "pod"}, "type": "DEFAULT"},
@@ -313,4 +314,4 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnyHistory.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -17,6 +17,8 @@ from mesos_gpu.mesos.resource import Document
 from tests.framework.cluster import AGENT, RESERVED, Cluster
 from tests.support.master.build import statuses
 
+pytestmark = pytest.mark.slow
+
 ROLES = [{}, {"roles": "ml"}, {"roles": ["ml/train"]}, {"roles": ["ml"], "capabilities": ["RESERVATION_REFINEMENT"]}]
 
 

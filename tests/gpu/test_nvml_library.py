@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.nvml_program import Program, shown, stub_uuid
 
+pytestmark = pytest.mark.slow
+
 LIST = """
 driver = NvmlDriver()
 show(driver.version)

@@ -227,7 +227,9 @@ async def test_content_of_another_digest_is_refused(registry: RealRegistry, tmp_
 
 
 @pytest.mark.parametrize(
-    ("size", "words"), [(len(BLOB) - 1, "has more than"), (len(BLOB) + 1, "bytes; its manifest says")]
+    ("size", "words"),
+    [(len(BLOB) - 1, "has more than"), (len(BLOB) + 1, "bytes; its manifest says")],
+    ids=["smaller", "larger"],
 )
 async def test_a_blob_of_another_size_is_refused(
     scripted: ScriptedRegistry, tmp_path: Path, size: int, words: str

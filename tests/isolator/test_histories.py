@@ -21,6 +21,7 @@ from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.access import gpu_node
+from tests.support.histories import examples
 
 HISTORIES = 2000
 DRIVER = SimulatedDriver(5)
@@ -215,9 +216,8 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 AnyHistory.TestCase.settings = settings(
-    max_examples=HISTORIES,
+    max_examples=examples(HISTORIES),
     stateful_step_count=12,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestAnyHistory = AnyHistory.TestCase

@@ -19,6 +19,8 @@ from tests.support.marathon.program import Program
 from tests.support.marathon.starts import Starts
 from tests.support.tls import Authority
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def master() -> AsyncIterator[SchedulerMaster]:

@@ -16,6 +16,8 @@ from tests.support import places
 from tests.support.marathon_cli.scripted_server import Answer, ScriptedServer
 from tests.support.terminal import terminal
 
+pytestmark = pytest.mark.slow
+
 TASK = "train.instance-1._app.1"
 Ask = Callable[..., list[str]]
 

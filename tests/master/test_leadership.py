@@ -19,6 +19,8 @@ from tests.support.master.build import framework_info, task_info
 from tests.support.master.live import Scheduler, ScriptedAgent, live_master, soon, until
 from tests.support.zookeeper import RealZooKeeper
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:

@@ -21,6 +21,8 @@ from tests.support import places
 from tests.support.master.build import OTHER_UUID, THIRD_UUID, UUID
 from tests.support.master.live import ScriptedAgent, live_master, soon
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60.0
 EXAMPLE = places.EXAMPLES / "gpu_framework.py"
 

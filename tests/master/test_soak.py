@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.soak import soak
+
+pytestmark = pytest.mark.slow
 
 
 async def test_after_frameworks_came_died_and_failed_over_all_is_free_again() -> None:

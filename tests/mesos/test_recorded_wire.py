@@ -15,6 +15,7 @@ from mesos_gpu.mesos import libprocess
 from mesos_gpu.mesos.libprocess import MessageDecoder, Pid, is_message_head
 from mesos_gpu.mesos.messages import decode, encode
 from tests.support import places
+from tests.support.histories import examples
 
 RECORDED: list[dict[str, Any]] = json.loads((places.RECORDED / "libprocess.json").read_text())
 
@@ -53,7 +54,7 @@ def test_our_request_is_the_real_one(recorded: dict[str, Any]) -> None:
     assert ours.endswith(body)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.integers(0, 40_000), max_size=40))
 def test_the_whole_recording_on_one_connection_is_the_same_for_any_splitting(cuts: list[int]) -> None:
     data = b"".join(map(bytes_of, RECORDED))

@@ -21,6 +21,8 @@ from mesos_gpu.process.http import make_app
 from mesos_gpu.process.zookeeper import ZkGroup, ZkSession, ZkValue
 from tests.support.zookeeper import RealZooKeeper
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60.0
 
 

@@ -18,6 +18,8 @@ from mesos_gpu.process.zookeeper import ZkSession
 from mesos_gpu.process.zookeeper_tree import REQUEST_BYTES, ZkTree
 from tests.support.zookeeper import RealZooKeeper
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def session(zookeeper: RealZooKeeper) -> AsyncIterator[ZkSession]:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Forbidden:
         return self.words or f"{self.importer} -> {self.imported}"
 
 
+@cache
 def contracts() -> list[dict[str, Any]]:
     """Return the contracts as pyproject.toml has them."""
     read = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -73,10 +75,19 @@ def put(found: Forbidden, copy: Path) -> None:
         file.write(f"\nimport {found.imported}\n")
 
 
-def decides() -> tuple[str, ...]:
-    """Return the packages and modules that must not act, by the contracts."""
-    found = [c["source_modules"] for c in contracts() if c["name"].startswith("What decides does not act")]
-    return tuple(module for modules in found for module in modules)
+def deciding_rooms() -> tuple[str, ...]:
+    """Return the packages that decide and do not act."""
+    return tuple(_named("What decides does not act:")["source_modules"])
+
+
+def deciding_modules() -> tuple[str, ...]:
+    """Return the modules that decide and do not act, in rooms that do both."""
+    return tuple(_named("What decides does not act, in")["source_modules"])
+
+
+def _named(beginning: str) -> dict[str, Any]:
+    (contract,) = (contract for contract in contracts() if contract["name"].startswith(beginning))
+    return contract
 
 
 def broken(output: str) -> dict[str, str]:

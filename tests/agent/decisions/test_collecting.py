@@ -15,6 +15,7 @@ from mesos_gpu.agent.model.tasks import Phase
 from mesos_gpu.container.spec.config import Termination
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, key, run, task
 from tests.support.agent.hosting import AWARE, AnyHistory
+from tests.support.histories import examples
 
 WEEK_S = 604_800.0
 F = of_framework(AGENT_ID, FRAMEWORK_ID)
@@ -148,4 +149,4 @@ class Collected(AnyHistory):
 
 
 TestCollected = Collected.TestCase
-TestCollected.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCollected.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -25,6 +25,7 @@ from tests.support.agent.documents import (
     run,
 )
 from tests.support.agent.hosting import AWARE, ECHO, AnyHistory, hosted, says
+from tests.support.histories import examples
 
 
 def sent(actions: list[act.Action]) -> list[str]:
@@ -230,4 +231,4 @@ def test_draining_gives_kills_no_more_than_its_grace_and_its_reason(state: Agent
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnyHistory.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -30,6 +30,7 @@ from mesos_gpu.mesos.resource import Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.uuids import random_uuid
 from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
+from tests.support.histories import examples
 
 FLAGS = Resources.parse("cpus:2;gpus:4;disk:1000")
 ML = (Reservation("ml", "DYNAMIC"),)
@@ -239,4 +240,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestHistories.settings = settings(max_examples=examples(60), stateful_step_count=25)

@@ -19,6 +19,7 @@ from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.tasks import is_terminal
 from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, key, new_state, run, task
+from tests.support.histories import examples
 
 UNSURE = (Phase.LAUNCHING, Phase.CANCELLED)
 INFO = framework(*ALL_CAPABILITIES)
@@ -145,7 +146,7 @@ STEPS = st.lists(
 ILL = "GPU 0 is unhealthy"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.sampled_from([None, 1, 2, 3, 4]), STEPS)
 def test_killed_at_any_moment_no_status_is_lost_and_the_task_ends_once(
     launch_dies_after: int | None, steps: list[tuple[str, int | None]]

@@ -100,8 +100,13 @@ async def test_a_machine_without_runtimes_is_told_what_to_install(box: Box, monk
 
 
 @pytest.mark.root
-async def test_the_better_runtime_is_found_to_work_here(box: Box) -> None:
-    await box.open(runtimes=("crun",))
+@pytest.mark.parametrize(
+    ("offered", "taken"),
+    [(("crun", "runc"), "crun"), (("runc", "crun"), "runc"), (("no-such-runtime", "crun"), "crun")],
+)
+async def test_the_first_runtime_that_works_here_is_taken(box: Box, offered: tuple[str, ...], taken: str) -> None:
+    containerizer = await box.open(runtimes=offered)
+    assert containerizer._conmon.runtime.name == taken
 
 
 def run_one(box: Box, script: str | None, *extra: str, private: bool = False, agent: str = RUN_ONE) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from jsonschema import Draft202012Validator
@@ -18,6 +19,8 @@ from schemathesis.specs.openapi.checks import (
 from mesos_gpu.marathon.api.openapi import DETAILS
 from mesos_gpu.marathon.api.openapi_routes import routes_of
 from tests.support.marathon.service import Marathon
+
+pytestmark = pytest.mark.slow
 
 CHECKS = (not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance)
 # The first does not end, the second is the end, the third changes what the tests log.
@@ -61,7 +64,6 @@ async def test_whatever_the_document_allows_is_answered_as_it_says(marathon: Mar
             @given(case=operation.as_strategy())
             @settings(
                 max_examples=OF_BODIES if operation.body else EXAMPLES,
-                deadline=None,
                 database=None,
                 derandomize=True,
                 phases=[Phase.generate],

@@ -56,6 +56,7 @@ from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 from mesos_gpu.marathon.state.state import Lasting, State, restored
 from mesos_gpu.marathon.state.table import Table
 from mesos_gpu.marathon.views.tree import current_root
+from tests.support.histories import examples
 from tests.support.marathon.builders import SETTINGS, T0, app, container, offer, pod, status
 
 APPS = ("/a", "/b", "/g/c")
@@ -499,5 +500,5 @@ class Histories(RuleBasedStateMachine):
             assert {task_id for task in tasks for task_id in task.living_ids} == set(running)
 
 
-Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Histories.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestHistories = Histories.TestCase

@@ -23,6 +23,7 @@ from mesos_gpu.marathon.state.events import (
     Tick,
 )
 from mesos_gpu.marathon.state.state import restored
+from tests.support.histories import examples
 from tests.support.marathon.builders import RULES, SETTINGS, T0, Run, job, offer, only, schedule, status
 
 MINUTE = 60.0
@@ -314,7 +315,7 @@ class JobHistory:
                 break
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.lists(EVENTS, max_size=40), st.sampled_from(["NEVER", "ON_FAILURE"]), st.sampled_from(["ALLOW", "FORBID"]))
 def test_nothing_runs_twice_and_nothing_is_lost(events: list[str], policy: str, concurrency: str) -> None:
     """Whatever happens, with crashes at any point: a run has one living task at most, NEVER means one task ever."""

@@ -20,6 +20,7 @@ from mesos_gpu.marathon.model.task_ids import app_of
 from mesos_gpu.marathon.state.actions import Acknowledge, Action, Kill, Launch, Reconcile
 from mesos_gpu.marathon.state.events import CallFailed, Disconnected, Event, Offered, PutJob, StartRun, Status, Tick
 from mesos_gpu.marathon.state.state import restored
+from tests.support.histories import examples
 from tests.support.marathon.builders import Run, app, offer, status
 
 AGENTS = ("S0", "S1")
@@ -265,5 +266,5 @@ class Histories(RuleBasedStateMachine):
             assert not app_id.startswith("/ne/") or len(tasks) == 1, tasks
 
 
-Histories.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+Histories.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=30)
 TestHistories = Histories.TestCase

@@ -22,6 +22,7 @@ from mesos_gpu.marathon.state.events import (
     Tick,
 )
 from mesos_gpu.marathon.state.state import restored
+from tests.support.histories import examples
 from tests.support.marathon.builders import Run, keeping, offer, only, status
 from tests.support.marathon.residents import Agent, resident
 
@@ -192,5 +193,5 @@ class Histories(RuleBasedStateMachine):
                 self.give(number, run=True)
 
 
-Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Histories.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=25)
 TestResidentHistories = Histories.TestCase

@@ -15,6 +15,7 @@ from mesos_gpu.marathon.model.instances import Phase
 from mesos_gpu.marathon.state.actions import Action, Kill, Launch
 from mesos_gpu.marathon.state.events import Subscribed, Tick
 from mesos_gpu.marathon.state.state import restored
+from tests.support.histories import examples
 from tests.support.marathon.builders import Run, app, only, status
 
 
@@ -92,7 +93,7 @@ class Upgrade(Run):
 EVENTS = st.sampled_from(["offer", "offer", "run", "run", "end", "end", "fail", "late", "crash", "change"])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(
     instances=st.integers(1, 5),
     least=st.sampled_from([0, 0.3, 0.5, 0.7, 1]),

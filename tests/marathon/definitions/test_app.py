@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp, Problem
@@ -322,7 +322,6 @@ FIELDS += [
 ]
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON))
 def test_any_json_is_either_read_or_refused_with_problems(fields: dict[str, Any]) -> None:
     found: object = None

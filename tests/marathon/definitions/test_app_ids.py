@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import InvalidApp
@@ -27,7 +27,6 @@ def test_going_up_from_the_root_stays_there() -> None:
     assert canonical_id("../../x") == "/x"
 
 
-@settings(deadline=None)
 @given(IDS, IDS)
 def test_a_canonical_id_is_absolute_and_stays_as_it_is(text: str, base: str) -> None:
     found = canonical_id(text, canonical_id(base))
@@ -37,7 +36,6 @@ def test_a_canonical_id_is_absolute_and_stays_as_it_is(text: str, base: str) -> 
     assert canonical_id(f"./{text}/" if text[:1] != "/" else f"{text}/", canonical_id(base)) == found
 
 
-@settings(deadline=None)
 @given(st.text("aB0-._/ é\n", min_size=1, max_size=12))
 def test_a_name_outside_marathons_alphabet_is_refused_and_any_other_accepted(text: str) -> None:
     names = [name for name in text.split("/") if name not in ("", ".", "..")]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mesos_gpu.marathon.definitions.document_schema import DocumentSchema, _validator
 from mesos_gpu.marathon.definitions.schema_quick import fits
+from tests.support.histories import examples
 from tests.support.places import ROOT
 
 CONVERTED = [
@@ -54,7 +55,7 @@ def test_what_is_filled_in_with_defaults_gets_it_too() -> None:
         assert fits(schema.with_defaults(schema.clean(document)), schema.schema, schema.schema)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from(GOOD), st.data())
 def test_it_says_yes_only_where_jsonschema_finds_nothing(good: tuple[str, dict[str, Any]], data: st.DataObject) -> None:
     form, original = good

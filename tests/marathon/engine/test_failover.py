@@ -22,6 +22,8 @@ from tests.support.marathon.program import Program
 from tests.support.marathon.starts import Starts
 from tests.support.zookeeper import RealZooKeeper
 
+pytestmark = pytest.mark.slow
+
 SESSION = "--zk_session_timeout=4000"
 
 

@@ -6,9 +6,13 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from mesos_gpu.marathon.state.actions import Launch
 from tests.support.marathon.builders import SETTINGS, app, offer, status
 from tests.support.marathon.service import Marathon
+
+pytestmark = pytest.mark.slow
 
 APPS, INSTANCES = 500, 4
 

@@ -14,6 +14,7 @@ from mesos_gpu.marathon.state.actions import Launch
 from mesos_gpu.marathon.state.events import PutJob, PutSchedule, RemoveJob, StartRun, StopRun, Subscribed
 from mesos_gpu.marathon.state.state import restored
 from mesos_gpu.marathon.store.rows import lasting_of, rows_of, saves_of
+from tests.support.histories import examples
 from tests.support.marathon.builders import Run, job, only, schedule, status
 from tests.support.marathon.service import Marathon
 
@@ -188,7 +189,7 @@ def test_a_dependency_that_is_added_later_counts_from_then_on() -> None:
 EVENTS = st.tuples(st.sampled_from(["start", "good", "bad", "stop", "crash"]), st.sampled_from(["a", "b", "c", "d"]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(EVENTS, max_size=30))
 def test_a_job_starts_by_itself_once_for_each_time_that_all_before_it_have_succeeded(
     events: list[tuple[str, str]],

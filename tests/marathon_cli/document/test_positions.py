@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marathon_cli.document.positions import Position, scan
@@ -29,7 +29,6 @@ def members(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from members(item, f"{path}({index})")
 
 
-@settings(deadline=None)
 @given(DOCUMENTS, st.sampled_from([None, 0, 2]), st.booleans())
 def test_every_key_and_item_is_found_where_it_stands(document: Any, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)

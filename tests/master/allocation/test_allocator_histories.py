@@ -18,6 +18,7 @@ from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.model.shared_volumes import free_of
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
+from tests.support.histories import examples
 from tests.support.master.build import RULES
 
 R = Resources.parse
@@ -217,7 +218,7 @@ def as_dict(allocations: list[Any]) -> dict[tuple[str, Key], Resources]:
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestHistories.settings = settings(max_examples=examples(100), stateful_step_count=40)
 
 
 @pytest.mark.parametrize("seed", range(8))

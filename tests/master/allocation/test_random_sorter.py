@@ -14,6 +14,7 @@ from mesos_gpu.master.allocation.eligibility import Client, Key, Supply
 from mesos_gpu.master.allocation.random_sorter import chances, order, shuffled
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.mesos.resources import Resources
+from tests.support.histories import examples
 from tests.support.master.build import RULES, never
 
 R = Resources.parse
@@ -88,7 +89,6 @@ quotas = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(clients=clients, quotas=quotas, heavy=weights, seed=seeds)
 def test_quota_holds_whoever_is_drawn(clients: list[Client], quotas: dict[str, Quota], heavy: float, seed: int) -> None:
     made = Allocator(RULES, Random(seed).random)
@@ -116,7 +116,7 @@ def test_quota_holds_whoever_is_drawn(clients: list[Client], quotas: dict[str, Q
     assert sum(r.milli("cpus") for r in held.values()) <= 8000
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=examples(10))
 @given(seed=seeds)
 def test_nobody_starves_beside_a_heavier_one(seed: int) -> None:
     """One machine that is free again and again: with a third of the weight, 200 turns without one are 10^-35."""

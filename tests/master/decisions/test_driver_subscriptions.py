@@ -17,6 +17,7 @@ from mesos_gpu.master.state.actions import Action, AwaitFailover, SendEvent, Upd
 from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document
+from tests.support.histories import examples
 from tests.support.master.build import (
     NOW,
     RULES,
@@ -256,7 +257,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000))
 @given(st.lists(steps, max_size=25))
 def test_any_order_of_failovers_goes_by_the_table(history: list[tuple[Any, ...]]) -> None:
     state, table = new_state(), Table()

@@ -65,6 +65,7 @@ from mesos_gpu.mesos.conversions import applied, conversions, unallocated, with_
 from mesos_gpu.mesos.resource import Document, Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal
+from tests.support.histories import examples
 from tests.support.master.build import NOW, UUID, check_books, framework_info, new_state, report, resources_of, status
 
 SIZES = ["cpus:2;mem:128;gpus:4", "cpus:2;mem:128", "cpus:1;mem:64;gpus(ml):2"]
@@ -493,7 +494,7 @@ def is_ended_or_known(task: Task, state: MasterState) -> bool:
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestHistories.settings = settings(max_examples=examples(150), stateful_step_count=40)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -20,6 +20,7 @@ from mesos_gpu.master.views.views import roles_view, state_view
 from mesos_gpu.mesos.conversions import applied, conversions
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources, validate
+from tests.support.histories import examples
 from tests.support.master.build import NOW, add_framework, check_books, events, later, resources_of, status, task_info
 from tests.support.master.operations import CAPABLE, ROLE, World, dynamic, operation, volume
 
@@ -303,7 +304,7 @@ def test_copies_add_up_and_amounts_do_not(here: int, there: int, gone: int) -> N
     assert both.base() == (Resources([]) if not both else one({**dynamic("disk", 64), "reservations": []}))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.randoms(use_true_random=False))
 def test_whatever_happens_the_books_add_up(dice: Random) -> None:
     world = Shared()

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from marathon_cli.screen.screen import new_progress
+from marathon_cli.show import pulls
 from marathon_cli.show.pulls import LINE_EVERY_S, PullDisplay
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
 
@@ -106,10 +108,21 @@ def test_lines_come_now_and_then_and_when_the_phase_changes(capsys: pytest.Captu
     assert capsys.readouterr().err.split() == ["one", "three", "four"]
 
 
-def test_bars_come_and_go() -> None:
+def test_bars_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    progress = new_progress()
+    monkeypatch.setattr(pulls, "new_progress", lambda: progress)
     display = PullDisplay(bars=True)
-    display.show([], 1.0)
-    display.show([{"reference": "a", "phase": "downloading", "bytes_done": 1, "bytes_total": 2}], 2.0)
-    display.show([], 3.0)
+
+    def bars(*shown: dict[str, Any]) -> list[tuple[str, float, float | None]]:
+        display.show(shown, 1.0)
+        return [(task.description, task.completed, task.total) for task in progress.tasks]
+
+    assert (bars(), progress.live.is_started) == ([], False)
+    pull = {"reference": "a", "phase": "downloading", "bytes_done": 1, "bytes_total": 2}
+    assert (bars(pull), progress.live.is_started) == ([("downloading a", 1, 2)], True)
+    assert bars({**pull, "phase": "extracting", "bytes_done": 2}) == [("extracting a", 2, 2)]
+    assert bars() == []
+    bars(pull)
     display.close()
+    assert (progress.tasks, progress.live.is_started) == ([], False)
     display.close()
