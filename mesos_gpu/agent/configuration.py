@@ -20,6 +20,7 @@ from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
 from mesos_gpu.mesos.cram_md5 import Credential, read_credential
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.process.browsers import Names, names_of
 from mesos_gpu.process.program import read_secret
 
@@ -65,7 +66,7 @@ class ResourceSettings:
     """What the agent has, as far as flags say so: texts in Mesos' forms."""
 
     resources: str | None
-    default_role: str
+    default_role: Role
     attributes: str | None
     policy: str
     """What of it may change between restarts: a `--reconfiguration_policy`."""

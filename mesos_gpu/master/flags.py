@@ -13,6 +13,7 @@ from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
+from mesos_gpu.mesos.ids import ANY_ROLE, Role
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.access import check_address
@@ -153,7 +154,7 @@ def settings(flags: Mapping[str, Any], acls: Acls = OPEN) -> Settings:
     return Settings(
         rules,
         allocation_interval_s=flags["allocation_interval"],
-        roles=frozenset([*flags["roles"], "*"]) if flags["roles"] else None,
+        roles=frozenset([*map(Role, flags["roles"]), ANY_ROLE]) if flags["roles"] else None,
         offer_timeout_s=flags["offer_timeout"],
         registry_max_agent_age_s=flags["registry_max_agent_age"],
         registry_max_agent_count=flags["registry_max_agent_count"],

@@ -1,6 +1,28 @@
-"""Which ids and role names Mesos takes. Source: Mesos src/common/validation.cpp, src/common/roles.cpp."""
+"""Mesos' ids and roles: a type of its own for each, and which texts Mesos takes for them.
+
+The types are texts, for which no other may be passed by mistake. A document has an id as `{"value": text}`; what is
+read of one is of its type by where it stood there.
+Source: Mesos src/common/validation.cpp, src/common/roles.cpp.
+"""
 
 from __future__ import annotations
+
+from typing import NewType
+
+FrameworkId = NewType("FrameworkId", str)
+AgentId = NewType("AgentId", str)
+TaskId = NewType("TaskId", str)
+"""Unique within a framework, not within a cluster."""
+ExecutorId = NewType("ExecutorId", str)
+"""Unique within a framework and an agent."""
+ContainerId = NewType("ContainerId", str)
+"""The name of a container; of a nested one with its parents' before it, dots between."""
+OfferId = NewType("OfferId", str)
+"""Of an inverse offer, too: both are told from each other by where they are kept."""
+Role = NewType("Role", str)
+"""`*`, or names with slashes between: `eng/team`."""
+ANY_ROLE = Role("*")
+"""The role of what is nobody's in particular, and of frameworks that name none."""
 
 MAX_ID = 255
 _SPACES = frozenset("\b\t\n\v\f\r ")

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.mesos.disk import disk_text, identity_text
+from mesos_gpu.mesos.ids import ANY_ROLE, Role
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 Amount: TypeAlias = int | Ranges | frozenset[str]
@@ -22,7 +23,7 @@ Document: TypeAlias = dict[str, Any]
 
 MAX_EXPONENT = 14
 """Thousandths of amounts below 10^15 fit into 64 bits, as Mesos keeps them."""
-UNRESERVED = "*"
+UNRESERVED = ANY_ROLE
 # Fields of mesos.Resource that neither the key nor the amount spells out; kept as they came.
 _OTHER_FIELDS = ("provider_id", "disk", "revocable", "shared")
 
@@ -31,7 +32,7 @@ _OTHER_FIELDS = ("provider_id", "disk", "revocable", "shared")
 class Reservation:
     """One level of the reservation stack; `labels` is canonical JSON text, empty when there are none."""
 
-    role: str
+    role: Role
     type: str = "STATIC"
     principal: str | None = None
     labels: str = ""
@@ -57,7 +58,7 @@ class Resource:
     name: str
     amount: Amount
     reservations: tuple[Reservation, ...] = ()
-    allocation_role: str | None = None
+    allocation_role: Role | None = None
     other: str = ""
     copies: int = 1
     """How often it is here, which may be more than once for what is shared alone: its amount does not add up."""
@@ -82,7 +83,7 @@ class Resource:
         return (*identity, self.amount) if self.shared else identity
 
     @property
-    def role(self) -> str:
+    def role(self) -> Role:
         """Return the role it is reserved for, `*` when unreserved: the innermost reservation counts."""
         return self.reservations[-1].role if self.reservations else UNRESERVED
 

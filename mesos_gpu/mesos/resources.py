@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.errors import BadResources
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import (
     UNRESERVED,
     Amount,
@@ -45,7 +46,7 @@ class Resources:
         self._by_key = {key: resource for key, resource in by_key.items() if not resource.empty}
 
     @classmethod
-    def parse(cls, text: str, default_role: str = UNRESERVED) -> Resources:
+    def parse(cls, text: str, default_role: Role = UNRESERVED) -> Resources:
         """Read what `--resources` takes: `cpus:2;gpus(ml):1;ports:[31000-32000]`, or a JSON list of Resources.
 
         Raises BadResources that names the entry.
@@ -137,7 +138,7 @@ class Resources:
         """Return the resources for which `keep` is true."""
         return Resources(r for r in self if keep(r))
 
-    def allocated(self, role: str) -> Resources:
+    def allocated(self, role: Role) -> Resources:
         """Return the same, allocated to `role`."""
         return Resources(replace(r, allocation_role=role) for r in self)
 
@@ -161,11 +162,11 @@ class Resources:
         """Return the same with one copy of everything."""
         return Resources(replace(r, copies=1) for r in self)
 
-    def reserved(self, role: str) -> Resources:
+    def reserved(self, role: Role) -> Resources:
         """Return what is reserved for exactly `role`."""
         return self.filter(lambda r: bool(r.reservations) and r.role == role)
 
-    def reserved_roles(self) -> tuple[str, ...]:
+    def reserved_roles(self) -> tuple[Role, ...]:
         """Return the roles that something is reserved for, sorted."""
         return tuple(sorted({r.role for r in self if r.reservations}))
 
@@ -266,11 +267,11 @@ def validate_gpus(resources: Resources) -> str | None:
     return None
 
 
-def _entry(text: str, default_role: str) -> Resource:
+def _entry(text: str, default_role: Role) -> Resource:
     match = _ENTRY.match(text)
     if match is None:
         raise BadResources(f"'{text}' is not a resource; write NAME:VALUE or NAME(ROLE):VALUE, for example gpus:2")
-    role = (match["role"] or default_role).strip()
+    role = Role((match["role"] or default_role).strip())
     try:
         amount = _parse_amount(match["amount"].strip())
     except ValueError as error:

@@ -23,6 +23,7 @@ from mesos_gpu.container.spec.config import ContainerConfig, ImageAsk, Secret, V
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.flags import format_duration
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.units import MIB
@@ -157,12 +158,12 @@ def executor_name(task: Mapping[str, Any]) -> str:
     return f"Command Executor (Task: {task['task_id']['value']}) (Command: {shown})"
 
 
-def role_of(task: Mapping[str, Any]) -> str | None:
+def role_of(task: Mapping[str, Any]) -> Role | None:
     """Return the role that the task's resources are allocated to."""
     for resource in task.get("resources", ()):
         role = (resource.get("allocation_info") or {}).get("role")
         if role is not None:
-            return str(role)
+            return Role(role)
     return None
 
 

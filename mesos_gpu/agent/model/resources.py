@@ -13,6 +13,7 @@ from typing import Any
 
 from mesos_gpu.agent.model.gpu_attributes import NAMES as GPU_ATTRIBUTES
 from mesos_gpu.errors import BadFlag, BadResources
+from mesos_gpu.mesos.ids import ANY_ROLE, Role
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import WHOLE, Resources
 
@@ -43,13 +44,13 @@ def gpus_asked(text: str | None) -> int | None:
     """
     if text is None or "gpus" not in _names(text):
         return None
-    thousandths = _parse(text, "*").milli("gpus")
+    thousandths = _parse(text, ANY_ROLE).milli("gpus")
     if thousandths % WHOLE:
         raise BadFlag("resources", "The 'gpus' resource must be an unsigned integer")
     return thousandths // WHOLE
 
 
-def agent_resources(text: str | None, default_role: str, machine: Machine, gpus: int | None) -> Resources:
+def agent_resources(text: str | None, default_role: Role, machine: Machine, gpus: int | None) -> Resources:
     """Return the agent's total: what `--resources` says, and the machine's own of cpus, mem, disk, ports and gpus.
 
     `gpus` is what discovery settled on, None when GPUs are not isolated (then `gpus` of the text pass untouched).
@@ -146,7 +147,7 @@ def _share(total_mib: int, kept_mib: int) -> int:
     return total_mib - kept_mib if total_mib >= 2 * kept_mib else total_mib // 2
 
 
-def _parse(text: str, default_role: str) -> Resources:
+def _parse(text: str, default_role: Role) -> Resources:
     try:
         return Resources.parse(text, default_role)
     except BadResources as error:

@@ -21,6 +21,7 @@ from mesos_gpu.marathon.model.reservations import LocalVolume, Reservation, rese
 from mesos_gpu.marathon.state.actions import Say
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import UNRESERVED, Resource
 from mesos_gpu.mesos.resource import Reservation as Reserved
 from mesos_gpu.mesos.resources import Resources
@@ -158,7 +159,7 @@ def reserve(draft: Draft, spec: RunSpec, instance: Instance, offer: Offer, found
         )
     )
     principal = draft.settings.principal
-    reserved = Reserved(instance.role, "DYNAMIC", principal, reservation_labels(framework_id, instance.id))
+    reserved = Reserved(Role(instance.role), "DYNAMIC", principal, reservation_labels(framework_id, instance.id))
     created = [
         _volume(disk.pushed(reserved), volume.persistence_id, wish, principal)
         for disk, volume, wish in zip(found.disks, volumes, spec.persistent_volumes, strict=True)

@@ -12,6 +12,7 @@ from mesos_gpu.master.agent_link.observers import RemovalLimit
 from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.events.agents import AgentSilent, AgentsMissing
 from mesos_gpu.mesos.flags import format_duration
+from mesos_gpu.mesos.ids import AgentId
 
 _NAMED = 20
 """Agents that a message names, at most."""
@@ -33,18 +34,18 @@ class Absences:
         self._known = len(self._engine.state.recovered)
         self._engine.call_later(self._patience_s, self._recovery_ended)
 
-    def away(self, agent_id: str) -> None:
+    def away(self, agent_id: AgentId) -> None:
         """Wait for an agent whose link broke."""
         self._count += 1
         absence = self._away[agent_id] = self._count
         self._engine.call_later(self._patience_s, lambda: self._too_long(agent_id, absence))
 
-    def back(self, agent_id: str) -> None:
+    def back(self, agent_id: AgentId) -> None:
         """Wait no more: it is back, or gone for good."""
         self._away.pop(agent_id, None)
         self._limit.withdraw(agent_id)
 
-    def _too_long(self, agent_id: str, absence: int) -> None:
+    def _too_long(self, agent_id: AgentId, absence: int) -> None:
         if self._away.get(agent_id) != absence:
             return
         words = f"agent did not re-register within {format_duration(self._patience_s)} after disconnecting"
@@ -75,5 +76,5 @@ class Absences:
             log.info("giving up agent %s, if the rate allows it: it did not come back after our start", agent_id)
             self._limit.ask(agent_id, lambda agent_id=agent_id: self._give_up([agent_id]))  # type: ignore[misc]
 
-    def _give_up(self, missing: list[str]) -> None:
+    def _give_up(self, missing: list[AgentId]) -> None:
         self._engine.do(AgentsMissing(missing))

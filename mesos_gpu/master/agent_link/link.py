@@ -20,6 +20,7 @@ from mesos_gpu.master.state.actions import AboutOperations, ShutdownAgent, ToAge
 from mesos_gpu.master.wire.from_agents import READERS
 from mesos_gpu.master.wire.to_agents import Books, message_of
 from mesos_gpu.mesos.authorization import Principal
+from mesos_gpu.mesos.ids import AgentId, FrameworkId
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
 from mesos_gpu.mesos.resource import Document
@@ -89,20 +90,20 @@ class AgentLink:
             self._watch(agent_id, known.pid)
         self._absences.begin()
 
-    def observe(self, agent_id: str) -> None:
+    def observe(self, agent_id: AgentId) -> None:
         """Link to an agent and ping it from now on."""
         self._absences.back(agent_id)
         pid = self._engine.state.agents[agent_id].pid
         self._endpoint.link(PROCESS_ID, Pid.parse(pid))
         self._watch(agent_id, pid)
 
-    def forget(self, agent_id: str) -> None:
+    def forget(self, agent_id: AgentId) -> None:
         """Ping it no more."""
         observer = self._observers.pop(agent_id, None)
         if observer is not None:
             observer.stop()
 
-    def part(self, agent_id: str, *, silent: bool = False) -> None:
+    def part(self, agent_id: AgentId, *, silent: bool = False) -> None:
         """Have nothing to do with an agent any more; the connection to it may be half open.
 
         With `silent`, what is on the way to it is taken back: a launch that arrived after all would run unknown to us.
@@ -124,7 +125,7 @@ class AgentLink:
         name, document = message_of(action, Books(agent, self._driver_pid, self._pace.total_s))
         self._send(Pid.parse(agent.pid), name, document)
 
-    def _driver_pid(self, framework_id: str) -> str | None:
+    def _driver_pid(self, framework_id: FrameworkId) -> str | None:
         framework = self._engine.state.frameworks.get(framework_id)
         return None if framework is None else framework.pid
 
@@ -136,7 +137,7 @@ class AgentLink:
         """Return how many agents were to be unreachable, are since, or answered in time."""
         return self._limit.counts
 
-    def _watch(self, agent_id: str, pid: str) -> None:
+    def _watch(self, agent_id: AgentId, pid: str) -> None:
         self.forget(agent_id)
         self._made += 1
 

@@ -34,6 +34,7 @@ from mesos_gpu.master.allocation.sorter import ShareTree
 from mesos_gpu.master.allocation.totals import EMPTY, Books, Totals, books_of
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import Quota, countable, missing, shrink, top_level
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resources import Resources
 
 NOTHING = Resources()
@@ -56,18 +57,18 @@ class Allocator:
         """With `draw` chance decides whose turn it is (`--role_sorter=random`), without it shares do (`drf`)."""
         self._rules, self._draw = rules, draw
         self._wanting: Wanting = {}
-        self._odds: Mapping[str, float] = {}
+        self._odds: Mapping[Role, float] = {}
         self.tree = ShareTree(rules.excluded_names)
         self._sums = Totals(self.tree)
-        self._quotas: dict[str, Quota] = {}
-        self._machines: dict[str, _Machine] = {}
-        self._worth: set[str] = set()
+        self._quotas: dict[Role, Quota] = {}
+        self._machines: dict[AgentId, _Machine] = {}
+        self._worth: set[AgentId] = set()
         self._clients: dict[Key, Client] = {}
         self._own_minimums: set[Key] = set()
         self._count = 0
         # Changes since the last cycle.
-        self._agents: set[str] = set()
-        self._retries: dict[str, set[Key]] = {}
+        self._agents: set[AgentId] = set()
+        self._retries: dict[AgentId, set[Key]] = {}
         self._fresh: set[Key] = set()
         self._held_back: set[Key] = set()
 
@@ -83,7 +84,7 @@ class Allocator:
         self._weigh(machine)
         self._agents.add(supply.agent_id)
 
-    def drop_agent(self, agent_id: str) -> None:
+    def drop_agent(self, agent_id: AgentId) -> None:
         """Forget an agent, and what is held of it."""
         self._sums.post(self._machines.pop(agent_id).books, EMPTY)
         self._worth.discard(agent_id)
@@ -98,21 +99,21 @@ class Allocator:
             self._own_minimums.add(client.key)
             self._reweigh(len(self._own_minimums) == 1)
 
-    def mute_client(self, role: str, framework_id: str) -> None:
+    def mute_client(self, role: Role, framework_id: FrameworkId) -> None:
         """A framework is still under a role but wants no offers."""
         self._drop((role, framework_id))
         self.tree.want(role, framework_id, False)
 
-    def drop_client(self, role: str, framework_id: str) -> None:
+    def drop_client(self, role: Role, framework_id: FrameworkId) -> None:
         """A framework is under a role no longer."""
         self._drop((role, framework_id))
         self.tree.leave(role, framework_id)
 
-    def retry(self, agent_id: str, client: Key) -> None:
+    def retry(self, agent_id: AgentId, client: Key) -> None:
         """A refusal has ended."""
         self._retries.setdefault(agent_id, set()).add(client)
 
-    def set_quotas(self, quotas: Mapping[str, Quota]) -> None:
+    def set_quotas(self, quotas: Mapping[Role, Quota]) -> None:
         """Replace all quotas; everything that is free is looked at again."""
         self._quotas = dict(quotas)
         self._fresh.update(self._clients)
@@ -122,11 +123,11 @@ class Allocator:
         """Return what all agents have."""
         return self._sums.total
 
-    def free(self, agent_id: str) -> Resources:
+    def free(self, agent_id: AgentId) -> Resources:
         """Return what is free of an agent, as far as is known here. Raises KeyError for one that is not."""
         return self._machines[agent_id].free
 
-    def place(self, agent_id: str) -> float:
+    def place(self, agent_id: AgentId) -> float:
         """Return when an agent's turn is among the others; one that is not known yet comes last."""
         return self._machines[agent_id].number if agent_id in self._machines else inf
 
@@ -148,7 +149,7 @@ class Allocator:
         if self._draw is not None:
             self._wanting = _by_role(self._clients)
             self._odds = chances(list(self._wanting), self.tree.weights)
-        given: dict[tuple[str, Key], Resources] = {}
+        given: dict[tuple[AgentId, Key], Resources] = {}
         if any(quota.guarantees for quota in self._quotas.values()):
             for machine, keys in zip(machines, wanted, strict=True):
                 self._guarantee(machine, keys, refused, given)
@@ -159,7 +160,11 @@ class Allocator:
         return [Allocation(self._clients[key], agent_id, resources) for (agent_id, key), resources in given.items()]
 
     def _guarantee(
-        self, machine: _Machine, keys: Collection[Key] | None, refused: Refused, given: dict[tuple[str, Key], Resources]
+        self,
+        machine: _Machine,
+        keys: Collection[Key] | None,
+        refused: Refused,
+        given: dict[tuple[AgentId, Key], Resources],
     ) -> None:
         """First stage: roles whose guarantee is not met take what helps to meet it, and what goes with it."""
         for client in self._in_order(keys):
@@ -185,7 +190,11 @@ class Allocator:
             self._give(machine, client, candidate, Resources([*along, *towards, *rest]), refused, given)
 
     def _share(
-        self, machine: _Machine, keys: Collection[Key] | None, refused: Refused, given: dict[tuple[str, Key], Resources]
+        self,
+        machine: _Machine,
+        keys: Collection[Key] | None,
+        refused: Refused,
+        given: dict[tuple[AgentId, Key], Resources],
     ) -> None:
         """Second stage: what is free goes to whoever is furthest below its share."""
         for client in self._in_order(keys):
@@ -237,7 +246,7 @@ class Allocator:
         candidate: Resources,
         offered: Resources,
         refused: Refused,
-        given: dict[tuple[str, Key], Resources],
+        given: dict[tuple[AgentId, Key], Resources],
     ) -> None:
         if offered is not candidate and not self._allocatable(offered, client):
             return
@@ -281,8 +290,8 @@ class Allocator:
                 self._weigh(machine)
 
 
-def _by_role(keys: Iterable[Key]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _by_role(keys: Iterable[Key]) -> dict[Role, list[FrameworkId]]:
+    found: dict[Role, list[FrameworkId]] = {}
     for role, framework_id in keys:
         found.setdefault(role, []).append(framework_id)
     return found

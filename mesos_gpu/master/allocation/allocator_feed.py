@@ -12,6 +12,7 @@ from mesos_gpu.master.allocation.random_sorter import Draw
 from mesos_gpu.master.model.model import NOTHING, Agent, Framework
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import scalar_problem
+from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
 
@@ -21,11 +22,13 @@ class AllocatorFeed:
 
     def __init__(self, rules: Rules, draw: Draw | None = None) -> None:
         self.allocator = Allocator(rules, draw)
-        self._agents: dict[str, tuple[object, ...]] = {}
-        self._frameworks: dict[str, tuple[object, ...]] = {}
-        self._clients: dict[str, tuple[str, ...]] = {}
+        self._agents: dict[AgentId, tuple[object, ...]] = {}
+        self._frameworks: dict[FrameworkId, tuple[object, ...]] = {}
+        self._clients: dict[FrameworkId, tuple[Role, ...]] = {}
 
-    def sync(self, agents: Mapping[str, Agent], frameworks: Mapping[str, Framework], changed: Iterable[str]) -> None:
+    def sync(
+        self, agents: Mapping[AgentId, Agent], frameworks: Mapping[FrameworkId, Framework], changed: Iterable[AgentId]
+    ) -> None:
         """Tell the allocator what is new. `changed` are agents that may be other than they were."""
         for agent_id in changed:
             agent = agents.get(agent_id)
@@ -140,11 +143,11 @@ def holdings_of(agent: Agent) -> dict[Key, Resources]:
     return held
 
 
-def _by_role(used: Resources) -> dict[str, Resources]:
-    roles = {resource.allocation_role or "*" for resource in used}
+def _by_role(used: Resources) -> dict[Role, Resources]:
+    roles = {resource.allocation_role or ANY_ROLE for resource in used}
     if len(roles) == 1:
         return {roles.pop(): used}
-    return {role: Resources(r for r in used if (r.allocation_role or "*") == role) for role in sorted(roles)}
+    return {role: Resources(r for r in used if (r.allocation_role or ANY_ROLE) == role) for role in sorted(roles)}
 
 
 def _agent_state(agent: Agent) -> tuple[object, ...]:

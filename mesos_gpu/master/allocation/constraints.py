@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.regex import Pattern
 from mesos_gpu.mesos.resource import Document
 
@@ -62,7 +63,7 @@ def problem(document: Mapping[str, Any], roles: Sequence[str]) -> str | None:
     return None
 
 
-def _group(role: str, constraints: Sequence[Mapping[str, Any]]) -> tuple[Constraint, ...]:
+def _group(role: Role, constraints: Sequence[Mapping[str, Any]]) -> tuple[Constraint, ...]:
     if not constraints:
         raise ValueError(
             f"'OfferConstraints::RoleConstraints::groups' for role {role} contains an empty RoleConstraints::Group"

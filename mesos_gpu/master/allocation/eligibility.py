@@ -12,10 +12,11 @@ from typing import Any
 
 from mesos_gpu.master.allocation.constraints import Constraints
 from mesos_gpu.master.model.quantities import Quantities
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 
-Key = tuple[str, str]
+Key = tuple[Role, FrameworkId]
 """(role, framework id)."""
 
 
@@ -34,8 +35,8 @@ class Rules:
 class Client:
     """One framework in one of its roles, wanting offers."""
 
-    framework_id: str
-    role: str
+    framework_id: FrameworkId
+    role: Role
     gpu_resources: bool = True
     multi_role: bool = False
     refinement: bool = True
@@ -57,7 +58,7 @@ class Client:
 class Supply:
     """One agent; both resources are unallocated. An inactive one counts in the total, and nothing of it is offered."""
 
-    agent_id: str
+    agent_id: AgentId
     total: Resources
     free: Resources
     multi_role: bool = True
@@ -72,11 +73,11 @@ class Allocation:
     """What one client gets of one agent; unallocated."""
 
     client: Client
-    agent_id: str
+    agent_id: AgentId
     resources: Resources
 
 
-Refused = Callable[[Client, str, Resources], bool]
+Refused = Callable[[Client, AgentId, Resources], bool]
 """Tell whether a client declined such an offer of an agent not long ago."""
 
 
@@ -95,7 +96,7 @@ def admits(supply: Supply, client: Client, rules: Rules) -> bool:
     return client.constraints is None or client.constraints.admit(supply.info)
 
 
-def available(free: Resources, role: str, *, refinement: bool = True) -> Resources:
+def available(free: Resources, role: Role, *, refinement: bool = True) -> Resources:
     """Return what a role may have: unreserved, or reserved for it or for a role above it.
 
     A framework without RESERVATION_REFINEMENT is not offered what has more than one reservation.

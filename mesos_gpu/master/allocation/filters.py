@@ -11,11 +11,12 @@ from collections.abc import Collection
 from heapq import heappop, heappush
 from typing import Any
 
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resources import Resources
 
 DEFAULT_REFUSE_S = 5.0
 MAX_REFUSE_S = 365 * 86400.0
-_Client = tuple[str, str]
+_Client = tuple[FrameworkId, Role]
 _SLACK = 1000
 
 
@@ -39,13 +40,19 @@ class Filters:
 
     def __init__(self, allocation_interval_s: float) -> None:
         self._interval_s = allocation_interval_s
-        self._refused: dict[_Client, dict[str, list[tuple[Resources, float]]]] = {}
-        self._ends: list[tuple[float, str, str, str]] = []
+        self._refused: dict[_Client, dict[AgentId, list[tuple[Resources, float]]]] = {}
+        self._ends: list[tuple[float, FrameworkId, Role, AgentId]] = []
         self._counts: Counter[str] = Counter()
-        self._dropped: set[tuple[str, str, str]] = set()
+        self._dropped: set[tuple[FrameworkId, Role, AgentId]] = set()
 
     def refuse(
-        self, framework_id: str, role: str, agent_id: str, resources: Resources, seconds: float, now_s: float
+        self,
+        framework_id: FrameworkId,
+        role: Role,
+        agent_id: AgentId,
+        resources: Resources,
+        seconds: float,
+        now_s: float,
     ) -> None:
         """Remember that these resources (unallocated) are not wanted for max(seconds, allocation interval)."""
         until = now_s + max(seconds, self._interval_s) if seconds > 0 else now_s
@@ -61,7 +68,7 @@ class Filters:
                 for _, until in refused
             )
 
-    def blocks(self, framework_id: str, role: str, agent_id: str, candidate: Resources) -> bool:
+    def blocks(self, framework_id: FrameworkId, role: Role, agent_id: AgentId, candidate: Resources) -> bool:
         """Tell whether an offer of `candidate` was refused already; a larger one passes."""
         by_agent = self._refused.get((framework_id, role))
         if by_agent is None:
@@ -82,25 +89,25 @@ class Filters:
                 self._keep((framework_id, role), agent_id, kept)
         return any_left
 
-    def revive(self, framework_id: str, roles: Collection[str]) -> None:
+    def revive(self, framework_id: FrameworkId, roles: Collection[Role]) -> None:
         """Drop all refusals of a framework for these roles."""
         for role in roles:
             by_agent = self._refused.pop((framework_id, role), {})
             self._counts[role] -= sum(map(len, by_agent.values()))
             self._dropped.update((framework_id, role, agent_id) for agent_id in by_agent)
 
-    def forget_framework(self, framework_id: str) -> None:
+    def forget_framework(self, framework_id: FrameworkId) -> None:
         """Drop all refusals of a framework."""
         self.revive(framework_id, [role for f, role in self._refused if f == framework_id])
 
-    def forget_agent(self, agent_id: str) -> None:
+    def forget_agent(self, agent_id: AgentId) -> None:
         """Drop all refusals of an agent's resources."""
         for client in [client for client, by_agent in self._refused.items() if agent_id in by_agent]:
             self._counts[client[1]] -= len(self._refused[client][agent_id])
             self._dropped.add((*client, agent_id))
             self._keep(client, agent_id, [])
 
-    def count(self, role: str | None = None) -> int:
+    def count(self, role: Role | None = None) -> int:
         """Return how many refusals there are, for one role or in all."""
         return self._counts.total() if role is None else self._counts[role]
 
@@ -109,12 +116,12 @@ class Filters:
         """Tell whether refusals have gone since `take_dropped`."""
         return bool(self._dropped)
 
-    def take_dropped(self) -> set[tuple[str, str, str]]:
+    def take_dropped(self) -> set[tuple[FrameworkId, Role, AgentId]]:
         """Return (framework, role, agent) of the refusals that have gone since this was asked before."""
         dropped, self._dropped = self._dropped, set()
         return dropped
 
-    def _keep(self, client: _Client, agent_id: str, refused: list[tuple[Resources, float]]) -> None:
+    def _keep(self, client: _Client, agent_id: AgentId, refused: list[tuple[Resources, float]]) -> None:
         by_agent = self._refused[client]
         if refused:
             by_agent[agent_id] = refused

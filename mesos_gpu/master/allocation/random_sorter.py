@@ -11,20 +11,22 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
+from mesos_gpu.mesos.ids import FrameworkId, Role
+
 Draw: TypeAlias = Callable[[], float]
 """Gives a number from 0 up to, and without, 1, each as likely as any other."""
-Wanting: TypeAlias = Mapping[str, Sequence[str]]
+Wanting: TypeAlias = Mapping[Role, Sequence[FrameworkId]]
 """The ids of the frameworks that want offers, by role; none of the lists is empty."""
 _T = TypeVar("_T")
 
 
-def chances(roles: Sequence[str], weights: Mapping[str, float], default: float = 1.0) -> dict[str, float]:
+def chances(roles: Sequence[Role], weights: Mapping[Role, float], default: float = 1.0) -> dict[Role, float]:
     """Return the chance of each role to come first; together they are 1.
 
     A role that has others below it competes with them, with the default weight.
     """
-    paths = {role: (*_prefixes(role), f"{role}/.") for role in roles}
-    siblings: dict[str, set[str]] = {}
+    paths = {role: (*_prefixes(role), Role(f"{role}/.")) for role in roles}
+    siblings: dict[str, set[Role]] = {}
     for path in paths.values():
         for above, node in zip(("", *path), path, strict=False):
             siblings.setdefault(above, set()).add(node)
@@ -47,13 +49,13 @@ def shuffled(weighted: Sequence[tuple[_T, float]], draw: Draw) -> list[_T]:
     return [weighted[at][0] for _, at in sorted(waits)]
 
 
-def order(wanting: Wanting, odds: Mapping[str, float], draw: Draw) -> Iterator[tuple[str, str]]:
+def order(wanting: Wanting, odds: Mapping[Role, float], draw: Draw) -> Iterator[tuple[Role, FrameworkId]]:
     """Yield (role, framework id) of all who want offers, drawn anew; a role's frameworks one after another."""
     for role in shuffled([(role, odds[role]) for role in wanting], draw):
         for framework_id in shuffled([(framework_id, 1.0) for framework_id in wanting[role]], draw):
             yield role, framework_id
 
 
-def _prefixes(role: str) -> tuple[str, ...]:
+def _prefixes(role: Role) -> tuple[Role, ...]:
     parts = role.split("/")
-    return tuple("/".join(parts[:end]) for end in range(1, len(parts) + 1))
+    return tuple(Role("/".join(parts[:end])) for end in range(1, len(parts) + 1))

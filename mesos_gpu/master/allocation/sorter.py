@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterator
 
 from mesos_gpu.master.model.quantities import Quantities
+from mesos_gpu.mesos.ids import FrameworkId, Role
 
 """Thousandths by name, scalars only."""
 _Key = tuple[float, int, str]
@@ -60,7 +61,7 @@ class ShareTree:
         """`excluded` names do not count for shares (`--fair_sharing_excluded_resource_names`)."""
         self._excluded = excluded
         self._total: dict[str, int] = {}
-        self.weights: dict[str, float] = {}
+        self.weights: dict[Role, float] = {}
         """By role, of those that were given one."""
         self._root = _Node("", None)
 
@@ -71,7 +72,7 @@ class ShareTree:
             self._total = counted
             self._rekey_below(self._root)
 
-    def set_weight(self, role: str, weight: float) -> None:
+    def set_weight(self, role: Role, weight: float) -> None:
         """Give a role a weight: with twice the weight it is due twice as much."""
         self.weights[role] = weight
         node = self._find(role.split("/"))
@@ -79,7 +80,7 @@ class ShareTree:
             node.weight = weight
             self._rekey(node)
 
-    def want(self, role: str, framework_id: str, wanting: bool) -> None:
+    def want(self, role: Role, framework_id: FrameworkId, wanting: bool) -> None:
         """Enter a framework under a role, wanting offers or not."""
         leaf = self._leaf(role, framework_id)
         leaf.member = True
@@ -91,7 +92,7 @@ class ShareTree:
                 self._rekey(node)
                 node = node.parent
 
-    def leave(self, role: str, framework_id: str) -> None:
+    def leave(self, role: Role, framework_id: FrameworkId) -> None:
         """A framework is no longer under a role; what it still holds there goes on to count."""
         leaf = self._find([*role.split("/"), OWN, framework_id])
         if leaf is not None:
@@ -99,7 +100,7 @@ class ShareTree:
             leaf.member = False
             self._prune(leaf)
 
-    def charge(self, role: str, framework_id: str, change: Quantities) -> None:
+    def charge(self, role: Role, framework_id: FrameworkId, change: Quantities) -> None:
         """Add to what a framework holds under a role, or with negative amounts take away."""
         if not change:
             return
@@ -111,7 +112,7 @@ class ShareTree:
             node = node.parent
         self._prune(leaf)
 
-    def share_in(self, role: str, framework_id: str, thing: Hashable, amounts: Quantities, by: int) -> None:
+    def share_in(self, role: Role, framework_id: FrameworkId, thing: Hashable, amounts: Quantities, by: int) -> None:
         """A framework begins (`by` 1) or ceases (-1) to hold a shared thing, which counts once for all below a node."""
         leaf = self._leaf(role, framework_id)
         node: _Node | None = leaf
@@ -127,7 +128,7 @@ class ShareTree:
             node = node.parent
         self._prune(leaf)
 
-    def choose(self, role: str, framework_id: str) -> None:
+    def choose(self, role: Role, framework_id: FrameworkId) -> None:
         """Count that it was its turn: equals take turns."""
         node: _Node | None = self._leaf(role, framework_id)
         while node is not None:
@@ -135,19 +136,19 @@ class ShareTree:
             self._rekey(node)
             node = node.parent
 
-    def clients(self) -> Iterator[tuple[str, str]]:
+    def clients(self) -> Iterator[tuple[Role, FrameworkId]]:
         """Yield (role, framework id) of those who want offers, the one furthest below its share first.
 
         Shares may change meanwhile; among siblings the order is that of when the first of them was reached.
         """
         return self._walk(self._root, "")
 
-    def share(self, role: str) -> float:
+    def share(self, role: Role) -> float:
         """Return the dominant share of a role and all below it, without its weight."""
         node = self._find(role.split("/"))
         return 0.0 if node is None else self._dominant(node)
 
-    def held(self, role: str) -> dict[str, int]:
+    def held(self, role: Role) -> dict[str, int]:
         """Return what a role and all below it hold."""
         node = self._find(role.split("/"))
         return {} if node is None else dict(node.held)
@@ -165,14 +166,14 @@ class ShareTree:
         visit(self._root, ())
         return found
 
-    def _walk(self, node: _Node, path: str) -> Iterator[tuple[str, str]]:
+    def _walk(self, node: _Node, path: str) -> Iterator[tuple[Role, FrameworkId]]:
         for _, _, name in tuple(node.order):
             child = node.children.get(name)
             if child is None or not child.wanting:
                 continue
             if name == OWN:
                 for _, _, framework_id in tuple(child.order):
-                    yield path, framework_id
+                    yield Role(path), FrameworkId(framework_id)
             else:
                 yield from self._walk(child, f"{path}/{name}" if path else name)
 
@@ -184,13 +185,13 @@ class ShareTree:
             node = node.children.get(name)
         return node
 
-    def _leaf(self, role: str, framework_id: str) -> _Node:
+    def _leaf(self, role: Role, framework_id: FrameworkId) -> _Node:
         node, path = self._root, ""
         for name in [*role.split("/"), OWN, framework_id]:
             path = f"{path}/{name}" if path else name
             child = node.children.get(name)
             if child is None:
-                child = node.children[name] = _Node(name, node, self.weights.get(path, DEFAULT_WEIGHT))
+                child = node.children[name] = _Node(name, node, self.weights.get(Role(path), DEFAULT_WEIGHT))
             node = child
         return node
 

@@ -14,6 +14,7 @@ from mesos_gpu.master.allocation.sorter import ShareTree, add_to
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.model.quota import countable, top_level
 from mesos_gpu.master.model.shared_volumes import Token, tokens
+from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.resources import Resources
 
 
@@ -25,7 +26,7 @@ class Books:
     held: dict[Key, dict[str, int]]
     """Without what is shared."""
     shared: dict[Key, dict[Token, dict[str, int]]]
-    consumed: dict[str, dict[str, int]]
+    consumed: dict[Role, dict[str, int]]
     """By top-level role: reservations, and what is held unreserved."""
     headroom: dict[str, int]
 
@@ -36,7 +37,7 @@ EMPTY = Books({}, {}, {}, {}, {})
 
 def books_of(supply: Supply, held: Mapping[Key, Resources]) -> Books:
     """Return what an agent adds; `held` is what each (role, framework id) uses of it or is offered."""
-    consumed: dict[str, dict[str, int]] = {}
+    consumed: dict[Role, dict[str, int]] = {}
     for (role, _), resources in held.items():
         add_to(consumed.setdefault(top_level(role), {}), quantities(r for r in resources if countable(r)))
     for resource in supply.total:
@@ -58,7 +59,7 @@ class Totals:
         self.tree = tree
         """Who holds what."""
         self.total: dict[str, int] = {}
-        self.consumed: dict[str, dict[str, int]] = {}
+        self.consumed: dict[Role, dict[str, int]] = {}
         """By top-level role: what is reserved for it and below, and what it holds unreserved."""
         self.headroom: dict[str, int] = {}
         """What is free of active agents and counts towards quota."""
@@ -85,7 +86,7 @@ class Totals:
                 del self.consumed[top]
         add_to(self.headroom, _difference(old.headroom, new.headroom))
 
-    def hold(self, agent_id: str, books: Books, key: Key, offered: Resources) -> None:
+    def hold(self, agent_id: AgentId, books: Books, key: Key, offered: Resources) -> None:
         """Take what a client is given of an agent (unallocated) into the agent's books and into the sums."""
         role, framework_id = key
         taken, top = quantities(offered.nonshared()), top_level(role)

@@ -31,6 +31,7 @@ from mesos_gpu.master.events.operators import (
 from mesos_gpu.master.model.quota import status_of
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import Viewer
 from mesos_gpu.process.authentication import principal_of, viewer_of
@@ -136,7 +137,7 @@ class ClusterApi:
 
     async def _remove_quota(self, request: web.Request) -> web.Response:
         path = request.path
-        role = path.partition("quota")[2].strip("/")
+        role = Role(path.partition("quota")[2].strip("/"))
         if not role:
             found = len([part for part in path.split("/") if part])
             words = f"Failed to parse remove quota request for path '{path}': expected 3 tokens, found {found} tokens"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from aiohttp import web
 
@@ -16,6 +17,7 @@ from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.events.operators import OperatorEvent, RemoveFramework
 from mesos_gpu.master.views import metrics, views, views_v1
 from mesos_gpu.mesos import messages
+from mesos_gpu.mesos.ids import FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import Viewer
 from mesos_gpu.process.authentication import Gate, principal_of
@@ -32,6 +34,7 @@ LOG = "/master/log"
 """Where Mesos shows a master's log."""
 MAX_DIGITS = 18
 """Of a number in a query; more is more than there is of anything, and int() refuses thousands of them."""
+_Id = TypeVar("_Id")
 CALL, RESPONSE = "mesos.v1.master.Call", "mesos.v1.master.Response"
 
 
@@ -112,7 +115,7 @@ class OperatorApi:
         return json_response(shown, request=request)
 
     async def _frameworks(self, request: web.Request) -> web.Response:
-        framework_id = request.query.get("framework_id")
+        framework_id = _id(request, "framework_id", FrameworkId)
         shown = views.frameworks_view(self._engine.state, framework_id, self._viewer(request))
         return json_response(shown, request=request)
 
@@ -123,8 +126,8 @@ class OperatorApi:
             limit=_number(query.get("limit"), views.DEFAULT_TASK_LIMIT),
             offset=_number(query.get("offset"), 0),
             ascending=query.get("order") == "asc",
-            framework_id=query.get("framework_id"),
-            task_id=query.get("task_id"),
+            framework_id=_id(request, "framework_id", FrameworkId),
+            task_id=_id(request, "task_id", TaskId),
             viewer=self._viewer(request),
         )
         return json_response(shown, request=request)
@@ -142,9 +145,9 @@ class OperatorApi:
         framework_id = (await read_form(request)).get("frameworkId")
         if framework_id is None:
             return error_response(400, "Missing 'frameworkId' query parameter in the request body")
-        return self._remove_framework(request, str(framework_id))
+        return self._remove_framework(request, FrameworkId(framework_id))
 
-    def _remove_framework(self, request: web.Request, framework_id: str) -> web.Response:
+    def _remove_framework(self, request: web.Request, framework_id: FrameworkId) -> web.Response:
         if framework_id not in self._engine.state.frameworks:
             return error_response(400, "No framework found with specified ID")
         if not permissions.may(
@@ -216,3 +219,8 @@ def _number(text: str | None, default: int) -> int:
         return default if text is None else int(text)
     except ValueError:
         return default
+
+
+def _id(request: web.Request, name: str, kind: Callable[[str], _Id]) -> _Id | None:
+    text = request.query.get(name)
+    return None if text is None else kind(text)

@@ -15,6 +15,7 @@ from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.events.operators import Operate
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.authorization import Principal
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.process.authentication import principal_of
 from mesos_gpu.process.bodies import read_form
@@ -62,7 +63,7 @@ def handlers(engine: Engine) -> dict[str, Callable[[web.Request], Awaitable[web.
             except ProtocolError as error:
                 return error_response(400, f"Error in parsing '{field}' query parameter in the request body: {error}")
             operation = {"type": kind, kind.lower(): {field: resources}}
-            return _operate(engine, principal_of(request), str(form["slaveId"]), operation)
+            return _operate(engine, principal_of(request), AgentId(form["slaveId"]), operation)
 
         return handle
 
@@ -79,7 +80,9 @@ def _resources(text: str) -> list[Document]:
     return [messages.read("mesos.v1.Resource", document) for document in documents]
 
 
-def _operate(engine: Engine, principal: Principal | None, agent_id: str | None, operation: Document) -> web.Response:
+def _operate(
+    engine: Engine, principal: Principal | None, agent_id: AgentId | None, operation: Document
+) -> web.Response:
     if agent_id not in engine.state.agents:
         return error_response(400, "No agent found with specified ID")
     try:

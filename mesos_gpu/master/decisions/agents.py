@@ -27,6 +27,7 @@ from mesos_gpu.master.state.actions import (
     Warn,
 )
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
 
 MACHINE_DOWN = "Machine is `DOWN`"
@@ -56,7 +57,9 @@ def register(state: MasterState, report: Report) -> list[Action]:
     return [*actions, Store(Admit(agent_id, known, taken), AgentAdmitted(agent_id, report, taken))]
 
 
-def admitted(state: MasterState, agent_id: str, report: Report, instead_of: Sequence[str], now: Moment) -> list[Action]:
+def admitted(
+    state: MasterState, agent_id: AgentId, report: Report, instead_of: Sequence[AgentId], now: Moment
+) -> list[Action]:
     """A new agent is in the registry: it hears its id."""
     state.transitions.registering.discard(report.pid)
     for other in instead_of:
@@ -67,7 +70,7 @@ def admitted(state: MasterState, agent_id: str, report: Report, instead_of: Sequ
     return [ObserveAgent(agent.id), AgentRegistered(agent.id), *may_stay(state, agent)]
 
 
-def admit(state: MasterState, report: Report, agent_id: str, now: Moment) -> Agent:
+def admit(state: MasterState, report: Report, agent_id: AgentId, now: Moment) -> Agent:
     """Enter an agent in the books."""
     info, total = described(report, agent_id)
     agent = Agent(
@@ -121,7 +124,7 @@ def exited(state: MasterState, pid: str, now: Moment) -> list[Action]:
     return actions
 
 
-def unreachable(state: MasterState, agent_id: str, now: Moment, why: str = NOT_ANSWERING) -> list[Action]:
+def unreachable(state: MasterState, agent_id: AgentId, now: Moment, why: str = NOT_ANSWERING) -> list[Action]:
     """An agent has not answered, or not come back, for too long. It still may, with its tasks.
 
     Until that is stored it is as it was, and its frameworks know nothing.
@@ -132,7 +135,7 @@ def unreachable(state: MasterState, agent_id: str, now: Moment, why: str = NOT_A
     return [Store(MarkUnreachable(agent_id, now.wall_s), AgentUnreachable(agent_id, now, why))]
 
 
-def marked_unreachable(state: MasterState, agent_id: str, since: Moment, why: str) -> list[Action]:
+def marked_unreachable(state: MasterState, agent_id: AgentId, since: Moment, why: str) -> list[Action]:
     """An agent is unreachable in the registry: frameworks hear of it."""
     state.transitions.marking_unreachable.discard(agent_id)
     agent = state.agents.get(agent_id)
@@ -176,7 +179,7 @@ def _lose(state: MasterState, agent: Agent, now: Moment, why: str) -> list[Actio
     return [*actions, *tell_agent_lost(state, agent.id)]
 
 
-def unregister(state: MasterState, agent_id: str, pid: str) -> list[Action]:
+def unregister(state: MasterState, agent_id: AgentId, pid: str) -> list[Action]:
     """An agent leaves for good; only it can say so."""
     agent = state.agents.get(agent_id)
     if agent is None or agent.pid != pid:
@@ -184,7 +187,7 @@ def unregister(state: MasterState, agent_id: str, pid: str) -> list[Action]:
     return remove(state, agent_id, "the agent unregistered", "unregistered")
 
 
-def remove(state: MasterState, agent_id: str, cause: str, counted: str | None = None) -> list[Action]:
+def remove(state: MasterState, agent_id: AgentId, cause: str, counted: str | None = None) -> list[Action]:
     """Take an agent out for good; its tasks are gone. Nothing while it is leaving already.
 
     `counted` is the last part of the metric that counts it. Source: Mesos src/master/master.cpp, removeSlave.
@@ -195,7 +198,7 @@ def remove(state: MasterState, agent_id: str, cause: str, counted: str | None = 
     return [Store(Remove((agent_id,)), AgentRemoved(agent_id, cause, counted))]
 
 
-def removed(state: MasterState, agent_id: str, cause: str, counted: str | None, now: Moment) -> list[Action]:
+def removed(state: MasterState, agent_id: AgentId, cause: str, counted: str | None, now: Moment) -> list[Action]:
     """An agent is out of the registry: its tasks end, and frameworks hear of it."""
     state.transitions.removing.discard(agent_id)
     agent = state.agents.get(agent_id)
@@ -218,7 +221,7 @@ def removed(state: MasterState, agent_id: str, cause: str, counted: str | None, 
     return [*actions, ForgetAgent(agent.id), *tell_agent_lost(state, agent.id)]
 
 
-def not_back(state: MasterState, agent_ids: Sequence[str], now: Moment) -> list[Action]:
+def not_back(state: MasterState, agent_ids: Sequence[AgentId], now: Moment) -> list[Action]:
     """`--agent_reregister_timeout` after our start: those of the registry that are still missing are unreachable."""
     missing = [id for id in agent_ids if id in state.recovered and not state.transitions.under_way(id)]
     state.transitions.marking_unreachable.update(missing)
@@ -227,7 +230,7 @@ def not_back(state: MasterState, agent_ids: Sequence[str], now: Moment) -> list[
     ]
 
 
-def missing_marked_unreachable(state: MasterState, agent_id: str, since: Moment) -> list[Action]:
+def missing_marked_unreachable(state: MasterState, agent_id: AgentId, since: Moment) -> list[Action]:
     """An agent that never came back is unreachable in the registry: frameworks hear of it."""
     state.transitions.marking_unreachable.discard(agent_id)
     known = state.recovered.pop(agent_id, None)
@@ -241,7 +244,7 @@ def missing_marked_unreachable(state: MasterState, agent_id: str, since: Moment)
 
 def updated(
     state: MasterState,
-    agent_id: str,
+    agent_id: AgentId,
     pid: str,
     resource_version_uuid: str | None,
     listed: Sequence[Document] | None = None,
@@ -273,7 +276,7 @@ def end_task(
     return actions
 
 
-def tell_agent_lost(state: MasterState, agent_id: str) -> list[Action]:
+def tell_agent_lost(state: MasterState, agent_id: AgentId) -> list[Action]:
     """Return the FAILURE of an agent, for every framework."""
     return [
         action

@@ -18,6 +18,7 @@ from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.registry.operations import Deactivate, MarkDrained, MarkGone, Nothing, Reactivate
 from mesos_gpu.master.state.actions import Action, DrainAgent, ForgetAgent, ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
 
 CAPABILITY = "AGENT_DRAINING"
@@ -25,13 +26,13 @@ GONE = "Agent has been marked gone"
 _GONE_REASON = "REASON_AGENT_REMOVED_BY_OPERATOR"
 
 
-def deactivate(state: MasterState, agent_id: str) -> list[Action]:
+def deactivate(state: MasterState, agent_id: AgentId) -> list[Action]:
     """DEACTIVATE_AGENT: no more offers of it; what runs there goes on. Raises BadInput for an agent nobody knows."""
     _check_known(state, agent_id)
     return [Store(Deactivate(agent_id), AgentDeactivated(agent_id))]
 
 
-def drain(state: MasterState, agent_id: str, call: Mapping[str, Any], now: Moment) -> list[Action]:
+def drain(state: MasterState, agent_id: AgentId, call: Mapping[str, Any], now: Moment) -> list[Action]:
     """DRAIN_AGENT: deactivate, and end its tasks within `max_grace_period`; then it is DRAINED, or gone if `mark_gone`.
 
     An agent that is away is told when it comes back. Raises BadInput for an agent that is unknown or cannot drain.
@@ -51,7 +52,7 @@ def drain(state: MasterState, agent_id: str, call: Mapping[str, Any], now: Momen
     return [Store(Deactivate(agent_id, drain), AgentDeactivated(agent_id, drain))]
 
 
-def deactivated(state: MasterState, agent_id: str, drain: Drain | None) -> list[Action]:
+def deactivated(state: MasterState, agent_id: AgentId, drain: Drain | None) -> list[Action]:
     """An agent is deactivated in the registry: its offers are taken back; with `drain`, it is told to end its tasks."""
     if not _is_known(state, agent_id):
         return []
@@ -64,7 +65,7 @@ def deactivated(state: MasterState, agent_id: str, drain: Drain | None) -> list[
     return [*_stop_offers(state, agent_id), *told]
 
 
-def reactivate(state: MasterState, agent_id: str) -> list[Action]:
+def reactivate(state: MasterState, agent_id: AgentId) -> list[Action]:
     """REACTIVATE_AGENT: offers again. Raises BadInput while it drains, and for one that is not deactivated."""
     _check_known(state, agent_id)
     if agent_id not in state.deactivated:
@@ -75,7 +76,7 @@ def reactivate(state: MasterState, agent_id: str) -> list[Action]:
     return [Store(Reactivate(agent_id), AgentReactivated(agent_id))]
 
 
-def reactivated(state: MasterState, agent_id: str) -> list[Action]:
+def reactivated(state: MasterState, agent_id: AgentId) -> list[Action]:
     """An agent is reactivated in the registry: it may be offered."""
     state.deactivated.pop(agent_id, None)
     agent = state.agents.get(agent_id)
@@ -85,7 +86,7 @@ def reactivated(state: MasterState, agent_id: str) -> list[Action]:
     return []
 
 
-def mark_gone(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
+def mark_gone(state: MasterState, agent_id: AgentId, now: Moment) -> list[Action]:
     """MARK_AGENT_GONE: it is shut down and can never come back; its tasks are TASK_GONE_BY_OPERATOR.
 
     Nothing happens the second time. Raises BadInput for an agent nobody knows.
@@ -99,7 +100,7 @@ def mark_gone(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
     return [Store(MarkGone(agent_id, now.wall_s), AgentGone(agent_id, now))]
 
 
-def marked_gone(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
+def marked_gone(state: MasterState, agent_id: AgentId, now: Moment) -> list[Action]:
     """An agent is gone in the registry, since `now`: it is shut down, and frameworks hear of their tasks' end."""
     state.transitions.marking_gone.discard(agent_id)
     if not _is_known(state, agent_id):
@@ -141,13 +142,13 @@ def settle(state: MasterState, now: Moment) -> list[Action]:
     return actions
 
 
-def _mark_drained(state: MasterState, agent_id: str, drain: Drain) -> Store:
+def _mark_drained(state: MasterState, agent_id: AgentId, drain: Drain) -> Store:
     done = replace(drain, done=True)
     state.transitions.marking_drained.add(agent_id)
     return Store(MarkDrained(agent_id, done), AgentDrained(agent_id, done))
 
 
-def drained(state: MasterState, agent_id: str, drain: Drain) -> list[Action]:
+def drained(state: MasterState, agent_id: AgentId, drain: Drain) -> list[Action]:
     """An agent is drained in the registry."""
     state.transitions.marking_drained.discard(agent_id)
     if agent_id in state.deactivated:
@@ -168,16 +169,16 @@ def welcome_back(state: MasterState, agent: Agent) -> list[Action]:
     return [DrainAgent(agent.id, agent.drain.config)]
 
 
-def _check_known(state: MasterState, agent_id: str) -> None:
+def _check_known(state: MasterState, agent_id: AgentId) -> None:
     if not _is_known(state, agent_id):
         raise BadInput("Unknown agent")
 
 
-def _is_known(state: MasterState, agent_id: str) -> bool:
+def _is_known(state: MasterState, agent_id: AgentId) -> bool:
     return any(agent_id in known for known in (state.agents, state.recovered, state.unreachable))
 
 
-def _stop_offers(state: MasterState, agent_id: str) -> list[Action]:
+def _stop_offers(state: MasterState, agent_id: AgentId) -> list[Action]:
     agent = state.agents.get(agent_id)
     if agent is None:
         return []
@@ -186,7 +187,7 @@ def _stop_offers(state: MasterState, agent_id: str) -> list[Action]:
     return state.rescind_all(agent)
 
 
-def _end_unreachable(state: MasterState, agent_id: str, now: Moment) -> list[Action]:
+def _end_unreachable(state: MasterState, agent_id: AgentId, now: Moment) -> list[Action]:
     """End the tasks that ran there when it stopped answering: their frameworks would wait for them for ever."""
     actions: list[Action] = []
     for framework in state.frameworks.values():

@@ -14,6 +14,7 @@ from mesos_gpu.master.events.schedulers import DriverSubscribes
 from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.state.actions import Action, CloseStream, SendEvent, Warn
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.resource import Document
 
 REGISTERED, REREGISTERED = "SUBSCRIBED", "REREGISTERED"
@@ -57,7 +58,7 @@ def subscribe(state: MasterState, asked: DriverSubscribes, now: Moment) -> list[
     return _again(state, known, asked, info, now)
 
 
-def aborted(state: MasterState, framework_id: str) -> list[Action]:
+def aborted(state: MasterState, framework_id: FrameworkId) -> list[Action]:
     """A driver was aborted: its framework wants no offers, keeps its tasks, and is removed when its time is over."""
     state.counters["messages_deactivate_framework"] += 1
     framework = state.frameworks.get(framework_id)

@@ -19,6 +19,7 @@ from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.group_validation import GroupLaunch, group_problem
 from mesos_gpu.master.validation.validation import Launch, executor_resources, task_problem
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.secrets import without_secrets
@@ -131,7 +132,7 @@ def _perform(
     state: MasterState,
     framework: Framework,
     agent: Agent,
-    role: str,
+    role: Role,
     operation: Document,
     left: Left,
     now: Moment,
@@ -189,7 +190,7 @@ def _launch(state: MasterState, launch: Launch) -> RunTask:
 
 
 def _group(
-    framework: Framework, agent: Agent, role: str, operation: Mapping[str, Any], available: Resources
+    framework: Framework, agent: Agent, role: Role, operation: Mapping[str, Any], available: Resources
 ) -> GroupLaunch | None:
     """Return the group of a LAUNCH_GROUP; None for one without tasks, which changes nothing."""
     tasks = _tasks_of(operation)
@@ -228,7 +229,7 @@ def new_task(framework: Framework, info: Mapping[str, Any]) -> Task:
     return Task(document, Resources.from_json(info["resources"]))
 
 
-def _prepared(framework: Framework, task: Document, role: str) -> Document:
+def _prepared(framework: Framework, task: Document, role: Role) -> Document:
     """Return a TaskInfo with what the scheduler may leave out filled in."""
     prepared = {**task, "resources": [refined(r, role) for r in task.get("resources", ())]}
     if "executor" in task:
@@ -239,7 +240,7 @@ def _prepared(framework: Framework, task: Document, role: str) -> Document:
     return prepared
 
 
-def _allocated(info: Document, role: str) -> Document:
+def _allocated(info: Document, role: Role) -> Document:
     return {**info, "resources": [refined(r, role) for r in info.get("resources", ())]}
 
 

@@ -19,6 +19,7 @@ from mesos_gpu.master.model.policy import MachineKey, key_of, key_of_agent
 from mesos_gpu.master.registry.operations import SetSchedule, StartMaintenance, StopMaintenance
 from mesos_gpu.master.state.actions import Action, ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, OfferId
 from mesos_gpu.mesos.resource import Document
 
 DOWN = "Operator initiated 'Machine DOWN'"
@@ -96,7 +97,7 @@ def status(state: MasterState) -> Document:
 
 def make_inverse_offers(state: MasterState) -> list[Action]:
     """Ask every framework that uses or is offered something of a machine to leave it, once at a time."""
-    made: dict[str, list[Document]] = {}
+    made: dict[FrameworkId, list[Document]] = {}
     for agent, drainage in _drainages(state):
         unavailability = state.policy.unavailability(agent)
         if unavailability is None or not agent.connected:
@@ -118,7 +119,7 @@ def make_inverse_offers(state: MasterState) -> list[Action]:
     ]
 
 
-def inverse_offer(agent: Agent, framework_id: str, offer_id: str, unavailability: Document) -> Document:
+def inverse_offer(agent: Agent, framework_id: FrameworkId, offer_id: OfferId, unavailability: Document) -> Document:
     """Return an InverseOffer; it names no resources, because all of the machine is meant."""
     return {
         "id": {"value": offer_id},
@@ -149,7 +150,7 @@ def answer(
     return []
 
 
-def expire(drainages: Mapping[str, Drainage], now: Moment) -> bool:
+def expire(drainages: Mapping[AgentId, Drainage], now: Moment) -> bool:
     """Drop the filters of inverse offers that have run out; tell whether there was any."""
     ended = [
         (drainage, framework_id)

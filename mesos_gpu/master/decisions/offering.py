@@ -11,6 +11,7 @@ from mesos_gpu.master.model.model import NOTHING, Moment, Offer
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
@@ -28,7 +29,7 @@ def offer_resources(state: MasterState, now: Moment) -> list[Action]:
     """Offer what is free to whoever's turn it is; one OFFERS event per framework."""
     state.counters["allocation_runs"] += 1
     allocations = allocate(state)
-    made: dict[str, list[Document]] = {}
+    made: dict[FrameworkId, list[Document]] = {}
     for allocation in allocations:
         offer = _offer(state, allocation)
         state.add_offer(offer)
@@ -67,20 +68,20 @@ def allocate(state: MasterState) -> list[Allocation]:
     )
 
 
-def holdings(state: MasterState) -> dict[tuple[str, str], Resources]:
+def holdings(state: MasterState) -> dict[tuple[Role, FrameworkId], Resources]:
     """Return what each (role, framework id) uses or is offered."""
-    held: dict[tuple[str, str], Resources] = {}
+    held: dict[tuple[Role, FrameworkId], Resources] = {}
     for agent in state.agents.values():
         for key, part in holdings_of(agent).items():
             held[key] = held.get(key, NOTHING) + part
     return held
 
 
-def held_by_role(state: MasterState) -> dict[str, Resources]:
+def held_by_role(state: MasterState) -> dict[Role, Resources]:
     """Return what is used of each role and offered to it; what is shared counts once on each agent."""
-    found: dict[str, list[Resources]] = {}
+    found: dict[Role, list[Resources]] = {}
     for agent in state.agents.values():
-        here: dict[str, Resources] = {}
+        here: dict[Role, Resources] = {}
         for (role, _), part in holdings_of(agent).items():
             here[role] = here.get(role, NOTHING) + part
         for role, together in here.items():

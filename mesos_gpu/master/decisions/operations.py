@@ -28,6 +28,7 @@ from mesos_gpu.master.validation.operation_asked import Asked
 from mesos_gpu.master.validation.operation_validation import named, operation_problem, resource_lists
 from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.conversions import Conversion, applied, conversions, unallocated
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
@@ -35,7 +36,7 @@ LATEST = "Reconciliation: Latest operation state"
 
 
 def perform(
-    state: MasterState, framework: Framework, agent: Agent, role: str, operation: Document, remaining: Resources
+    state: MasterState, framework: Framework, agent: Agent, role: Role, operation: Document, remaining: Resources
 ) -> tuple[list[Action], Resources]:
     """An operation of an ACCEPT, on what is left of its offers. Returns what to do and what is left then."""
     prepared = prepare(operation, role)
@@ -90,7 +91,7 @@ def failed(state: MasterState, framework: Framework, operation: Document, proble
     return state.tell(framework, "UPDATE_OPERATION_STATUS", {"status": status})
 
 
-def status_update(state: MasterState, agent_id: str, operation_uuid: str, status: Document) -> list[Action]:
+def status_update(state: MasterState, agent_id: AgentId, operation_uuid: str, status: Document) -> list[Action]:
     """An agent reports an operation (v1 status). Frameworks acknowledge what they asked to hear of, else we do."""
     agent = state.agents.get(agent_id)
     operation = None if agent is None else agent.operations.get(operation_uuid)
@@ -101,7 +102,7 @@ def status_update(state: MasterState, agent_id: str, operation_uuid: str, status
     if not operation.ended:
         count(state, operation.kind, str(status["state"]))
     operation.note(status)
-    framework = state.frameworks.get(operation.framework_id or "")
+    framework = None if operation.framework_id is None else state.frameworks.get(operation.framework_id)
     if operation.id is not None and framework is not None:
         told = {"operation_id": {"value": operation.id}, **status, "agent_id": {"value": agent_id}}
         actions = state.tell(framework, "UPDATE_OPERATION_STATUS", {"status": told})
@@ -153,7 +154,7 @@ def lost(state: MasterState, agent: Agent, end: str, message: str) -> list[Actio
     actions: list[Action] = []
     for operation in agent.operations.values():
         count(state, operation.kind, end)
-        framework = state.frameworks.get(operation.framework_id or "")
+        framework = None if operation.framework_id is None else state.frameworks.get(operation.framework_id)
         if framework is not None and operation.id is not None:
             status = {"operation_id": {"value": operation.id}, "state": end, "message": message}
             status["agent_id"] = {"value": agent.id}
@@ -162,13 +163,13 @@ def lost(state: MasterState, agent: Agent, end: str, message: str) -> list[Actio
     return actions
 
 
-def find(agent: Agent, framework_id: str, operation_id: str) -> Operation | None:
+def find(agent: Agent, framework_id: FrameworkId, operation_id: str) -> Operation | None:
     """Return a framework's operation by the id it gave it, the latest if it gave it twice."""
     mine = (o for o in agent.operations.values() if o.framework_id == framework_id and o.id == operation_id)
     return next(reversed(list(mine)), None)
 
 
-def prepare(operation: Mapping[str, Any], role: str | None) -> Document:
+def prepare(operation: Mapping[str, Any], role: Role | None) -> Document:
     """Return an operation with its resources in the refined format, allocated to `role` (None: to nobody)."""
     kind = str(operation.get("type")).lower()
     body = dict(operation.get(kind, {}))
@@ -178,7 +179,7 @@ def prepare(operation: Mapping[str, Any], role: str | None) -> Document:
     return {**operation, kind: body} if kind in operation else dict(operation)
 
 
-def refined(resource: Mapping[str, Any], role: str | None) -> Document:
+def refined(resource: Mapping[str, Any], role: Role | None) -> Document:
     """Return a scheduler's Resource in the format that the master keeps: reservations stacked, allocated to `role`.
 
     An allocation that the scheduler states itself is kept; validation compares it. Values stay as they were written.
@@ -195,7 +196,11 @@ def refined(resource: Mapping[str, Any], role: str | None) -> Document:
 
 
 def _apply(
-    state: MasterState, agent: Agent, operation: Document, changes: Sequence[Conversion], framework_id: str | None
+    state: MasterState,
+    agent: Agent,
+    operation: Document,
+    changes: Sequence[Conversion],
+    framework_id: FrameworkId | None,
 ) -> list[Action]:
     agent.total = applied(agent.total, unallocated(changes))
     state.touch(agent)

@@ -28,6 +28,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.calls import framework_problem
+from mesos_gpu.mesos.ids import AgentId, FrameworkId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -76,14 +77,14 @@ def reregister(state: MasterState, report: Report, now: Moment) -> list[Action]:
     return [*actions, _store(state, report, agent_id)]
 
 
-def _store(state: MasterState, report: Report, agent_id: str) -> Store:
+def _store(state: MasterState, report: Report, agent_id: AgentId) -> Store:
     """Have an agent admitted as it says it is, then welcome it; if it says otherwise meanwhile, store that first."""
     state.transitions.returning[agent_id] = report
     known = KnownAgent(described(report, agent_id)[0], report.pid)
     return Store(Admit(agent_id, known), AgentReadmitted(agent_id, known.pid, known.info))
 
 
-def readmitted(state: MasterState, agent_id: str, pid: str, info: Document, now: Moment) -> list[Action]:
+def readmitted(state: MasterState, agent_id: AgentId, pid: str, info: Document, now: Moment) -> list[Action]:
     """An agent that came back is in the registry with this AgentInfo: welcome it, by what it said last."""
     latest = state.transitions.returning.pop(agent_id)
     if agent_id in state.transitions.marking_gone:
@@ -95,12 +96,12 @@ def readmitted(state: MasterState, agent_id: str, pid: str, info: Document, now:
     return _welcome(state, latest, agent_id, now)
 
 
-def _known(state: MasterState, agent_id: str) -> KnownAgent | None:
+def _known(state: MasterState, agent_id: AgentId) -> KnownAgent | None:
     agent = state.agents.get(agent_id)
     return state.recovered.get(agent_id) if agent is None else KnownAgent(agent.info, agent.pid)
 
 
-def _welcome(state: MasterState, report: Report, agent_id: str, now: Moment) -> list[Action]:
+def _welcome(state: MasterState, report: Report, agent_id: AgentId, now: Moment) -> list[Action]:
     """Make both books agree; what of it concerns the registry is stored."""
     state.counters["slave_reregistrations"] += 1
     returned = agent_id in state.unreachable
@@ -159,9 +160,9 @@ def _refresh(state: MasterState, agent: Agent, report: Report) -> list[Action]:
     return actions
 
 
-def _frameworks(state: MasterState, report: Report, now: Moment) -> dict[str, Framework]:
+def _frameworks(state: MasterState, report: Report, now: Moment) -> dict[FrameworkId, Framework]:
     """Return the frameworks the agent lists, those we did not know entered as recovered; not the removed ones."""
-    found: dict[str, Framework] = {}
+    found: dict[FrameworkId, Framework] = {}
     for info in report.frameworks:
         framework_id = info["id"]["value"]
         if framework_id not in state.completed:
@@ -173,7 +174,7 @@ def _frameworks(state: MasterState, report: Report, now: Moment) -> dict[str, Fr
 def _missing(state: MasterState, agent: Agent, report: Report) -> list[Document]:
     """Return, by framework, the tasks we know there and the agent does not: it answers for them itself."""
     listed = {(task["framework_id"]["value"], task["task_id"]["value"]) for task in report.tasks}
-    missing: dict[str, list[Document]] = {}
+    missing: dict[FrameworkId, list[Document]] = {}
     for key, task in agent.tasks.items():
         if key not in listed:
             status = {
@@ -190,7 +191,9 @@ def _missing(state: MasterState, agent: Agent, report: Report) -> list[Document]
     ]
 
 
-def _adopt_executors(state: MasterState, agent: Agent, frameworks: dict[str, Framework], report: Report) -> None:
+def _adopt_executors(
+    state: MasterState, agent: Agent, frameworks: dict[FrameworkId, Framework], report: Report
+) -> None:
     listed = {
         (info["framework_id"]["value"], info["executor_id"]["value"]): info
         for info in report.executors
@@ -207,7 +210,7 @@ def _adopt_executors(state: MasterState, agent: Agent, frameworks: dict[str, Fra
 def _adopt_tasks(
     state: MasterState,
     agent: Agent,
-    frameworks: dict[str, Framework],
+    frameworks: dict[FrameworkId, Framework],
     report: Report,
     now: Moment,
     returned: bool,

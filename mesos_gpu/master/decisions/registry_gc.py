@@ -12,9 +12,12 @@ from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.registry.operations import Prune
 from mesos_gpu.master.state.actions import Action, Store
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.ids import AgentId
 
 
-def due(since_s: Iterable[tuple[str, float]], now_s: float, *, max_age_s: float, max_count: int) -> tuple[str, ...]:
+def due(
+    since_s: Iterable[tuple[AgentId, float]], now_s: float, *, max_age_s: float, max_count: int
+) -> tuple[AgentId, ...]:
     """Return which of the agents (id, since when), the first in first, are too many or too old."""
     agents = list(since_s)
     excess = max(0, len(agents) - max_count)
@@ -35,7 +38,7 @@ def collect(state: MasterState, now: Moment) -> list[Action]:
     return [Store(Prune(unreachable, gone), AgentsForgotten(unreachable, gone))]
 
 
-def forgotten(state: MasterState, unreachable: Sequence[str], gone: Sequence[str]) -> list[Action]:
+def forgotten(state: MasterState, unreachable: Sequence[AgentId], gone: Sequence[AgentId]) -> list[Action]:
     """Agents are out of the registry: nothing is known of them here either."""
     for agent_id in unreachable:
         # One that came back while this was stored was admitted after it, or before: then it is here no more.
@@ -47,7 +50,7 @@ def forgotten(state: MasterState, unreachable: Sequence[str], gone: Sequence[str
     return []
 
 
-def _forget_tasks(state: MasterState, agent_id: str) -> None:
+def _forget_tasks(state: MasterState, agent_id: AgentId) -> None:
     for framework in state.frameworks.values():
         for task in [task for task in framework.unreachable.values() if task.agent_id == agent_id]:
             del framework.unreachable[task.id]

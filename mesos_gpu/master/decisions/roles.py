@@ -20,15 +20,15 @@ from mesos_gpu.master.model.quota import (
 from mesos_gpu.master.registry.operations import SetQuotas, SetWeights
 from mesos_gpu.master.state.actions import Action, Store
 from mesos_gpu.master.state.state import MasterState
-from mesos_gpu.mesos.ids import role_problem
+from mesos_gpu.mesos.ids import Role, role_problem
 from mesos_gpu.mesos.resource import Document
 
 
 def update_weights(state: MasterState, infos: Sequence[Mapping[str, Any]]) -> list[Action]:
     """UPDATE_WEIGHTS, PUT /weights: offers are taken back where a role in use is concerned. Raises BadInput."""
-    weights: dict[str, float] = {}
+    weights: dict[Role, float] = {}
     for info in infos:
-        role, weight = str(info.get("role", "")).strip(), float(info["weight"])
+        role, weight = Role(str(info.get("role", "")).strip()), float(info["weight"])
         begin = "Failed to validate update weights request JSON"
         problem = role_problem(role)
         if problem is not None:
@@ -41,7 +41,7 @@ def update_weights(state: MasterState, infos: Sequence[Mapping[str, Any]]) -> li
     return [Store(SetWeights(weights), WeightsSet(weights))]
 
 
-def weights_set(state: MasterState, weights: Mapping[str, float]) -> list[Action]:
+def weights_set(state: MasterState, weights: Mapping[Role, float]) -> list[Action]:
     """Weights are in the registry: shares are counted by them."""
     state.policy.weights.update(weights)
     for role, weight in weights.items():
@@ -77,7 +77,7 @@ def set_quota(state: MasterState, request: Mapping[str, Any]) -> list[Action]:
     return _set(state, {request["role"]: quota})
 
 
-def remove_quota(state: MasterState, role: str, asked: str = "") -> list[Action]:
+def remove_quota(state: MasterState, role: Role, asked: str = "") -> list[Action]:
     """REMOVE_QUOTA, DELETE /quota/ROLE; `asked` begins the answer of the latter. Raises BadInput."""
     if not state.is_listed(role):
         raise BadInput(f"Failed to validate remove quota request{asked}: Unknown role '{role}'")
@@ -91,11 +91,11 @@ def capacity(state: MasterState) -> dict[str, int]:
     return quantities(r for agent in state.agents.values() for r in agent.total if not r.revocable)
 
 
-def _set(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
+def _set(state: MasterState, quotas: Mapping[Role, Quota]) -> list[Action]:
     return [Store(SetQuotas(quotas), QuotasSet(quotas))]
 
 
-def quotas_set(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
+def quotas_set(state: MasterState, quotas: Mapping[Role, Quota]) -> list[Action]:
     """Quotas are in the registry: offers are made by them, and taken back where a guarantee needs them."""
     state.policy.set_quotas(quotas)
     state.allocator_feed.allocator.set_quotas(state.policy.quotas)
@@ -106,7 +106,7 @@ def quotas_set(state: MasterState, quotas: Mapping[str, Quota]) -> list[Action]:
     return actions
 
 
-def _rescind(state: MasterState, role: str, quota: Quota) -> list[Action]:
+def _rescind(state: MasterState, role: Role, quota: Quota) -> list[Action]:
     """Take offers back, agent by agent, until a guarantee can be met and each framework of the role may get some."""
     actions: list[Action] = []
     if not quota.guarantees:

@@ -12,9 +12,10 @@ from mesos_gpu.master.events import schedulers as calls
 from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.ids import FrameworkId
 
 
-def count(state: MasterState, framework_id: str, kind: str) -> None:
+def count(state: MasterState, framework_id: FrameworkId, kind: str) -> None:
     """Count a call among those of its framework."""
     framework = state.frameworks.get(framework_id)
     if framework is not None:

@@ -25,7 +25,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.calls import framework_problem
-from mesos_gpu.mesos.ids import role_problem
+from mesos_gpu.mesos.ids import FrameworkId, Role, role_problem
 from mesos_gpu.mesos.resource import Document
 
 # What a subscription cannot change; the old value is kept without a word.
@@ -61,7 +61,7 @@ def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, A
 
 
 def subscription_problem(
-    state: MasterState, info: Mapping[str, Any], suppressed: tuple[str, ...], wanted: Mapping[str, Any]
+    state: MasterState, info: Mapping[str, Any], suppressed: tuple[Role, ...], wanted: Mapping[str, Any]
 ) -> str | None:
     """Return why nobody may subscribe with this FrameworkInfo, in Mesos' words; None when somebody may.
 
@@ -76,7 +76,7 @@ def subscription_problem(
 
 
 def activate(
-    state: MasterState, framework: Framework, suppressed: tuple[str, ...], offer_constraints: Document
+    state: MasterState, framework: Framework, suppressed: tuple[Role, ...], offer_constraints: Document
 ) -> None:
     """Begin to offer to a framework that has just subscribed; timers of before do nothing any more."""
     framework.epoch += 1
@@ -110,7 +110,7 @@ def update_framework(state: MasterState, framework: Framework, body: Mapping[str
     return [*actions, *tell_agents(state, framework)]
 
 
-def revive(state: MasterState, framework: Framework, roles: list[str]) -> list[Action]:
+def revive(state: MasterState, framework: Framework, roles: list[Role]) -> list[Action]:
     """REVIVE: offers again, and what was refused too. A wrong role drops the whole call."""
     wanted = _roles(framework, roles)
     if wanted is not None:
@@ -120,7 +120,7 @@ def revive(state: MasterState, framework: Framework, roles: list[str]) -> list[A
     return []
 
 
-def suppress(state: MasterState, framework: Framework, roles: list[str]) -> list[Action]:
+def suppress(state: MasterState, framework: Framework, roles: list[Role]) -> list[Action]:
     """SUPPRESS: no new offers; those that are out stay. A wrong role drops the whole call."""
     wanted = _roles(framework, roles)
     if wanted is not None:
@@ -140,7 +140,7 @@ def disconnected(state: MasterState, stream_id: str, now: Moment) -> list[Action
     return [AwaitFailover(framework.id, framework.epoch, framework.failover_timeout_s)]
 
 
-def failover_expired(state: MasterState, framework_id: str, epoch: int, now: Moment) -> list[Action]:
+def failover_expired(state: MasterState, framework_id: FrameworkId, epoch: int, now: Moment) -> list[Action]:
     """A framework's time to come back is over, unless it did since."""
     framework = state.frameworks.get(framework_id)
     if framework is None or framework.connected or framework.epoch != epoch:
@@ -184,7 +184,7 @@ def recover_framework(state: MasterState, info: Document, now: Moment) -> Framew
     return framework
 
 
-def add_framework(state: MasterState, info: Document, framework_id: str, now: Moment) -> Framework:
+def add_framework(state: MasterState, info: Document, framework_id: FrameworkId, now: Moment) -> Framework:
     """Enter a framework, under a new id when it has none."""
     if not framework_id:
         framework_id = state.ids.framework()
@@ -250,7 +250,7 @@ def principal_problem(framework: Framework, info: Mapping[str, Any]) -> str | No
     return f"Changing framework's principal is not allowed: it was '{before or ''}' and would be '{after or ''}'"
 
 
-def _roles(framework: Framework, roles: list[str]) -> set[str] | None:
+def _roles(framework: Framework, roles: list[Role]) -> set[Role] | None:
     if any(role_problem(role) is not None or role not in framework.roles for role in roles):
         return None
     return set(roles) or set(framework.roles)

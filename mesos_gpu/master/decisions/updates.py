@@ -20,6 +20,7 @@ from mesos_gpu.master.state.actions import (
     Warn,
 )
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 
@@ -28,7 +29,9 @@ LATEST = "Reconciliation: Latest task state"
 _REPEATED = ("healthy", "check_status", "container_status")
 
 
-def status_update(state: MasterState, agent_id: str, framework_id: str, status: Document, latest: str) -> list[Action]:
+def status_update(
+    state: MasterState, agent_id: AgentId, framework_id: FrameworkId, status: Document, latest: str
+) -> list[Action]:
     """An agent reports a task's status (v1, with its uuid); `latest` is the task's newest state there."""
     agent = state.agents.get(agent_id)
     if agent is None:
@@ -58,7 +61,7 @@ def status_update(state: MasterState, agent_id: str, framework_id: str, status: 
     return actions
 
 
-def _is_late(framework: Framework | None, task: Task | None, agent_id: str, status: Mapping[str, Any]) -> bool:
+def _is_late(framework: Framework | None, task: Task | None, agent_id: AgentId, status: Mapping[str, Any]) -> bool:
     """Tell whether an update was sent before one that we have had, and came over a connection that seemed dead.
 
     An agent sends the next update of a task when the one before is acknowledged. Mesos forwards it all the same.
@@ -122,7 +125,7 @@ def message_executor(state: MasterState, body: Mapping[str, Any], framework: Fra
 
 
 def message_framework(
-    state: MasterState, agent_id: str, framework_id: str, executor_id: str, data: str
+    state: MasterState, agent_id: AgentId, framework_id: FrameworkId, executor_id: ExecutorId, data: str
 ) -> list[Action]:
     """An executor has sent its scheduler a message."""
     framework = state.frameworks.get(framework_id)
@@ -135,7 +138,7 @@ def message_framework(
 
 
 def exited_executor(
-    state: MasterState, agent_id: str, framework_id: str, executor_id: str, status: int
+    state: MasterState, agent_id: AgentId, framework_id: FrameworkId, executor_id: ExecutorId, status: int
 ) -> list[Action]:
     """A framework's own executor has ended; what it held is free."""
     agent = state.agents.get(agent_id)

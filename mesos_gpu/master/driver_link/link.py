@@ -18,6 +18,7 @@ from mesos_gpu.master.events.schedulers import CALLS, Called, DriverAborted, Dri
 from mesos_gpu.master.wire.agent_forms import NO_PID
 from mesos_gpu.master.wire.from_drivers import Asked, Refused, is_for_drivers, read
 from mesos_gpu.master.wire.to_drivers import Books, message_of
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, TaskId
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import encode_from_v1
 from mesos_gpu.mesos.resource import Document
@@ -107,7 +108,7 @@ class _DriverStream:
 
     def __init__(self, engine: Engine, endpoint: Endpoint, pid: str, closed: Callable[[str], object]) -> None:
         self._engine, self._endpoint, self._pid, self._closed = engine, endpoint, pid, closed
-        self._framework_id = ""
+        self._framework_id = FrameworkId("")
 
     def send(self, event: Document) -> None:
         """Send the message for an event. Who is subscribed is linked to, so that the end of its process is told."""
@@ -123,11 +124,11 @@ class _DriverStream:
         """Send no more. The connection stays: other drivers may share it, and its end is of no interest then."""
         self._closed(self._pid)
 
-    def _agent_pid(self, agent_id: str) -> str:
+    def _agent_pid(self, agent_id: AgentId) -> str:
         agent = self._engine.state.agents.get(agent_id)
         return NO_PID if agent is None else agent.pid
 
-    def _task_state(self, task_id: str) -> str | None:
+    def _task_state(self, task_id: TaskId) -> str | None:
         framework = self._engine.state.frameworks.get(self._framework_id)
         task = None if framework is None else framework.tasks.get(task_id)
         return None if task is None else task.state

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from mesos_gpu.master.state.actions import ToAgent
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
 
 
@@ -28,8 +29,8 @@ class Agents(Protocol):
     def removals(self) -> Mapping[str, int]:
         """Return how many agents were `scheduled` to be unreachable, are since (`completed`), or answered in time."""
 
-    def observe(self, agent_id: str) -> None:
+    def observe(self, agent_id: AgentId) -> None:
         """Link to an agent and ping it from now on."""
 
-    def part(self, agent_id: str, *, silent: bool) -> None:
+    def part(self, agent_id: AgentId, *, silent: bool) -> None:
         """Ping it no more, and have no connection to it; with `silent`, what did not arrive yet never shall."""

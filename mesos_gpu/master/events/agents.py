@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mesos_gpu.master.model.report import Report
+from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
 
 NOT_ANSWERING = "health check timed out"
@@ -39,7 +40,7 @@ class Reregister(AgentNews):
 class Unregister(AgentNews):
     """UnregisterSlaveMessage from `pid`: an agent leaves for good."""
 
-    agent_id: str
+    agent_id: AgentId
     pid: str
 
 
@@ -50,7 +51,7 @@ class AgentUpdate(AgentNews):
     `resource_version_uuid` is the version that tasks must name, `operations` are those on the agent.
     """
 
-    agent_id: str
+    agent_id: AgentId
     pid: str
     resource_version_uuid: str | None = None
     operations: Sequence[Document] | None = None
@@ -60,8 +61,8 @@ class AgentUpdate(AgentNews):
 class StatusUpdate(AgentNews):
     """StatusUpdateMessage: a TaskStatus with its uuid; `latest_state` is the task's newest state there."""
 
-    agent_id: str
-    framework_id: str
+    agent_id: AgentId
+    framework_id: FrameworkId
     status: Document
     latest_state: str
 
@@ -70,7 +71,7 @@ class StatusUpdate(AgentNews):
 class OperationStatus(AgentNews):
     """UpdateOperationStatusMessage; `operation_uuid` is base64 of 16 bytes, `status` an OperationStatus."""
 
-    agent_id: str
+    agent_id: AgentId
     operation_uuid: str
     status: Document
 
@@ -79,9 +80,9 @@ class OperationStatus(AgentNews):
 class ExecutorExited(AgentNews):
     """ExitedExecutorMessage: a framework's own executor has ended, with this status as wait(2) gives it."""
 
-    agent_id: str
-    framework_id: str
-    executor_id: str
+    agent_id: AgentId
+    framework_id: FrameworkId
+    executor_id: ExecutorId
     status: int
 
 
@@ -89,9 +90,9 @@ class ExecutorExited(AgentNews):
 class ExecutorMessage(AgentNews):
     """ExecutorToFrameworkMessage: bytes (base64) from an executor to its scheduler."""
 
-    agent_id: str
-    framework_id: str
-    executor_id: str
+    agent_id: AgentId
+    framework_id: FrameworkId
+    executor_id: ExecutorId
     data: str
 
 
@@ -106,7 +107,7 @@ class LinkBroken(AgentNews):
 class AgentSilent(AgentNews):
     """An agent has not answered, or not come back, for too long; `why` is for people."""
 
-    agent_id: str
+    agent_id: AgentId
     why: str = NOT_ANSWERING
 
 
@@ -114,7 +115,7 @@ class AgentSilent(AgentNews):
 class AgentsMissing(AgentNews):
     """Agents of the registry did not come back within `--agent_reregister_timeout` of our start."""
 
-    agent_ids: Sequence[str]
+    agent_ids: Sequence[AgentId]
 
 
 AgentEvent: TypeAlias = (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mesos_gpu.mesos.authorization import Principal
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resource import Document
 
 
@@ -45,7 +46,7 @@ class SetQuota(OperatorRequest):
 class RemoveQuota(OperatorRequest):
     """REMOVE_QUOTA of a role; `asked` stands in a refusal, to say how it was asked for."""
 
-    role: str
+    role: Role
     asked: str = ""
 
 
@@ -74,14 +75,14 @@ class StopMaintenance(OperatorRequest):
 class DeactivateAgent(OperatorRequest):
     """DEACTIVATE_AGENT: it is not to be offered."""
 
-    agent_id: str
+    agent_id: AgentId
 
 
 @dataclass(frozen=True, slots=True)
 class DrainAgent(OperatorRequest):
     """DRAIN_AGENT: it is to end its tasks; `body` is a Call.DrainAgent, which says how long that may take."""
 
-    agent_id: str
+    agent_id: AgentId
     body: Mapping[str, Any]
 
 
@@ -89,28 +90,28 @@ class DrainAgent(OperatorRequest):
 class ReactivateAgent(OperatorRequest):
     """REACTIVATE_AGENT: it may be offered again."""
 
-    agent_id: str
+    agent_id: AgentId
 
 
 @dataclass(frozen=True, slots=True)
 class MarkAgentGone(OperatorRequest):
     """MARK_AGENT_GONE: it can never come back."""
 
-    agent_id: str
+    agent_id: AgentId
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFramework(OperatorRequest):
     """TEARDOWN of a framework by somebody else."""
 
-    framework_id: str
+    framework_id: FrameworkId
 
 
 @dataclass(frozen=True, slots=True)
 class Operate(OperatorRequest):
     """An Offer.Operation on an agent's resources, for `principal`. Refused with Forbidden, too."""
 
-    agent_id: str
+    agent_id: AgentId
     operation: Document
     principal: Principal | None = None
 

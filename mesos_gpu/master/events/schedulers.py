@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resource import Document
 
 
@@ -31,7 +32,7 @@ class DriverSubscribes:
     info: Document
     force: bool = False
     """Whether it takes the place of another driver: set by programs that were started with a framework's id."""
-    suppressed: tuple[str, ...] = ()
+    suppressed: tuple[Role, ...] = ()
     offer_constraints: Document = field(default_factory=dict)
     principal: str | None = None
 
@@ -40,7 +41,7 @@ class DriverSubscribes:
 class DriverAborted:
     """DeactivateFrameworkMessage: a framework's driver lives and wants no offers."""
 
-    framework_id: str
+    framework_id: FrameworkId
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class StreamClosed:
 class Called:
     """A framework has made a call of this type, such as ACCEPT: it counts, whatever becomes of it."""
 
-    framework_id: str
+    framework_id: FrameworkId
     kind: str
 
 
@@ -69,7 +70,7 @@ class HeartbeatSent:
 class FrameworkCall:
     """A call of a framework that is subscribed; `body` is what its document has under the name of its type."""
 
-    framework_id: str
+    framework_id: FrameworkId
     body: Document
 
 

@@ -14,6 +14,7 @@ from mesos_gpu.master.model.policy import MachineKey
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.model.report import Report
+from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.resource import Document
 
 
@@ -39,16 +40,16 @@ class NothingStored(Stored):
 class AgentAdmitted(Stored):
     """A new agent has a place, under this id; those in `instead_of`, which were at its address, have lost theirs."""
 
-    agent_id: str
+    agent_id: AgentId
     report: Report
-    instead_of: tuple[str, ...] = ()
+    instead_of: tuple[AgentId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReadmitted(Stored):
     """An agent that came back has a place again, at `pid` and with this AgentInfo."""
 
-    agent_id: str
+    agent_id: AgentId
     pid: str
     info: Document
 
@@ -57,7 +58,7 @@ class AgentReadmitted(Stored):
 class AgentUnreachable(Stored):
     """An agent that was here is unreachable, since when and why."""
 
-    agent_id: str
+    agent_id: AgentId
     since: Moment
     why: str
 
@@ -66,7 +67,7 @@ class AgentUnreachable(Stored):
 class MissingAgentUnreachable(Stored):
     """An agent that never came back after our start is unreachable, since when."""
 
-    agent_id: str
+    agent_id: AgentId
     since: Moment
 
 
@@ -74,7 +75,7 @@ class MissingAgentUnreachable(Stored):
 class AgentRemoved(Stored):
     """An agent is out for good; `cause` is for people, `counted` the last part of the metric that counts it."""
 
-    agent_id: str
+    agent_id: AgentId
     cause: str
     counted: str | None = None
 
@@ -83,7 +84,7 @@ class AgentRemoved(Stored):
 class AgentDeactivated(Stored):
     """An agent is not to be offered; with `drain`, it is to end its tasks."""
 
-    agent_id: str
+    agent_id: AgentId
     drain: Drain | None = None
 
 
@@ -91,14 +92,14 @@ class AgentDeactivated(Stored):
 class AgentReactivated(Stored):
     """An agent may be offered again."""
 
-    agent_id: str
+    agent_id: AgentId
 
 
 @dataclass(frozen=True, slots=True)
 class AgentDrained(Stored):
     """An agent that was to be drained runs nothing any more; `drain` says so."""
 
-    agent_id: str
+    agent_id: AgentId
     drain: Drain
 
 
@@ -106,7 +107,7 @@ class AgentDrained(Stored):
 class AgentGone(Stored):
     """An operator said at that moment that an agent is gone for good."""
 
-    agent_id: str
+    agent_id: AgentId
     since: Moment
 
 
@@ -114,22 +115,22 @@ class AgentGone(Stored):
 class AgentsForgotten(Stored):
     """Agents that were unreachable, or gone, for too long, or were too many, are known no more."""
 
-    unreachable: tuple[str, ...]
-    gone: tuple[str, ...]
+    unreachable: tuple[AgentId, ...]
+    gone: tuple[AgentId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WeightsSet(Stored):
     """Roles have these weights."""
 
-    weights: Mapping[str, float]
+    weights: Mapping[Role, float]
 
 
 @dataclass(frozen=True, slots=True)
 class QuotasSet(Stored):
     """Roles have these quotas."""
 
-    quotas: Mapping[str, Quota]
+    quotas: Mapping[Role, Quota]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from mesos_gpu.mesos.ids import FrameworkId
+
 
 class Timer:
     """Something is due."""
@@ -26,7 +28,7 @@ class Allocate(Timer):
 class FailoverExpired(Timer):
     """A framework's time to come back is over, unless it subscribed since: then its epoch is another."""
 
-    framework_id: str
+    framework_id: FrameworkId
     epoch: int
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, ExecutorId, FrameworkId, Role, TaskId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal
@@ -30,30 +31,30 @@ class Task:
     """Uuids of the agent's last status updates that were forwarded, in order."""
 
     @property
-    def id(self) -> str:
+    def id(self) -> TaskId:
         """Return the task id."""
-        return str(self.document["task_id"]["value"])
+        return TaskId(self.document["task_id"]["value"])
 
     @property
-    def framework_id(self) -> str:
+    def framework_id(self) -> FrameworkId:
         """Return the id of its framework."""
-        return str(self.document["framework_id"]["value"])
+        return FrameworkId(self.document["framework_id"]["value"])
 
     @property
-    def agent_id(self) -> str:
+    def agent_id(self) -> AgentId:
         """Return the id of its agent."""
-        return str(self.document["agent_id"]["value"])
+        return AgentId(self.document["agent_id"]["value"])
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> tuple[FrameworkId, TaskId]:
         """Return (framework id, task id): what identifies it on an agent."""
         return self.framework_id, self.id
 
     @property
-    def executor_id(self) -> str | None:
+    def executor_id(self) -> ExecutorId | None:
         """Return the id of its own executor; None for a command task."""
         executor = self.document.get("executor_id")
-        return None if executor is None else str(executor["value"])
+        return None if executor is None else ExecutorId(executor["value"])
 
     @property
     def state(self) -> str:
@@ -94,15 +95,15 @@ class Operation:
         return str(self.document["info"].get("type", "UNKNOWN"))
 
     @property
-    def framework_id(self) -> str | None:
+    def framework_id(self) -> FrameworkId | None:
         """Return whose it is, None for an operator's."""
         framework = self.document.get("framework_id")
-        return None if framework is None else str(framework["value"])
+        return None if framework is None else FrameworkId(framework["value"])
 
     @property
-    def agent_id(self) -> str:
+    def agent_id(self) -> AgentId:
         """Return the id of its agent."""
-        return str(self.document["agent_id"]["value"])
+        return AgentId(self.document["agent_id"]["value"])
 
     @property
     def state(self) -> str:
@@ -131,16 +132,16 @@ def capabilities_of(info: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(c["type"] for c in info.get("capabilities", ()) if "type" in c)
 
 
-def roles_of(info: Mapping[str, Any]) -> tuple[str, ...]:
+def roles_of(info: Mapping[str, Any]) -> tuple[Role, ...]:
     """Return the roles of a FrameworkInfo: `roles` with MULTI_ROLE, else the one `role`."""
     if "MULTI_ROLE" in capabilities_of(info):
         return tuple(info.get("roles", ()))
-    return (str(info.get("role", "*")),)
+    return (Role(info.get("role", ANY_ROLE)),)
 
 
-def role_of(documents: Sequence[Mapping[str, Any]]) -> str:
+def role_of(documents: Sequence[Mapping[str, Any]]) -> Role:
     """Return the role that Resource documents are allocated to; `*` where they do not say."""
     for document in documents:
         if "allocation_info" in document:
-            return str(document["allocation_info"].get("role", "*"))
-    return "*"
+            return Role(document["allocation_info"].get("role", ANY_ROLE))
+    return ANY_ROLE

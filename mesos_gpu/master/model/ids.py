@@ -9,6 +9,8 @@ import base64
 import uuid
 from itertools import count
 
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, OfferId
+
 
 class Ids:
     """Each id begins with the master's, which is new at each start, and goes on with how many came before it."""
@@ -17,17 +19,17 @@ class Ids:
         self._master_id = master_id
         self._frameworks, self._agents, self._offers, self._operations = count(), count(), count(), count()
 
-    def framework(self) -> str:
+    def framework(self) -> FrameworkId:
         """Return a fresh id: `<master>-0000`."""
-        return f"{self._master_id}-{next(self._frameworks):04d}"
+        return FrameworkId(f"{self._master_id}-{next(self._frameworks):04d}")
 
-    def agent(self) -> str:
+    def agent(self) -> AgentId:
         """Return a fresh id: `<master>-S0`."""
-        return f"{self._master_id}-S{next(self._agents)}"
+        return AgentId(f"{self._master_id}-S{next(self._agents)}")
 
-    def offer(self) -> str:
+    def offer(self) -> OfferId:
         """Return a fresh id, of an offer or an inverse one: `<master>-O0`."""
-        return f"{self._master_id}-O{next(self._offers)}"
+        return OfferId(f"{self._master_id}-O{next(self._offers)}")
 
     def operation(self) -> str:
         """Return a fresh UUID as documents have it: base64 of its 16 bytes (RFC 9562, version 5)."""

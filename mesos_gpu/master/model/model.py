@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from mesos_gpu.master.model.documents import Operation, Task, capabilities_of, roles_of
 from mesos_gpu.master.model.shared_volumes import free_of
+from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, OfferId, Role, TaskId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -18,7 +19,7 @@ MAX_COMPLETED_TASKS = 1000
 """Per framework, as in Mesos."""
 MAX_UNREACHABLE_TASKS = 1000
 NOTHING = Resources()
-_Key = TypeVar("_Key", str, tuple[str, str])
+_Key = TypeVar("_Key", FrameworkId, tuple[Role, FrameworkId])
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,10 @@ class Moment:
 class Offer:
     """Resources of one agent for one role of one framework; `resources` are allocated to that role."""
 
-    id: str
-    framework_id: str
-    agent_id: str
-    role: str
+    id: OfferId
+    framework_id: FrameworkId
+    agent_id: AgentId
+    role: Role
     resources: Resources
     document: Document
 
@@ -53,11 +54,11 @@ class Executor:
 class Drainage:
     """What frameworks were asked, and said, about an agent whose machine is to be maintained; all by framework id."""
 
-    outstanding: dict[str, str] = field(default_factory=dict)
+    outstanding: dict[FrameworkId, OfferId] = field(default_factory=dict)
     """Inverse offers that are not answered."""
-    statuses: dict[str, Document] = field(default_factory=dict)
+    statuses: dict[FrameworkId, Document] = field(default_factory=dict)
     """The last answers, as InverseOfferStatus."""
-    refused: dict[str, float] = field(default_factory=dict)
+    refused: dict[FrameworkId, float] = field(default_factory=dict)
     """Until when (monotonic) a framework is not asked again."""
 
 
@@ -65,7 +66,7 @@ class Drainage:
 class Framework:
     """A framework, connected or not. `info` is its v1 FrameworkInfo with the id."""
 
-    id: str
+    id: FrameworkId
     info: Document
     registered_s: float
     stream_id: str | None = None
@@ -80,14 +81,14 @@ class Framework:
     unregistered_s: float = 0.0
     epoch: int = 0
     """Counts subscriptions, so that a timer of an older disconnection does nothing."""
-    suppressed: set[str] = field(default_factory=set)
+    suppressed: set[Role] = field(default_factory=set)
     offer_constraints: Document = field(default_factory=dict)
     """Its OfferConstraints: by role, which agents it wants offers of."""
-    tasks: dict[str, Task] = field(default_factory=dict)
-    unreachable: dict[str, Task] = field(default_factory=dict)
+    tasks: dict[TaskId, Task] = field(default_factory=dict)
+    unreachable: dict[TaskId, Task] = field(default_factory=dict)
     completed: deque[Task] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_TASKS))
-    offers: dict[str, Offer] = field(default_factory=dict)
-    inverse_offers: dict[str, str] = field(default_factory=dict)
+    offers: dict[OfferId, Offer] = field(default_factory=dict)
+    inverse_offers: dict[OfferId, AgentId] = field(default_factory=dict)
     """Ids of agents that it was asked to leave, by inverse offer id."""
     counters: Counter[str] = field(default_factory=Counter)
     """What became of it, by the last part of a metric's name: `calls/accept`, `offers/sent` and so on."""
@@ -118,7 +119,7 @@ class Framework:
         return "PARTITION_AWARE" in self.capabilities
 
     @property
-    def roles(self) -> tuple[str, ...]:
+    def roles(self) -> tuple[Role, ...]:
         """Return the roles it is offered resources for."""
         return roles_of(self.info)
 
@@ -154,7 +155,7 @@ class Drain:
 class Agent:
     """An agent, connected or on its way back. `info` is its v1 AgentInfo with the id and refined resources."""
 
-    id: str
+    id: AgentId
     info: Document
     pid: str
     version: str
@@ -169,22 +170,22 @@ class Agent:
     deactivated: bool = False
     """Whether an operator keeps it from being offered."""
     drain: Drain | None = None
-    tasks: dict[tuple[str, str], Task] = field(default_factory=dict)
-    executors: dict[tuple[str, str], Executor] = field(default_factory=dict)
+    tasks: dict[tuple[FrameworkId, TaskId], Task] = field(default_factory=dict)
+    executors: dict[tuple[FrameworkId, ExecutorId], Executor] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
     """By uuid, oldest first."""
-    used: dict[str, Resources] = field(default_factory=dict)
+    used: dict[FrameworkId, Resources] = field(default_factory=dict)
     """What tasks and executors hold, by framework id."""
     used_total: Resources = NOTHING
     """What tasks and executors hold."""
-    offers: dict[str, Offer] = field(default_factory=dict)
-    offered_to: dict[tuple[str, str], Resources] = field(default_factory=dict)
+    offers: dict[OfferId, Offer] = field(default_factory=dict)
+    offered_to: dict[tuple[Role, FrameworkId], Resources] = field(default_factory=dict)
     """What is offered now, by role and framework id."""
     offered: Resources = NOTHING
     """What is offered now."""
-    killed: dict[tuple[str, str], Document | None] = field(default_factory=dict)
+    killed: dict[tuple[FrameworkId, TaskId], Document | None] = field(default_factory=dict)
     """Tasks (framework id, task id) whose end was asked for, with the kill policy; asked again after a reconnection."""
-    changes: dict[str, None] = field(default_factory=dict)
+    changes: dict[AgentId, None] = field(default_factory=dict)
     """Where it notes its id when what is free of it changes: the master's own list of them, in order."""
     _free: tuple[tuple[Resources, ...], Resources] | None = None
 
@@ -213,13 +214,13 @@ class Agent:
             self._free = (parts, free_of(self.total, self.used_total.unallocated(), self.offered.unallocated()))
         return self._free[1]
 
-    def charge(self, framework_id: str, resources: Resources) -> None:
+    def charge(self, framework_id: FrameworkId, resources: Resources) -> None:
         """Book `resources` (allocated) for a framework."""
         self.changes[self.id] = None
         self.used[framework_id] = self.used.get(framework_id, NOTHING) + resources
         self.used_total = self.used_total + resources
 
-    def refund(self, framework_id: str, resources: Resources) -> None:
+    def refund(self, framework_id: FrameworkId, resources: Resources) -> None:
         """Undo a `charge`."""
         self.changes[self.id] = None
         _keep(self.used, framework_id, self.used.get(framework_id, NOTHING) - resources)

@@ -8,6 +8,7 @@ from typing import Any
 
 from mesos_gpu.master.model.model import Agent
 from mesos_gpu.master.model.quota import Quota, config_of, quota_of
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 
@@ -28,8 +29,8 @@ class Machine:
 class Policy:
     """All of it; the registry keeps it."""
 
-    weights: dict[str, float] = field(default_factory=dict)
-    quotas: dict[str, Quota] = field(default_factory=dict)
+    weights: dict[Role, float] = field(default_factory=dict)
+    quotas: dict[Role, Quota] = field(default_factory=dict)
     schedule: Document = field(default_factory=dict)
     """The maintenance Schedule as it was given, less the machines that came up again."""
     machines: dict[MachineKey, Machine] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Policy:
         machines = {key: replace(machine) for key, machine in self.machines.items()}
         return Policy(dict(self.weights), dict(self.quotas), self.schedule, machines)
 
-    def weight(self, role: str) -> float:
+    def weight(self, role: Role) -> float:
         """Return a role's weight."""
         return self.weights.get(role, 1.0)
 
@@ -82,7 +83,7 @@ class Policy:
                 mode = old[key].mode if key in old else "DRAINING"
                 self.machines[key] = Machine(machine_id, window["unavailability"], mode)
 
-    def set_quotas(self, quotas: Mapping[str, Quota]) -> None:
+    def set_quotas(self, quotas: Mapping[Role, Quota]) -> None:
         """Take over quotas of some roles; the default one is none."""
         kept = {**self.quotas, **quotas}
         self.quotas = {role: quota for role, quota in kept.items() if not quota.default}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mesos_gpu.master.model.quantities import Quantities
-from mesos_gpu.mesos.ids import role_problem
+from mesos_gpu.mesos.ids import Role, role_problem
 from mesos_gpu.mesos.resource import Document, Resource, milli, scalar_text
 from mesos_gpu.mesos.resources import Resources, validate
 
@@ -34,9 +34,9 @@ class Quota:
         return not any(self.guarantees.values()) and not self.limits
 
 
-def top_level(role: str) -> str:
+def top_level(role: Role) -> Role:
     """Return the role whose quota counts for `role`."""
-    return role.split("/", 1)[0]
+    return Role(role.split("/", 1)[0])
 
 
 def countable(resource: Resource) -> bool:
@@ -71,7 +71,7 @@ def quota_of(config: Mapping[str, Any]) -> Quota:
     return Quota(guarantees, _amounts(config.get("limits", {})))
 
 
-def config_of(role: str, quota: Quota) -> Document:
+def config_of(role: Role, quota: Quota) -> Document:
     """Return a QuotaConfig."""
     document: Document = {"role": role}
     for name, amounts in (("guarantees", quota.guarantees), ("limits", quota.limits)):
@@ -80,7 +80,7 @@ def config_of(role: str, quota: Quota) -> Document:
     return document
 
 
-def info_of(role: str, quota: Quota) -> Document:
+def info_of(role: Role, quota: Quota) -> Document:
     """Return the older QuotaInfo, which knows guarantees only."""
     document: Document = {"role": role}
     if quota.guarantees:
@@ -91,7 +91,7 @@ def info_of(role: str, quota: Quota) -> Document:
     return document
 
 
-def status_of(quotas: Mapping[str, Quota]) -> Document:
+def status_of(quotas: Mapping[Role, Quota]) -> Document:
     """Return the QuotaStatus of all quotas."""
     if not quotas:
         return {}
@@ -103,7 +103,7 @@ def status_of(quotas: Mapping[str, Quota]) -> Document:
 
 def update_problem(
     configs: Sequence[Mapping[str, Any]],
-    quotas: Mapping[str, Quota],
+    quotas: Mapping[Role, Quota],
     capacity: Quantities,
     *,
     force: bool,
@@ -159,7 +159,7 @@ def config_problem(config: Mapping[str, Any]) -> str | None:
 
 
 def request_problem(
-    request: Mapping[str, Any], quotas: Mapping[str, Quota], whitelist: frozenset[str] | None = None
+    request: Mapping[str, Any], quotas: Mapping[Role, Quota], whitelist: frozenset[str] | None = None
 ) -> str | None:
     """Return why SET_QUOTA is refused with 400, in Mesos' words; what overcommits is `overcommit_problem`."""
     guarantee = request.get("guarantee", [])
@@ -201,7 +201,7 @@ def requested(request: Mapping[str, Any]) -> Quota:
     return Quota(amounts, amounts)
 
 
-def overcommit_problem(quotas: Mapping[str, Quota], capacity: Quantities) -> str | None:
+def overcommit_problem(quotas: Mapping[Role, Quota], capacity: Quantities) -> str | None:
     """Return why SET_QUOTA of these quotas is refused with 409; None when the cluster has as much."""
     wanted = guaranteed(quotas)
     if not missing(wanted, capacity):
@@ -212,7 +212,7 @@ def overcommit_problem(quotas: Mapping[str, Quota], capacity: Quantities) -> str
     )
 
 
-def guaranteed(quotas: Mapping[str, Quota]) -> dict[str, int]:
+def guaranteed(quotas: Mapping[Role, Quota]) -> dict[str, int]:
     """Return the sum of all guarantees."""
     total: dict[str, int] = {}
     for quota in quotas.values():

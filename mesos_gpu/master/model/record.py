@@ -12,6 +12,7 @@ from typing import Any
 from mesos_gpu.master.model import deactivations
 from mesos_gpu.master.model.model import Drain, KnownAgent
 from mesos_gpu.master.model.policy import Policy
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
 
 MAX_MASTERS = 100
@@ -24,13 +25,13 @@ class Record:
 
     masters: tuple[str, ...] = ()
     """Ids of the masters that led, the newest last."""
-    agents: dict[str, KnownAgent] = field(default_factory=dict)
+    agents: dict[AgentId, KnownAgent] = field(default_factory=dict)
     """Agents that are admitted, by id."""
-    unreachable: dict[str, KnownAgent] = field(default_factory=dict)
+    unreachable: dict[AgentId, KnownAgent] = field(default_factory=dict)
     """Agents that were given up and may come back, by id, the one longest away first."""
-    gone: dict[str, float] = field(default_factory=dict)
+    gone: dict[AgentId, float] = field(default_factory=dict)
     """When operators said that agents are gone for good, by id; the newest last."""
-    deactivated: dict[str, Drain | None] = field(default_factory=dict)
+    deactivated: dict[AgentId, Drain | None] = field(default_factory=dict)
     """Agents that operators keep from being offered, and whether they are to be drained, by id."""
     policy: Policy = field(default_factory=Policy)
 
@@ -45,7 +46,7 @@ class Record:
             policy=self.policy.copy(),
         )
 
-    def knows(self, agent_id: str) -> bool:
+    def knows(self, agent_id: AgentId) -> bool:
         """Tell whether an agent may be here, or come back."""
         return agent_id in self.agents or agent_id in self.unreachable
 

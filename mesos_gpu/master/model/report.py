@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mesos_gpu.errors import BadResources, ProtocolError
 from mesos_gpu.mesos.conversions import with_kept
-from mesos_gpu.mesos.ids import id_problem
+from mesos_gpu.mesos.ids import AgentId, id_problem
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources, validate
@@ -115,7 +115,7 @@ def tasks_problem(report: Report) -> str | None:
     return None
 
 
-def described(report: Report, agent_id: str, kept: Resources | None = None) -> tuple[Document, Resources]:
+def described(report: Report, agent_id: AgentId, kept: Resources | None = None) -> tuple[Document, Resources]:
     """Return the AgentInfo to keep, and the agent's total with what it keeps: `kept`, or else what it reports.
 
     The info has what the agent's flags say, and the total what became of it.

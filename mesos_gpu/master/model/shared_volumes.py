@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 
@@ -36,7 +37,7 @@ def adds_up(total: Resources, *parts: Resources) -> bool:
     return together == total.nonshared() and all(shared.contains(part.shared().single()) for part in parts)
 
 
-def tokens(agent_id: str, resources: Resources) -> dict[Token, dict[str, int]]:
+def tokens(agent_id: AgentId, resources: Resources) -> dict[Token, dict[str, int]]:
     """Return the shared volumes among an agent's resources (unallocated)."""
     return {
         (agent_id, resource.key): {resource.name: resource.amount}

@@ -6,6 +6,7 @@ from typing import Any
 
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Framework, Moment
+from mesos_gpu.mesos.ids import AgentId, ExecutorId, TaskId
 from mesos_gpu.mesos.resource import Document
 
 
@@ -14,11 +15,11 @@ def made_here(
     state: str,
     now: Moment,
     *,
-    task_id: str,
+    task_id: TaskId,
     reason: str,
     message: str,
-    agent_id: str | None = None,
-    executor_id: str | None = None,
+    agent_id: AgentId | None = None,
+    executor_id: ExecutorId | None = None,
     **more: Any,
 ) -> Document:
     """Return a v1 TaskStatus of SOURCE_MASTER, its state as `framework` knows states."""

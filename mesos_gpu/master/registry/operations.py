@@ -14,6 +14,7 @@ from mesos_gpu.master.model.model import Drain, KnownAgent
 from mesos_gpu.master.model.policy import MachineKey
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.model.record import MAX_MASTERS, Record
+from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.resource import Document
 
 
@@ -52,9 +53,9 @@ class Admit:
     Those in `instead_of` are known no more: it has their address.
     """
 
-    agent_id: str
+    agent_id: AgentId
     known: KnownAgent
-    instead_of: tuple[str, ...] = ()
+    instead_of: tuple[AgentId, ...] = ()
 
     def apply(self, record: Record) -> bool:
         """Enter the agent; one that is gone for good stays gone."""
@@ -72,7 +73,7 @@ class Admit:
 class MarkUnreachable:
     """An agent does not answer, or did not come back (MarkSlaveUnreachable)."""
 
-    agent_id: str
+    agent_id: AgentId
     since_s: float
 
     def apply(self, record: Record) -> bool:
@@ -88,7 +89,7 @@ class MarkUnreachable:
 class Remove:
     """Agents left for good (RemoveSlave)."""
 
-    agent_ids: tuple[str, ...]
+    agent_ids: tuple[AgentId, ...]
 
     def apply(self, record: Record) -> bool:
         """Forget those that are admitted, and what was wanted of them."""
@@ -102,7 +103,7 @@ class Remove:
 class MarkGone:
     """An operator says that an agent never comes back (MarkSlaveGone)."""
 
-    agent_id: str
+    agent_id: AgentId
     since_s: float
 
     def apply(self, record: Record) -> bool:
@@ -120,8 +121,8 @@ class MarkGone:
 class Prune:
     """Agents that were unreachable or gone for long, or are too many, are forgotten."""
 
-    unreachable: tuple[str, ...]
-    gone: tuple[str, ...]
+    unreachable: tuple[AgentId, ...]
+    gone: tuple[AgentId, ...]
 
     def apply(self, record: Record) -> bool:
         """Forget those that still are."""
@@ -139,7 +140,7 @@ class Prune:
 class Deactivate:
     """An agent is not to be offered; with a `drain`, it is to be emptied (DeactivateAgent, DrainAgent)."""
 
-    agent_id: str
+    agent_id: AgentId
     drain: Drain | None = None
 
     def apply(self, record: Record) -> bool:
@@ -156,7 +157,7 @@ class Deactivate:
 class MarkDrained:
     """An agent that was to be emptied is (MarkAgentDrained)."""
 
-    agent_id: str
+    agent_id: AgentId
     drain: Drain
 
     def apply(self, record: Record) -> bool:
@@ -171,7 +172,7 @@ class MarkDrained:
 class Reactivate:
     """An agent may be offered again (ReactivateAgent)."""
 
-    agent_id: str
+    agent_id: AgentId
 
     def apply(self, record: Record) -> bool:
         """Forget that it was out of use."""
@@ -185,7 +186,7 @@ class Reactivate:
 class SetWeights:
     """Weights of roles, by role (UpdateWeights)."""
 
-    weights: Mapping[str, float]
+    weights: Mapping[Role, float]
 
     def apply(self, record: Record) -> bool:
         """Keep them beside those of other roles."""
@@ -198,7 +199,7 @@ class SetWeights:
 class SetQuotas:
     """Quotas of roles, by role; the default one is none (UpdateQuota)."""
 
-    quotas: Mapping[str, Quota]
+    quotas: Mapping[Role, Quota]
 
     def apply(self, record: Record) -> bool:
         """Keep them beside those of other roles."""

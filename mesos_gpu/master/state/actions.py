@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from mesos_gpu.master.events.stored import StoredEvent
 from mesos_gpu.master.registry.operations import Operation
+from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 
 
@@ -44,7 +45,7 @@ class Store:
 class AwaitFailover:
     """Report `FailoverExpired(framework_id, epoch)` after `delay_s` seconds."""
 
-    framework_id: str
+    framework_id: FrameworkId
     epoch: int
     delay_s: float
 
@@ -53,14 +54,14 @@ class AwaitFailover:
 class ObserveAgent:
     """Link to the agent and ping it; it is new, or came back."""
 
-    agent_id: str
+    agent_id: AgentId
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetAgent:
     """Ping the agent no more, and close the link to it; with `silent`, what did not arrive yet never shall."""
 
-    agent_id: str
+    agent_id: AgentId
     silent: bool = False
 
 
@@ -68,14 +69,14 @@ class ForgetAgent:
 class AgentRegistered:
     """Tell an agent its id."""
 
-    agent_id: str
+    agent_id: AgentId
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReregistered:
     """Welcome an agent back; `reconciliations` are the tasks that it did not list, by framework."""
 
-    agent_id: str
+    agent_id: AgentId
     reconciliations: list[Document] = field(default_factory=list)
 
 
@@ -91,7 +92,7 @@ class ShutdownAgent:
 class RunTask:
     """Start a task; `launch_executor` when the agent has no executor for it yet."""
 
-    agent_id: str
+    agent_id: AgentId
     framework_info: Document
     task: Document
     launch_executor: bool
@@ -101,7 +102,7 @@ class RunTask:
 class RunTaskGroup:
     """Start tasks that share one executor; `launch_executor` when the agent has it not yet."""
 
-    agent_id: str
+    agent_id: AgentId
     framework_info: Document
     executor: Document
     tasks: list[Document]
@@ -112,7 +113,7 @@ class RunTaskGroup:
 class DrainAgent:
     """Have an agent end all its tasks; `config` is a DrainConfig."""
 
-    agent_id: str
+    agent_id: AgentId
     config: Document
 
 
@@ -120,9 +121,9 @@ class DrainAgent:
 class KillTask:
     """Ask for the end of a task."""
 
-    agent_id: str
-    framework_id: str
-    task_id: str
+    agent_id: AgentId
+    framework_id: FrameworkId
+    task_id: TaskId
     kill_policy: Document | None
 
 
@@ -130,9 +131,9 @@ class KillTask:
 class AcknowledgeStatus:
     """Pass on that the scheduler has a status; `uuid` is base64 of its 16 bytes."""
 
-    agent_id: str
-    framework_id: str
-    task_id: str
+    agent_id: AgentId
+    framework_id: FrameworkId
+    task_id: TaskId
     uuid: str
 
 
@@ -140,7 +141,7 @@ class AcknowledgeStatus:
 class UpdateFramework:
     """Tell an agent what a framework looks like now; it resends what was not acknowledged."""
 
-    agent_id: str
+    agent_id: AgentId
     framework_info: Document
 
 
@@ -148,26 +149,26 @@ class UpdateFramework:
 class ShutdownFramework:
     """Have an agent end all of a framework."""
 
-    agent_id: str
-    framework_id: str
+    agent_id: AgentId
+    framework_id: FrameworkId
 
 
 @dataclass(frozen=True, slots=True)
 class ShutdownExecutor:
     """Have an agent end one executor."""
 
-    agent_id: str
-    framework_id: str
-    executor_id: str
+    agent_id: AgentId
+    framework_id: FrameworkId
+    executor_id: ExecutorId
 
 
 @dataclass(frozen=True, slots=True)
 class MessageExecutor:
     """Pass bytes (base64) from a scheduler to its executor."""
 
-    agent_id: str
-    framework_id: str
-    executor_id: str
+    agent_id: AgentId
+    framework_id: FrameworkId
+    executor_id: ExecutorId
     data: str
 
 
@@ -175,24 +176,24 @@ class MessageExecutor:
 class ApplyOperation:
     """Have an agent do an operation that is done in our books; `framework_id` is None for an operator's."""
 
-    agent_id: str
+    agent_id: AgentId
     uuid: str
     operation: Document
-    framework_id: str | None
+    framework_id: FrameworkId | None
 
 
 @dataclass(frozen=True, slots=True)
 class KeepResources:
     """Tell an agent that knows no operations all that is reserved and created on it."""
 
-    agent_id: str
+    agent_id: AgentId
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeOperation:
     """Tell an agent that the status of an operation was heard; both are base64 of 16 bytes."""
 
-    agent_id: str
+    agent_id: AgentId
     status_uuid: str
     operation_uuid: str
 
@@ -201,7 +202,7 @@ class AcknowledgeOperation:
 class ReconcileOperations:
     """Ask an agent about operations that it did not list."""
 
-    agent_id: str
+    agent_id: AgentId
     uuids: tuple[str, ...]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from mesos_gpu.master.allocation.eligibility import Rules
 from mesos_gpu.master.allocation.random_sorter import Draw
 from mesos_gpu.mesos.authorization import OPEN, Acls
+from mesos_gpu.mesos.ids import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Settings:
     """Operators that may listen at once."""
     root_submissions: bool = True
     """Whether frameworks of the user root may subscribe."""
-    roles: frozenset[str] | None = None
+    roles: frozenset[Role] | None = None
     """The only roles there are (`--roles`, and `*`); None allows any."""
     offer_timeout_s: float | None = None
     """How long an offer may stay unanswered; None is for ever."""

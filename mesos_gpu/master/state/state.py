@@ -31,6 +31,7 @@ from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.state.actions import Action, SendEvent
 from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.master.state.transitions import Transitions
+from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, OfferId, Role
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 
@@ -54,24 +55,24 @@ class MasterState:
         """`record` is what the registry of an earlier run holds."""
         self.master_info, self.settings, self.started = master_info, settings, started
         self.elected: Moment | None = None
-        self.frameworks: dict[str, Framework] = {}
-        self.completed: dict[str, Framework] = {}
-        self.agents: dict[str, Agent] = {}
-        self.deactivated: dict[str, Drain | None] = {}
+        self.frameworks: dict[FrameworkId, Framework] = {}
+        self.completed: dict[FrameworkId, Framework] = {}
+        self.agents: dict[AgentId, Agent] = {}
+        self.deactivated: dict[AgentId, Drain | None] = {}
         """Agents that operators keep from being offered, and whether they are to be drained, by id."""
-        self.gone: dict[str, float] = {}
+        self.gone: dict[AgentId, float] = {}
         """When operators said that agents are gone for good, by id; the newest last."""
-        self.recovered: dict[str, KnownAgent] = {}
-        self.unreachable: dict[str, KnownAgent] = {}
+        self.recovered: dict[AgentId, KnownAgent] = {}
+        self.unreachable: dict[AgentId, KnownAgent] = {}
         self.filters = Filters(settings.allocation_interval_s)
         self.counters: Counter[str] = Counter()
         self.allocator_feed = AllocatorFeed(settings.rules, settings.draw)
         self.policy = Policy()
-        self.drainages: dict[str, Drainage] = {}
+        self.drainages: dict[AgentId, Drainage] = {}
         """Agents whose machines are to be maintained, by id."""
-        self.offer_ends: list[tuple[float, str, str]] = []
+        self.offer_ends: list[tuple[float, OfferId, FrameworkId]] = []
         """A heap of (when, offer id, framework id) of offers that time out."""
-        self.changed: dict[str, None] = {}
+        self.changed: dict[AgentId, None] = {}
         """Agents of which something else may be free than the allocator knows, in order: so are they entered there."""
         self._asked = self._unsure = False
         self.watched = False
@@ -209,12 +210,12 @@ class MasterState:
         while len(framework.unreachable) > MAX_UNREACHABLE_TASKS:
             del framework.unreachable[next(iter(framework.unreachable))]
 
-    def add_executor(self, framework_id: str, agent: Agent, executor: Executor) -> None:
+    def add_executor(self, framework_id: FrameworkId, agent: Agent, executor: Executor) -> None:
         """Enter an executor and what it holds."""
         agent.executors[(framework_id, executor.info["executor_id"]["value"])] = executor
         agent.charge(framework_id, executor.resources)
 
-    def drop_executor(self, agent: Agent, framework_id: str, executor_id: str) -> bool:
+    def drop_executor(self, agent: Agent, framework_id: FrameworkId, executor_id: ExecutorId) -> bool:
         """Take an executor out of the books; tell whether it was there."""
         executor = agent.executors.pop((framework_id, executor_id), None)
         if executor is None:
@@ -281,7 +282,7 @@ class MasterState:
             self.drainages[agent.id] = Drainage()
             self.ask_for_offers()
 
-    def is_listed(self, role: str) -> bool:
+    def is_listed(self, role: Role) -> bool:
         """Tell whether a role may be used at all (`--roles`)."""
         return self.settings.roles is None or role in self.settings.roles
 

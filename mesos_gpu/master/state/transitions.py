@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mesos_gpu.master.model.report import Report
+from mesos_gpu.mesos.ids import AgentId
 
 
 @dataclass(slots=True)
@@ -16,21 +17,21 @@ class Transitions:
 
     registering: set[str] = field(default_factory=set)
     """Pids of agents that are being admitted."""
-    returning: dict[str, Report] = field(default_factory=dict)
+    returning: dict[AgentId, Report] = field(default_factory=dict)
     """What agents that re-register said last."""
-    marking_unreachable: set[str] = field(default_factory=set)
-    marking_gone: set[str] = field(default_factory=set)
-    removing: set[str] = field(default_factory=set)
-    marking_drained: set[str] = field(default_factory=set)
+    marking_unreachable: set[AgentId] = field(default_factory=set)
+    marking_gone: set[AgentId] = field(default_factory=set)
+    removing: set[AgentId] = field(default_factory=set)
+    marking_drained: set[AgentId] = field(default_factory=set)
 
     def introduced(self, pid: str) -> bool:
         """Tell whether an agent at this address is about to be here: one at a time is."""
         return pid in self.registering or any(report.pid == pid for report in self.returning.values())
 
-    def leaving(self, agent_id: str) -> bool:
+    def leaving(self, agent_id: AgentId) -> bool:
         """Tell whether an agent is about to be here no more."""
         return agent_id in self.marking_unreachable or agent_id in self.marking_gone or agent_id in self.removing
 
-    def under_way(self, agent_id: str) -> bool:
+    def under_way(self, agent_id: AgentId) -> bool:
         """Tell whether an agent is about to leave or to come back."""
         return agent_id in self.returning or self.leaving(agent_id)

@@ -9,6 +9,7 @@ from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.state.unversioned import all_tasks
 from mesos_gpu.master.views import views_v1
+from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
@@ -58,7 +59,7 @@ def seen(state: MasterState, event: Document, viewer: Viewer) -> Document | None
     return event
 
 
-def _sees_task(state: MasterState, viewer: Viewer, framework_id: str, user: str | None) -> bool:
+def _sees_task(state: MasterState, viewer: Viewer, framework_id: FrameworkId, user: str | None) -> bool:
     framework = state.frameworks.get(framework_id) or state.completed.get(framework_id)
     return framework is not None and viewer.framework(framework.info) and viewer.task(user, framework.info)
 

@@ -26,6 +26,7 @@ from mesos_gpu.master.state.unversioned import (
     sees_task,
     task_view,
 )
+from mesos_gpu.mesos.ids import ANY_ROLE, FrameworkId, Role, TaskId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
@@ -121,10 +122,10 @@ def slaves_view(state: MasterState, slave_id: str | None, viewer: Viewer = EVERY
     }
 
 
-def frameworks_view(state: MasterState, framework_id: str | None, viewer: Viewer = EVERYBODY) -> Document:
+def frameworks_view(state: MasterState, framework_id: FrameworkId | None, viewer: Viewer = EVERYBODY) -> Document:
     """Return /frameworks, of one framework with `?framework_id=`."""
 
-    def shown(frameworks: Mapping[str, Framework]) -> list[Document]:
+    def shown(frameworks: Mapping[FrameworkId, Framework]) -> list[Document]:
         return [framework_view(state, f, viewer) for f in seen(frameworks, viewer) if framework_id in (None, f.id)]
 
     return {
@@ -140,8 +141,8 @@ def tasks_view(
     limit: int = DEFAULT_TASK_LIMIT,
     offset: int = 0,
     ascending: bool = False,
-    framework_id: str | None = None,
-    task_id: str | None = None,
+    framework_id: FrameworkId | None = None,
+    task_id: TaskId | None = None,
     viewer: Viewer = EVERYBODY,
 ) -> Document:
     """Return /tasks, ordered by the time of the first status, newest first unless `ascending`."""
@@ -164,26 +165,26 @@ def roles_view(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
     return {"roles": [_role_view(state, role) for role in filter(viewer.role, known_roles(state))]}
 
 
-def seen(frameworks: Mapping[str, Framework], viewer: Viewer) -> list[Framework]:
+def seen(frameworks: Mapping[FrameworkId, Framework], viewer: Viewer) -> list[Framework]:
     """Return the frameworks that `viewer` may see."""
     return [framework for framework in frameworks.values() if viewer.framework(framework.info)]
 
 
-def known_roles(state: MasterState) -> list[str]:
+def known_roles(state: MasterState) -> list[Role]:
     """Return the names of the roles in use, sorted: also those with a weight or quota, and those of `--roles`."""
     subscribed = {role for framework in state.frameworks.values() for role in framework.roles}
     reserved = {role for agent in state.agents.values() for role in agent.total.reserved_roles()}
-    named = {*state.policy.weights, *state.policy.quotas, *((state.settings.roles or {"*"}) - {"*"})}
+    named = {*state.policy.weights, *state.policy.quotas, *((state.settings.roles or {ANY_ROLE}) - {ANY_ROLE})}
     return sorted(subscribed | reserved | named | {role for role, _ in holdings(state)})
 
 
-def framework_ids(state: MasterState, role: str) -> list[str]:
+def framework_ids(state: MasterState, role: Role) -> list[str]:
     """Return the frameworks of a role: subscribed to it, or still holding something under it."""
     holding = {framework_id for r, framework_id in holdings(state) if r == role}
     return [f.id for f in state.frameworks.values() if role in f.roles or f.id in holding]
 
 
-def _role_view(state: MasterState, role: str) -> Document:
+def _role_view(state: MasterState, role: Role) -> Document:
     parts = [
         [books.filter(lambda r: (r.allocation_role or "*") == role) for books in (agent.used_total, agent.offered)]
         for agent in state.agents.values()
@@ -201,7 +202,7 @@ def _role_view(state: MasterState, role: str) -> Document:
     }
 
 
-def _quota_view(state: MasterState, role: str) -> Document:
+def _quota_view(state: MasterState, role: Role) -> Document:
     """Return a role's quota and what it consumes of it: all that is reserved for it or used, itself and below."""
     quota = state.policy.quotas.get(role, Quota())
     below = f"{role}/"

@@ -18,6 +18,7 @@ from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.state.unversioned import sees_task, usage
 from mesos_gpu.master.validation.operation_validation import resource_lists
 from mesos_gpu.master.views.views import framework_ids, known_roles, seen
+from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
@@ -60,7 +61,7 @@ def get_executors(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
     }
 
 
-def sees_executor(state: MasterState, viewer: Viewer, framework_id: str, executor: Executor) -> bool:
+def sees_executor(state: MasterState, viewer: Viewer, framework_id: FrameworkId, executor: Executor) -> bool:
     """Tell whether `viewer` may see an executor, and its framework. Of one that nobody knows, only who sees all."""
     framework = state.frameworks.get(framework_id) or state.completed.get(framework_id)
     if framework is None:
@@ -190,7 +191,7 @@ def agent_view(agent: Agent, viewer: Viewer = EVERYBODY) -> Document:
     return {**shown, "drain_info": agent.drain.to_json(), "estimated_drain_start_time": since}
 
 
-def _role(state: MasterState, role: str) -> Document:
+def _role(state: MasterState, role: Role) -> Document:
     held = held_by_role(state).get(role, NOTHING)
     view: Document = {"name": role, "weight": state.policy.weight(role)}
     frameworks = [{"value": framework_id} for framework_id in framework_ids(state, role)]

@@ -19,6 +19,7 @@ from mesos_gpu.master.events.agents import (
 )
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.wire import agent_operations
+from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
@@ -60,7 +61,7 @@ def _executor_message(document: Document, pid: str) -> ExecutorMessage:
     return ExecutorMessage(*_executor_of(document), document["data"])
 
 
-def _executor_of(document: Document) -> tuple[str, str, str]:
+def _executor_of(document: Document) -> tuple[AgentId, FrameworkId, ExecutorId]:
     return document["slave_id"]["value"], document["framework_id"]["value"], document["executor_id"]["value"]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.master.events.schedulers import DriverSubscribes
 from mesos_gpu.master.validation.calls import call_problem
+from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.messages import decode, decode_to_v1, evolve
 from mesos_gpu.mesos.resource import Document
 
@@ -26,7 +27,7 @@ class Asked:
     """A call other than a subscription: `kind` as in v1, or DEACTIVATE; `body` is what v1 has under that name."""
 
     kind: str
-    framework_id: str
+    framework_id: FrameworkId
     body: Document
     old: bool = False
     """Came as a message of its own: one from a framework whose link is broken is not answered with an error."""

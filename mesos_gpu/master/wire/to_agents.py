@@ -32,6 +32,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.wire import agent_operations
 from mesos_gpu.master.wire.agent_forms import NO_PID, resource_version, resources_for, task_for
+from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.resource import Document
 
 Message: TypeAlias = tuple[str, Document]
@@ -43,7 +44,7 @@ class Books:
     """What a message says that the action does not."""
 
     agent: Agent
-    driver_pid: Callable[[str], str | None]
+    driver_pid: Callable[[FrameworkId], str | None]
     """Where a framework's driver is, to which agents send what its executors say; None for one over HTTP."""
     ping_timeout_s: float
     """How long the agent is pinged in vain before it is given up."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mesos_gpu.master.wire.agent_forms import NO_PID
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 
 # What an update repeats of its status, and under which name the status has it.
@@ -20,11 +21,11 @@ _OF_STATUS = (("executor_id", "executor_id"), ("slave_id", "agent_id"), ("uuid",
 class Books:
     """What a message says that the event does not."""
 
-    framework_id: str
+    framework_id: FrameworkId
     """Empty before the framework is subscribed."""
-    agent_pid: Callable[[str], str]
+    agent_pid: Callable[[AgentId], str]
     """Where an agent is, by its id."""
-    task_state: Callable[[str], str | None]
+    task_state: Callable[[TaskId], str | None]
     """The newest state of a task of the framework; None for one that the master does not know."""
 
 
