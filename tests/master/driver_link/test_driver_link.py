@@ -10,12 +10,15 @@ import pytest
 
 from mesos_gpu.master.service import RunningMaster
 from mesos_gpu.master.wire.from_drivers import is_for_drivers
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.messages import encode
 from mesos_gpu.mesos.resource import Document
 from tests.support.master.build import UUID, framework_info
 from tests.support.master.drivers import CALL, ScriptedDrivers
 from tests.support.master.live import PREFIX, Scheduler, ScriptedAgent, live_master, until
 
-DRIVER, OTHER = "scheduler(1)", "scheduler(2)"
+DRIVER, OTHER, AUTHENTICATEE = "scheduler(1)", "scheduler(2)", "crammd5-authenticatee(1)"
+OFFERS = ("ResourceOffersMessage", "RescindResourceOfferMessage")
 EXECUTOR = {"executor_id": {"value": "e"}, "command": {"value": "./executor"}}
 
 
@@ -230,3 +233,42 @@ async def test_who_does_not_authenticate_is_not_let_in(tmp_path: Path) -> None:
         stage.drivers.subscribe(DRIVER, framework_info("v0"))
         error = await stage.drivers.next(DRIVER, "FrameworkErrorMessage")
         assert error["message"] == f"Framework at {stage.drivers.pid(DRIVER)} is not authenticated"
+
+
+async def test_a_subscription_during_authentication_is_dropped_and_the_next_one_counts(tmp_path: Path) -> None:
+    secrets = tmp_path / "credentials"
+    secrets.write_text("me secret\n")
+    secrets.chmod(0o600)
+    async with staged(tmp_path / "master", f"--credentials={secrets}") as stage:
+        pid = stage.drivers.pid(DRIVER)
+        stage.drivers.say(AUTHENTICATEE, f"{PREFIX}AuthenticateMessage", {"pid": pid})
+        await stage.drivers.next(AUTHENTICATEE, "AuthenticationMechanismsMessage")
+        stage.drivers.subscribe(DRIVER, framework_info("v0"))
+        await stage.drivers.settle()
+        assert stage.drivers.told[DRIVER] == []
+        start = {"mechanism": "none of ours"}  # ends it
+        session = f"crammd5-authenticator-session(1)@{stage.drivers.master.ip}:{stage.drivers.master.port}"
+        name = f"{PREFIX}AuthenticationStartMessage"
+        stage.drivers.endpoint.send(AUTHENTICATEE, Pid.parse(session), name, encode(name, start))
+        await stage.drivers.next(AUTHENTICATEE, "AuthenticationErrorMessage")
+        stage.drivers.subscribe(DRIVER, framework_info("v0"))
+        await stage.drivers.next(DRIVER, "FrameworkRegisteredMessage")
+
+
+async def test_a_driver_is_asked_to_leave_a_machine_that_is_to_be_maintained(stage: Stage) -> None:
+    await stage.register()
+    await stage.launch()
+    unavailability = {"start": {"nanoseconds": 0}}
+    window = {"machine_ids": [{"hostname": "127.0.0.1", "ip": "127.0.0.1"}], "unavailability": unavailability}
+    scheduler = Scheduler(stage.url)
+    try:
+        body = {"schedule": {"windows": [window]}}
+        assert (await scheduler.operate("UPDATE_MAINTENANCE_SCHEDULE", body))[0] == 200
+        asked = await stage.drivers.next(DRIVER, "InverseOffersMessage", skip=(*OFFERS, "StatusUpdateMessage"))
+        (offer,) = asked["inverse_offers"]
+        assert (offer["slave_id"]["value"], asked["pids"]) == (stage.agent.id, [stage.agent.pid])
+        assert (await scheduler.operate("UPDATE_MAINTENANCE_SCHEDULE", {"schedule": {}}))[0] == 200
+        taken_back = await stage.drivers.next(DRIVER, "RescindInverseOfferMessage", skip=OFFERS)
+        assert taken_back == {"inverse_offer_id": offer["id"]}
+    finally:
+        await scheduler.close()
