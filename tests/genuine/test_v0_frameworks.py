@@ -13,6 +13,7 @@ import pytest
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.testing import MesosBox
 from tests.genuine.frameworks import Framework, MakeFramework
+from tests.genuine.releases import Release
 
 OFFERS = ("resourceOffers", "offerRescinded")
 INFO: Document = {
@@ -50,11 +51,10 @@ def told(framework: Framework, driver: str, count: int) -> dict[str, list[str]]:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("kind", ["1.4.3", "1.11.0"])
 def test_the_recorded_walk_with_genuine_drivers(
-    mesos_box: Callable[..., MesosBox], make_framework: MakeFramework, kind: str
+    mesos_box: Callable[..., MesosBox], make_framework: MakeFramework, release: Release
 ) -> None:
-    framework, box = make_framework(kind), mesos_box(gpus=4)
+    framework, box = make_framework(release.version), mesos_box(gpus=4)
     framework.start("A", INFO, box.master)
     framework_id, master = framework.expect("A", "registered")
     assert master["pid"] == f"master@{box.master}"
