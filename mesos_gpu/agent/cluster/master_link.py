@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from mesos_gpu.agent.decisions.operations import (
+from mesos_gpu.agent.launching.launch import grace_s
+from mesos_gpu.agent.model import actions as act
+from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.executors import ExecutorKey
+from mesos_gpu.agent.model.operations import (
     ApplyOperation,
     KeepResources,
     OperationAcknowledged,
@@ -18,10 +22,6 @@ from mesos_gpu.agent.decisions.operations import (
     ReconcileOperations,
     SendOperationStatus,
 )
-from mesos_gpu.agent.launching.launch import grace_s
-from mesos_gpu.agent.model import actions as act
-from mesos_gpu.agent.model import events as ev
-from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos.libprocess import Message, Pid

@@ -138,7 +138,7 @@ class Membership:
         for todo in todos:
             match todo:
                 case Todo.PAUSE_UPDATES:
-                    self._holdings.operations.pause()
+                    self._holdings.pause()
                     self._post(ev.Disconnected())
                 case Todo.LINK_AND_REGISTER:
                     self._register()
@@ -161,7 +161,7 @@ class Membership:
         """Say what is not acknowledged of operations, as an agent does after each registration."""
         agent_id, operations = self._state.identity.agent_id, self._holdings.operations
         self._link.update_agent(agent_id, self._state.resource_version, operations.operations())
-        self._holdings.perform(operations.resume(self._clock.mono()), agent_id)
+        self._holdings.resume(agent_id, self._clock.now())
 
     def _register(self) -> None:
         master = self._link.master

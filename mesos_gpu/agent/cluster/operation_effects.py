@@ -8,18 +8,20 @@ from typing import Protocol
 
 from typing_extensions import assert_never
 
-from mesos_gpu.agent.decisions.operations import (
+from mesos_gpu.agent.decisions import operations as deciding
+from mesos_gpu.agent.decisions.operations import Operations
+from mesos_gpu.agent.disk.checkpoints import Checkpoints
+from mesos_gpu.agent.disk.volumes import Volumes
+from mesos_gpu.agent.model.operations import (
     Disagree,
     DiscardVolume,
     MakeVolume,
     OperationAction,
     OperationEvent,
-    Operations,
     SaveHoldings,
     SendOperationStatus,
 )
-from mesos_gpu.agent.disk.checkpoints import Checkpoints
-from mesos_gpu.agent.disk.volumes import Volumes
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
@@ -53,12 +55,24 @@ class OperationEffects:
 
     def recover(self, kept: Sequence[Document], operations: Sequence[Document]) -> None:
         """Take up what the last process left. Raises OSError."""
-        self.operations.restore(kept, operations)
+        deciding.restore(self.operations, kept, operations)
         self.volumes.settle(self.operations.volumes())
 
-    def handle(self, event: OperationEvent, agent_id: str, flags: Resources, now_s: float) -> None:
-        """Take an event; see Operations.handle. Raises OSError when it cannot be written down."""
-        self.perform(self.operations.handle(event, agent_id, flags, now_s), agent_id)
+    def handle(self, event: OperationEvent, agent_id: str, flags: Resources, at: Moment) -> None:
+        """Take an event; see `operations.handle`. Raises OSError when it cannot be written down."""
+        self.perform(deciding.handle(self.operations, event, agent_id, flags, at), agent_id)
+
+    def retry(self, agent_id: str, at: Moment) -> None:
+        """Send what is due again."""
+        self.perform(deciding.retry(self.operations, at), agent_id)
+
+    def pause(self) -> None:
+        """Send nothing until `resume`: there is no master."""
+        deciding.pause(self.operations)
+
+    def resume(self, agent_id: str, at: Moment) -> None:
+        """Send every outstanding status: a master (re-)appeared."""
+        self.perform(deciding.resume(self.operations, at), agent_id)
 
     def perform(self, actions: Sequence[OperationAction], agent_id: str) -> None:
         """Carry out actions in order. Raises OSError."""

@@ -1,109 +1,40 @@
-"""Reservations and volumes of an agent, and the operations that make them. Pure: an event in, actions out.
+"""Reservations and volumes of an agent, and the operations that make them: an event in, actions out. Pure.
 
 Operations on an agent's own resources cannot fail: the master has applied them already when it sends one. The agent
 applies it too, writes resources and operation down together, and says OPERATION_FINISHED until that is acknowledged.
-Source: Mesos src/slave/slave.cpp (applyOperation, checkpointResources, reconcileOperations), libprocess.md 3.6.
+Source: Mesos src/slave/slave.cpp (applyOperation, checkpointResources, reconcileOperations).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
 
 from typing_extensions import assert_never
 
+from mesos_gpu.agent.model.operations import (
+    ApplyOperation,
+    Disagree,
+    DiscardVolume,
+    KeepResources,
+    MakeVolume,
+    OperationAcknowledged,
+    OperationAction,
+    OperationEvent,
+    ReconcileOperations,
+    SaveHoldings,
+    SendOperationStatus,
+)
 from mesos_gpu.agent.model.updates import RETRY_MAX_S, RETRY_MIN_S
 from mesos_gpu.errors import BadResources
 from mesos_gpu.mesos.conversions import applied, conversions, unallocated, with_kept
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 
-# --- what happens ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyOperation:
-    """The master has applied this Offer.Operation (v1); `framework` is None when an operator asked for it."""
-
-    uuid: str
-    info: Document
-    framework: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KeepResources:
-    """The whole list of reservations and volumes that the master made on this agent."""
-
-    resources: tuple[Document, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OperationAcknowledged:
-    """Somebody has the status of an operation; both are base64 of 16 bytes."""
-
-    status_uuid: str
-    operation_uuid: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReconcileOperations:
-    """The master believes that these operations are here, and the agent did not list them."""
-
-    uuids: tuple[str, ...]
-
-
-OperationEvent: TypeAlias = ApplyOperation | KeepResources | OperationAcknowledged | ReconcileOperations
-
-
-# --- what is done about it, in the order of the list -----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class MakeVolume:
-    """Make the empty folder of a persistent volume."""
-
-    role: str
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class DiscardVolume:
-    """Remove the folder of a persistent volume with all that is in it."""
-
-    role: str
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class SaveHoldings:
-    """Put resources and operations on disk, together."""
-
-    resources: tuple[Document, ...]
-    operations: tuple[Document, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SendOperationStatus:
-    """Tell the master the status of an operation."""
-
-    operation_uuid: str
-    status: Document
-    framework: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Disagree:
-    """The master counts on something else than is here: register again, with the truth."""
-
-    why: str
-
-
-OperationAction: TypeAlias = MakeVolume | DiscardVolume | SaveHoldings | SendOperationStatus | Disagree
-
 
 @dataclass(slots=True)
-class _Stream:
+class OperationStream:
     """One operation whose status is not acknowledged. `document` is a v1 Operation."""
 
     document: Document
@@ -112,33 +43,29 @@ class _Stream:
 
     @property
     def status(self) -> Document:
+        """Return its status (v1)."""
         status: Document = self.document["latest_status"]
         return status
 
 
+@dataclass(slots=True)
 class Operations:
-    """What an agent holds beside what its flags say, and the operations of which not everyone knows yet.
+    """The book of what an agent holds beside what its flags say, and of operations of which not everyone knows yet.
 
-    `new_uuid` gives base64 of a fresh UUID. Times are monotonic seconds. Only the status of an operation that its
-    framework gave an id is repeated until it is acknowledged: nobody waits for any other, and masters of Mesos 1.5 to
-    1.7 end when one with a uuid comes (src/master/master.cpp there, Master::updateOperationStatus).
+    `new_uuid` gives base64 of a fresh UUID. `kept` are dynamic reservations and persistent volumes. While `paused`
+    there is no master, and nothing is sent. Only the status of an operation that its framework gave an id is repeated
+    until it is acknowledged: nobody waits for any other, and masters of Mesos 1.5 to 1.7 end when one with a uuid comes
+    (src/master/master.cpp there, Master::updateOperationStatus).
     """
 
-    def __init__(self, new_uuid: Callable[[], str]) -> None:
-        self._new_uuid = new_uuid
-        self.kept = Resources()
-        """Dynamic reservations and persistent volumes."""
-        self._streams: dict[str, _Stream] = {}
-        self._paused = True
-
-    def restore(self, kept: Iterable[Document], operations: Iterable[Document]) -> None:
-        """Take over what the last process wrote down."""
-        self.kept = Resources(map(Resource.from_json, kept))
-        self._streams = {str(o["uuid"]["value"]): _Stream(o) for o in operations}
+    new_uuid: Callable[[], str]
+    kept: Resources = field(default_factory=Resources)
+    streams: dict[str, OperationStream] = field(default_factory=dict)
+    paused: bool = True
 
     def operations(self) -> list[Document]:
         """Return the operations (v1) that are not acknowledged, oldest first."""
-        return [stream.document for stream in self._streams.values()]
+        return [stream.document for stream in self.streams.values()]
 
     def kept_documents(self) -> tuple[Document, ...]:
         """Return what is kept, in the refined format."""
@@ -157,98 +84,115 @@ class Operations:
     @property
     def next_due_s(self) -> float | None:
         """Return when `retry` has something to do, None when nothing is outstanding or there is no master."""
-        times = [] if self._paused else [s.due_s for s in self._streams.values() if s.due_s is not None]
+        times = [] if self.paused else [s.due_s for s in self.streams.values() if s.due_s is not None]
         return min(times, default=None)
 
-    def handle(self, event: OperationEvent, agent_id: str, flags: Resources, now_s: float) -> list[OperationAction]:
-        """Take an event; `flags` is the agent's total without what it keeps. Returns what to do, in order."""
-        match event:
-            case ApplyOperation():
-                return self._apply(event, agent_id, flags, now_s)
-            case KeepResources():
-                return self._keep(Resources(map(Resource.from_json, event.resources)))
-            case OperationAcknowledged():
-                return self._acknowledge(event)
-            case ReconcileOperations():
-                return self._reconcile(event.uuids, agent_id)
-            case _:
-                assert_never(event)
 
-    def retry(self, now_s: float) -> list[OperationAction]:
-        """Return the statuses whose time to be sent again has come: after 10 s, doubling up to 10 min."""
-        again: list[OperationAction] = []
-        for uuid, stream in self._streams.items():
-            if not self._paused and stream.due_s is not None and stream.due_s <= now_s:
-                stream.wait_s = min(stream.wait_s * 2, RETRY_MAX_S)
-                stream.due_s = now_s + stream.wait_s
-                again.append(_send(uuid, stream))
-        return again
+def restore(book: Operations, kept: Iterable[Document], operations: Iterable[Document]) -> None:
+    """Take over what the last process wrote down."""
+    book.kept = Resources(map(Resource.from_json, kept))
+    book.streams = {str(operation["uuid"]["value"]): OperationStream(operation) for operation in operations}
 
-    def pause(self) -> None:
-        """Send nothing until `resume`: there is no master."""
-        self._paused = True
 
-    def resume(self, now_s: float) -> list[OperationAction]:
-        """Return every outstanding status: a master (re-)appeared. What nobody acknowledges is done with that."""
-        self._paused = False
-        said = [(uuid, stream) for uuid, stream in self._streams.items() if "uuid" not in stream.status]
-        for uuid, _ in said:
-            del self._streams[uuid]
-        for stream in self._streams.values():
-            stream.wait_s, stream.due_s = RETRY_MIN_S, now_s + RETRY_MIN_S
-        sends: list[OperationAction] = [_send(uuid, stream) for uuid, stream in (*said, *self._streams.items())]
-        return [*sends, *([self._save()] if said else [])]
+def handle(
+    book: Operations, event: OperationEvent, agent_id: str, flags: Resources, at: Moment
+) -> list[OperationAction]:
+    """Take an event; `flags` is the agent's total without what it keeps. Returns what to do, in order."""
+    match event:
+        case ApplyOperation():
+            return _apply(book, event, agent_id, flags, at)
+        case KeepResources():
+            kept = Resources(map(Resource.from_json, event.resources))
+            return [] if kept == book.kept else _change(book, kept)
+        case OperationAcknowledged():
+            return _acknowledge(book, event)
+        case ReconcileOperations():
+            return _reconcile(book, event.uuids, agent_id)
+        case _:
+            assert_never(event)
 
-    def _apply(self, event: ApplyOperation, agent_id: str, flags: Resources, now_s: float) -> list[OperationAction]:
-        known = self._streams.get(event.uuid)
-        if known is not None:
-            return [] if self._paused else [_send(event.uuid, known)]
-        status: Document = {"state": "OPERATION_FINISHED", "agent_id": {"value": agent_id}}
-        if "id" in event.info:
-            status |= {"uuid": {"value": self._new_uuid()}, "operation_id": event.info["id"]}
-        actions: list[OperationAction] = []
-        try:
-            whole = applied(with_kept(flags, self.kept), unallocated(conversions(event.info)))
-        except BadResources as error:
-            # A real agent would end here. The master believes that it is done, so it has to be told what is true.
-            status |= {"state": "OPERATION_DROPPED", "message": str(error)}
-            actions.append(Disagree(f"it asks for an operation that cannot be: {error}"))
-            whole = None
-        document: Document = {"agent_id": {"value": agent_id}, "info": event.info, "latest_status": status}
-        document |= {"statuses": [status], "uuid": {"value": event.uuid}}
-        if event.framework is not None:
-            document["framework_id"] = {"value": event.framework}
-        stream = _Stream(document, now_s + RETRY_MIN_S)
-        if "uuid" in status or self._paused:
-            self._streams[event.uuid] = stream
-        changes = self._change(self.kept if whole is None else whole.kept())
-        sends = [] if self._paused else [_send(event.uuid, stream)]
-        return [*changes, *sends, *actions]
 
-    def _keep(self, kept: Resources) -> list[OperationAction]:
-        return [] if kept == self.kept else self._change(kept)
+def retry(book: Operations, at: Moment) -> list[OperationAction]:
+    """Return the statuses whose time to be sent again has come: after 10 s, doubling up to 10 min."""
+    again: list[OperationAction] = []
+    for uuid, stream in book.streams.items():
+        if not book.paused and stream.due_s is not None and stream.due_s <= at.mono_s:
+            stream.wait_s = min(stream.wait_s * 2, RETRY_MAX_S)
+            stream.due_s = at.mono_s + stream.wait_s
+            again.append(_send(uuid, stream))
+    return again
 
-    def _change(self, kept: Resources) -> list[OperationAction]:
-        """Folders of new volumes are there before anyone can count on them; those of old ones go when nobody does."""
-        before, self.kept = self.volumes(), kept
-        now = self.volumes()
-        made = [MakeVolume(*volume) for volume in sorted(now - before)]
-        return [*made, self._save(), *(DiscardVolume(*volume) for volume in sorted(before - now))]
 
-    def _acknowledge(self, event: OperationAcknowledged) -> list[OperationAction]:
-        stream = self._streams.get(event.operation_uuid)
-        if stream is None or stream.status.get("uuid", {}).get("value") != event.status_uuid:
-            return []
-        del self._streams[event.operation_uuid]
-        return [self._save()]
+def pause(book: Operations) -> None:
+    """Send nothing until `resume`: there is no master."""
+    book.paused = True
 
-    def _reconcile(self, uuids: Sequence[str], agent_id: str) -> list[OperationAction]:
-        """Nobody acknowledges these: who asked asks again when the answer gets lost."""
-        unknown: Document = {"state": "OPERATION_DROPPED", "agent_id": {"value": agent_id}}
-        return [SendOperationStatus(uuid, unknown) for uuid in uuids if uuid not in self._streams]
 
-    def _save(self) -> SaveHoldings:
-        return SaveHoldings(self.kept_documents(), tuple(self.operations()))
+def resume(book: Operations, at: Moment) -> list[OperationAction]:
+    """Return every outstanding status: a master (re-)appeared. What nobody acknowledges is done with that."""
+    book.paused = False
+    unanswered = [(uuid, stream) for uuid, stream in book.streams.items() if "uuid" not in stream.status]
+    for uuid, _ in unanswered:
+        del book.streams[uuid]
+    for stream in book.streams.values():
+        stream.wait_s, stream.due_s = RETRY_MIN_S, at.mono_s + RETRY_MIN_S
+    sends: list[OperationAction] = [_send(uuid, stream) for uuid, stream in (*unanswered, *book.streams.items())]
+    return [*sends, *([_save(book)] if unanswered else [])]
+
+
+def _apply(
+    book: Operations, event: ApplyOperation, agent_id: str, flags: Resources, at: Moment
+) -> list[OperationAction]:
+    known = book.streams.get(event.uuid)
+    if known is not None:
+        return [] if book.paused else [_send(event.uuid, known)]
+    status: Document = {"state": "OPERATION_FINISHED", "agent_id": {"value": agent_id}}
+    if "id" in event.info:
+        status |= {"uuid": {"value": book.new_uuid()}, "operation_id": event.info["id"]}
+    actions: list[OperationAction] = []
+    try:
+        whole = applied(with_kept(flags, book.kept), unallocated(conversions(event.info)))
+    except BadResources as error:
+        # A real agent would end here. The master believes that it is done, so it has to be told what is true.
+        status |= {"state": "OPERATION_DROPPED", "message": str(error)}
+        actions.append(Disagree(f"it asks for an operation that cannot be: {error}"))
+        whole = None
+    document: Document = {"agent_id": {"value": agent_id}, "info": event.info, "latest_status": status}
+    document |= {"statuses": [status], "uuid": {"value": event.uuid}}
+    if event.framework is not None:
+        document["framework_id"] = {"value": event.framework}
+    stream = OperationStream(document, at.mono_s + RETRY_MIN_S)
+    if "uuid" in status or book.paused:
+        book.streams[event.uuid] = stream
+    changes = _change(book, book.kept if whole is None else whole.kept())
+    sends = [] if book.paused else [_send(event.uuid, stream)]
+    return [*changes, *sends, *actions]
+
+
+def _change(book: Operations, kept: Resources) -> list[OperationAction]:
+    """Folders of new volumes are there before anyone can count on them; those of old ones go when nobody does."""
+    before, book.kept = book.volumes(), kept
+    now = book.volumes()
+    made = [MakeVolume(*volume) for volume in sorted(now - before)]
+    return [*made, _save(book), *(DiscardVolume(*volume) for volume in sorted(before - now))]
+
+
+def _acknowledge(book: Operations, event: OperationAcknowledged) -> list[OperationAction]:
+    stream = book.streams.get(event.operation_uuid)
+    if stream is None or stream.status.get("uuid", {}).get("value") != event.status_uuid:
+        return []
+    del book.streams[event.operation_uuid]
+    return [_save(book)]
+
+
+def _reconcile(book: Operations, uuids: Sequence[str], agent_id: str) -> list[OperationAction]:
+    """Nobody acknowledges these: who asked asks again when the answer gets lost."""
+    unknown: Document = {"state": "OPERATION_DROPPED", "agent_id": {"value": agent_id}}
+    return [SendOperationStatus(uuid, unknown) for uuid in uuids if uuid not in book.streams]
+
+
+def _save(book: Operations) -> SaveHoldings:
+    return SaveHoldings(book.kept_documents(), tuple(book.operations()))
 
 
 def fitting(kept: Resources, flags: Resources) -> Resources:
@@ -267,5 +211,5 @@ def fitting(kept: Resources, flags: Resources) -> Resources:
     return result
 
 
-def _send(uuid: str, stream: _Stream) -> SendOperationStatus:
+def _send(uuid: str, stream: OperationStream) -> SendOperationStatus:
     return SendOperationStatus(uuid, stream.status, stream.document.get("framework_id", {}).get("value"))

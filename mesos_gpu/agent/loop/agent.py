@@ -15,14 +15,7 @@ from mesos_gpu.agent.cluster.operation_effects import OperationEffects
 from mesos_gpu.agent.decisions.adopting import adopt_executor, adopt_task, adopted
 from mesos_gpu.agent.decisions.collecting import in_use
 from mesos_gpu.agent.decisions.handle import handle
-from mesos_gpu.agent.decisions.operations import (
-    ApplyOperation,
-    KeepResources,
-    OperationAcknowledged,
-    OperationEvent,
-    Operations,
-    ReconcileOperations,
-)
+from mesos_gpu.agent.decisions.operations import Operations
 from mesos_gpu.agent.decisions.registration import Cause, Registration
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
@@ -34,6 +27,13 @@ from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.performer import Performer
 from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.operations import (
+    ApplyOperation,
+    KeepResources,
+    OperationAcknowledged,
+    OperationEvent,
+    ReconcileOperations,
+)
 from mesos_gpu.agent.model.resources import with_gpus
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
@@ -333,7 +333,7 @@ class Agent:
     def _operate(self, event: OperationEvent) -> None:
         flags = Resources.from_json(self.info.get("resources", []))
         try:
-            self.holdings.handle(event, self.state.identity.agent_id, flags, self.clock.mono())
+            self.holdings.handle(event, self.state.identity.agent_id, flags, self.clock.now())
         except OSError as error:
             self._stop(f"cannot keep what the master reserved: {error}; what runs goes on running")
         self._advertise()
@@ -375,5 +375,5 @@ class Agent:
 
     def _ring(self) -> None:
         self.membership.ring()
-        self.holdings.perform(self.holdings.operations.retry(self.clock.mono()), self.state.identity.agent_id)
+        self.holdings.retry(self.state.identity.agent_id, self.clock.now())
         self.post(ev.Tick())

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mesos_gpu.agent.cluster.master_link import Incoming, LinkBroke, MasterLink, Ping, Welcome
-from mesos_gpu.agent.decisions.operations import KeepResources
 from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.operations import KeepResources
 from mesos_gpu.agent.model.status import container_status, make_status
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.agent.model.verdict import Verdict

@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mesos_gpu.agent.decisions.operations import (
+from mesos_gpu.agent.decisions.operations import Operations, fitting, handle, pause, restore, resume, retry
+from mesos_gpu.agent.model.operations import (
     ApplyOperation,
     Disagree,
     DiscardVolume,
@@ -19,17 +20,15 @@ from mesos_gpu.agent.decisions.operations import (
     MakeVolume,
     OperationAcknowledged,
     OperationAction,
-    Operations,
     ReconcileOperations,
     SaveHoldings,
     SendOperationStatus,
-    fitting,
 )
 from mesos_gpu.mesos.messages import check
 from mesos_gpu.mesos.resource import Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.uuids import random_uuid
-from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID, at
 from tests.support.histories import examples
 
 FLAGS = Resources.parse("cpus:2;gpus:4;disk:1000")
@@ -39,7 +38,7 @@ ML = (Reservation("ml", "DYNAMIC"),)
 def new(start: int = 0) -> Operations:
     numbers = itertools.count(start)
     operations = Operations(lambda: base64.b64encode(random_uuid(next(numbers).to_bytes(16, "big"))).decode())
-    operations.resume(0.0)
+    resume(operations, at(0.0))
     return operations
 
 
@@ -64,7 +63,7 @@ def operation(kind: str, *resources: dict[str, Any], name: str | None = None) ->
 
 
 def do(operations: Operations, number: int, info: dict[str, Any], at_s: float = 0.0) -> list[OperationAction]:
-    return operations.handle(ApplyOperation(uuid(number), info, FRAMEWORK_ID), AGENT_ID, FLAGS, at_s)
+    return handle(operations, ApplyOperation(uuid(number), info, FRAMEWORK_ID), AGENT_ID, FLAGS, at(at_s))
 
 
 def test_an_operation_is_written_down_with_what_it_changed_and_then_said() -> None:
@@ -99,23 +98,24 @@ def test_a_status_is_said_again_after_10_s_and_20_s_until_it_is_acknowledged() -
     (_, sent) = do(operations, 1, operation("RESERVE", gpus(1), name="op"))
     assert isinstance(sent, SendOperationStatus)
     assert operations.next_due_s == 10.0
-    assert operations.retry(9.9) == []
-    assert operations.retry(10.0) == [sent]
+    assert retry(operations, at(9.9)) == []
+    assert retry(operations, at(10.0)) == [sent]
     assert operations.next_due_s == 30.0
     other = OperationAcknowledged(uuid(9), uuid(1))
-    assert operations.handle(other, AGENT_ID, FLAGS, 11.0) == []
-    (saved,) = operations.handle(OperationAcknowledged(sent.status["uuid"]["value"], uuid(1)), AGENT_ID, FLAGS, 11.0)
+    assert handle(operations, other, AGENT_ID, FLAGS, at(11.0)) == []
+    known = OperationAcknowledged(sent.status["uuid"]["value"], uuid(1))
+    (saved,) = handle(operations, known, AGENT_ID, FLAGS, at(11.0))
     assert saved == SaveHoldings((gpus(1),), ())
     assert operations.next_due_s is None
 
 
 def test_without_a_master_nothing_is_said_and_with_one_everything_at_once() -> None:
     operations = new()
-    operations.pause()
+    pause(operations)
     assert [type(a) for a in do(operations, 1, operation("RESERVE", gpus(1), name="op"))] == [SaveHoldings]
     assert operations.next_due_s is None
-    assert operations.retry(100.0) == []
-    assert [type(a) for a in operations.resume(100.0)] == [SendOperationStatus]
+    assert retry(operations, at(100.0)) == []
+    assert [type(a) for a in resume(operations, at(100.0))] == [SendOperationStatus]
 
 
 def test_an_operation_without_an_id_is_said_once_without_a_uuid() -> None:
@@ -126,11 +126,11 @@ def test_an_operation_without_an_id_is_said_once_without_a_uuid() -> None:
     assert isinstance(sent, SendOperationStatus)
     assert sent.status == {"state": "OPERATION_FINISHED", "agent_id": {"value": AGENT_ID}}
     assert operations.next_due_s is None
-    operations.pause()
+    pause(operations)
     (kept,) = do(operations, 2, operation("RESERVE", gpus(1)))
     assert isinstance(kept, SaveHoldings)
     assert [document["uuid"]["value"] for document in kept.operations] == [uuid(2)]
-    said, forgotten = operations.resume(100.0)
+    said, forgotten = resume(operations, at(100.0))
     assert isinstance(said, SendOperationStatus)
     assert "uuid" not in said.status
     assert forgotten == SaveHoldings((gpus(2),), ())
@@ -156,15 +156,15 @@ def test_what_cannot_be_is_dropped_and_the_master_told_the_truth() -> None:
 def test_an_operation_nobody_knows_here_was_dropped() -> None:
     operations = new()
     do(operations, 1, operation("RESERVE", gpus(1), name="op"))
-    (sent,) = operations.handle(ReconcileOperations((uuid(1), uuid(2))), AGENT_ID, FLAGS, 0.0)
+    (sent,) = handle(operations, ReconcileOperations((uuid(1), uuid(2))), AGENT_ID, FLAGS, at())
     assert sent == SendOperationStatus(uuid(2), {"state": "OPERATION_DROPPED", "agent_id": {"value": AGENT_ID}})
 
 
 def test_a_whole_list_of_a_master_without_operations_is_taken_over() -> None:
     operations = new()
-    actions = operations.handle(KeepResources((gpus(2), disk("v"))), AGENT_ID, FLAGS, 0.0)
+    actions = handle(operations, KeepResources((gpus(2), disk("v"))), AGENT_ID, FLAGS, at())
     assert [type(a) for a in actions] == [MakeVolume, SaveHoldings]
-    assert operations.handle(KeepResources((gpus(2), disk("v"))), AGENT_ID, FLAGS, 0.0) == []
+    assert handle(operations, KeepResources((gpus(2), disk("v"))), AGENT_ID, FLAGS, at()) == []
     assert operations.volumes() == {("ml", "v")}
 
 
@@ -206,9 +206,9 @@ class Histories(RuleBasedStateMachine):
 
     def restart(self) -> None:
         self.operations = new(10_000 + self.made)
-        self.operations.restore(*self.disk)
+        restore(self.operations, *self.disk)
         self.folders = self.operations.volumes()
-        self.does(self.operations.resume(0.0))
+        self.does(resume(self.operations, at(0.0)))
 
     @rule(kind=st.sampled_from(["RESERVE", "UNRESERVE"]), count=st.integers(1, 3), killed=st.booleans())
     def reserve(self, kind: str, count: int, killed: bool) -> None:
@@ -226,7 +226,7 @@ class Histories(RuleBasedStateMachine):
         for name, status in list(self.said.items())[:1]:
             del self.said[name]
             event = OperationAcknowledged(status["uuid"]["value"], name)
-            self.does(self.operations.handle(event, AGENT_ID, FLAGS, 0.0), killed=killed)
+            self.does(handle(self.operations, event, AGENT_ID, FLAGS, at()), killed=killed)
 
     @invariant()
     def what_is_held_is_what_is_on_disk_and_nothing_waits_unsaid(self) -> None:
