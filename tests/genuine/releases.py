@@ -133,7 +133,7 @@ def _build(library: Path, folder: Path) -> None:
             wanted[version].add(name)
         for origin, files in _LIBRARIES.items():
             nodes = {version: names for version, names in wanted.items() if version.startswith(origin)}
-            for file in files:
+            for file in files if nodes else ():  # one built elsewhere does with the library that there is
                 _stand_in(Path(new, file), nodes)
         for file in ("libevent", "libevent_openssl", "libevent_pthreads"):
             if file in _said("ldd", str(library)):
