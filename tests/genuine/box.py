@@ -67,6 +67,12 @@ class GenuineBox(MesosBox):
         self.marathon_url = str(self._nursery.until_ready(self.work_dir, name)["url"])
         return self.marathon_url
 
+    def until_ended(self, agent: BoxAgent) -> int:
+        """Wait until an agent has ended by itself; return its exit status."""
+        status = self._nursery.wait(self.work_dir, agent.name)
+        assert status is not None, f"{agent.name} runs on\n{self.logs()}"
+        return status
+
     def stop_marathon(self, name: str = "marathon", number: int = 9) -> None:
         """End a Marathon, with kill -9 unless said otherwise."""
         self._nursery.signal(self.work_dir, name, number)
