@@ -6,7 +6,7 @@ The rules are the scheduler's (marathon/matching/matching.py); constraints are j
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -214,13 +214,18 @@ def _scarce(wish: Wish, agent: Agent, keeps_gpus: bool) -> list[Lack]:
     return [Lack("scarce", "it has GPUs, and is kept for apps that use some", True)]
 
 
-def _slots(wish: Wish, agent: Agent) -> int:
+def slots_of(wish: Wish, agent: Agent, names: Collection[str]) -> int:
+    """Return how many instances an empty agent has enough for of what is named; of nothing else."""
     counts = [
         int((agent.amount("total", name, wish.roles) + 1e-9) // wanted)
         for name, wanted in wish.amounts.items()
-        if wanted > 0
+        if wanted > 0 and name in names
     ]
-    most = min(counts, default=wish.instances)
+    return min(counts, default=wish.instances)
+
+
+def _slots(wish: Wish, agent: Agent) -> int:
+    most = slots_of(wish, agent, wish.amounts)
     return min(most, 1) if wish.ports else most
 
 

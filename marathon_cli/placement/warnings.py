@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from marathon_cli.clients.agents import Agent
     from marathon_cli.placement.wish import Wish
 
+_PLURALS = {"cpus": "CPUs", "gpus": "GPUs", "mem": "memory", "disk": "disk"}
+
 
 def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None) -> list[str]:
     """Return what is likely to surprise about an app; `agents` is None where the master could not be asked."""
@@ -44,21 +46,36 @@ def about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:
     slots = room(wish, agents, verdicts)
     if slots < wish.instances:
         return [f"the agents have room for {slots} of its {wish.instances} instances, were they empty; the others wait"]
-    return _about_update(wish, slots)
+    able = [agent for agent, verdict in zip(agents, verdicts, strict=True) if verdict.ever]
+    return _about_update(wish, slots, _short(wish, able))
 
 
-def _about_update(wish: Wish, slots: int) -> list[str]:
-    """Tell that an update would wait for ever: what minimumHealthCapacity keeps up leaves no GPU for a new task."""
+def _short(wish: Wish, agents: Sequence[Agent]) -> list[str]:
+    """Return the amounts of which alone the agents, were they empty, have too little for one more instance."""
+    from marathon_cli.placement.judge import slots_of
+
+    return [
+        name
+        for name, wanted in wish.amounts.items()
+        if wanted > 0 and sum(slots_of(wish, agent, [name]) for agent in agents) <= wish.instances
+    ]
+
+
+def _about_update(wish: Wish, slots: int, short: Sequence[str]) -> list[str]:
+    """Tell that an update would wait for ever: what minimumHealthCapacity keeps up leaves no room for a new task."""
     import math
 
+    from marathon_cli.placement.judge import count_text
     from marathon_cli.placement.remedies import one_missing
 
     kept = math.ceil(wish.instances * wish.first_health - 1e-9)
     if kept < wish.instances or slots > wish.instances:
         return []
+    used = ", ".join(count_text(wish.instances * wish.amounts[name], name) for name in short)
+    words = f"no {' and no '.join(_PLURALS[name] for name in short)} for both (it uses {used})"
     health = one_missing(wish.instances)
     return [
-        "an update of it could not finish: new instances start before old ones end, and there are no GPUs for both "
-        f'(it uses {wish.instances * wish.gpus}). Say "upgradeStrategy": {{"minimumHealthCapacity": {health:g}, '
-        '"maximumOverCapacity": 0}'
+        "an update of it could not finish: new instances start before old ones end, and the agents have "
+        f"{words if short else 'no room for both'}. Say "
+        f'"upgradeStrategy": {{"minimumHealthCapacity": {health:g}, "maximumOverCapacity": 0}}'
     ]

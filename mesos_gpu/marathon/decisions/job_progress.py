@@ -22,6 +22,7 @@ from mesos_gpu.marathon.state.draft import Draft
 def watch_jobs(draft: Draft) -> None:
     """Start the runs that are due, and give up those that could not start in time."""
     for job in list(draft.jobs.values()):
+        job = _by_the_clock(draft, job)
         at_s = job.next_event_s()
         if at_s is None or at_s > draft.now_s:
             continue
@@ -33,6 +34,19 @@ def watch_jobs(draft: Draft) -> None:
                     finish(draft, draft.jobs[job.id], run, success=False)
                 else:
                     draft.jobs.put(job.id, draft.jobs[job.id].with_run(run.unhurried()))
+
+
+def _by_the_clock(draft: Draft, job: Job) -> Job:
+    """Return a job whose schedules wait for no time that a clock that was ahead has led to."""
+    for schedule in job.schedules.values():
+        if schedule.misled(draft.now_s) and not schedule.due(draft.now_s):
+            again = schedule.from_now(draft.now_s)
+            if again.next_s != schedule.next_s:
+                words = f"the clock has gone back; the next run is at {timestamp(again.next_s or 0)}"
+                draft.actions.append(Say(f"schedule {schedule.id} of job {job.id}: {words}"))
+            job = job.with_schedule(again)
+            draft.jobs.put(job.id, job)
+    return job
 
 
 def start(draft: Draft, job: Job, run_id: str, *, start_by_s: float | None) -> None:

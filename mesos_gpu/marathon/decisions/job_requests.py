@@ -117,6 +117,6 @@ def _refuse_dependencies(draft: Draft, definition: Mapping[str, Any], schedules:
 def _timed(draft: Draft, job: Job | None, schedule: Schedule) -> Schedule:
     """Return a schedule with its next time; one that says the same as before keeps the time it waits for."""
     before = job.schedules.get(schedule.id) if job is not None else None
-    if before is not None and replace(before, next_s=None) == schedule:
+    if before is not None and before.as_asked == schedule:
         return before
     return schedule.from_now(draft.now_s) if schedule.enabled else schedule

@@ -14,6 +14,8 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 
 KEPT_RUNS = 10
 """Finished runs that a job's history has, of each kind."""
+CORRECTION_S = 3 * 3600
+"""A clock that goes back by more is taken to be put right. Source: Debian's cron(8), on changes of the clock."""
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghjkmnpqrstuvwxyz23456789"
 
 
@@ -29,10 +31,26 @@ class Schedule:
     """ALLOW or FORBID."""
     enabled: bool
     next_s: float | None = None
+    found_s: float | None = None
+    """What the clock said when `next_s` was found; None in what an older version kept."""
 
     def from_now(self, now_s: float) -> Schedule:
         """Return the schedule with its next time after `now_s`."""
-        return replace(self, next_s=next_time(self.cron, self.timezone, now_s))
+        return replace(self, next_s=next_time(self.cron, self.timezone, now_s), found_s=now_s)
+
+    @property
+    def as_asked(self) -> Schedule:
+        """Return the schedule without what follows from the time."""
+        return replace(self, next_s=None, found_s=None)
+
+    def misled(self, now_s: float) -> bool:
+        """Tell whether the next time was found on a clock that was ahead, and has been put right since.
+
+        Less than CORRECTION_S is no correction: what has run is not to run again for it.
+        """
+        if not self.enabled or self.next_s is None:
+            return False
+        return self.found_s is None or now_s < self.found_s - CORRECTION_S
 
     def due(self, now_s: float) -> bool:
         """Tell whether a run should have started by now."""

@@ -12,7 +12,7 @@ from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.decisions.orchestrator import next_tick_s
 from mesos_gpu.marathon.model.job import read_job, read_schedule
 from mesos_gpu.marathon.model.jobs import History, Job, Schedule, new_run_id, run_of, run_spec_id
-from mesos_gpu.marathon.state.actions import Kill, Launch, Save
+from mesos_gpu.marathon.state.actions import Kill, Launch, Save, Say
 from mesos_gpu.marathon.state.events import (
     Offered,
     PutJob,
@@ -244,6 +244,39 @@ def test_a_scheduled_run_that_cannot_start_in_time_has_failed() -> None:
     assert run.launch() == []
     run.do(Tick(), after_s=10 * MINUTE + 14)
     assert run.outcome == (0, 0, 1), "missed by more than 30 seconds"
+
+
+YEARS = 10 * 365 * 24 * 3600.0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_clock_that_was_ahead_and_is_put_right_keeps_no_run_waiting(restarts: bool) -> None:
+    run = JobRun(now_s=T0 - T0 % MINUTE + 1)
+    run.begin()
+    run.do(PutSchedule("j", schedule(concurrencyPolicy="ALLOW")))
+    run.do(Tick(), after_s=YEARS)
+    assert run.outcome == (1, 0, 0)
+    assert run.job.next_event_s() == pytest.approx(run.now_s, abs=1000), "of that time"
+    run.now_s -= YEARS
+    if restarts:
+        run.crash()
+    said = only(run.do(Tick()), Say)
+    assert "the clock has gone back; the next run is at" in said[-1].text
+    (waits,) = run.job.schedules.values()
+    assert waits.next_s == run.now_s + 59
+    run.do(Tick(), after_s=60)
+    assert run.outcome == (2, 0, 0)
+
+
+def test_a_clock_that_goes_back_a_little_repeats_no_run() -> None:
+    run = JobRun(now_s=T0 - T0 % MINUTE + 1)
+    run.begin()
+    run.do(PutSchedule("j", schedule(concurrencyPolicy="ALLOW")))
+    run.do(Tick(), after_s=60)
+    assert run.outcome == (1, 0, 0)
+    run.do(Tick(), after_s=-120)
+    run.do(Tick(), after_s=100)
+    assert run.outcome == (1, 0, 0)
 
 
 EVENTS = st.sampled_from(

@@ -91,5 +91,23 @@ def test_an_update_that_could_not_finish_is_told(document: dict[str, Any], told:
     assert ('"minimumHealthCapacity": 0.5' in text) == told
 
 
+@pytest.mark.parametrize(
+    ("changes", "agents", "words"),
+    [
+        ({}, [agent()], "the agents have no GPUs for both (it uses 4 GPUs)."),
+        ({"gpus": 1, "cpus": 4}, [agent()], "the agents have no CPUs for both (it uses 8 CPUs)."),
+        ({"gpus": 1, "mem": 8192}, [agent()], "the agents have no memory for both"),
+        ({"cpus": 4}, [agent()], "the agents have no CPUs and no GPUs for both (it uses 8 CPUs, 4 GPUs)."),
+        (
+            {"gpus": 1, "constraints": [["hostname", "MAX_PER", "2"]]},
+            [agent()],
+            "the agents have no room for both. Say",
+        ),
+    ],
+)
+def test_what_an_update_would_lack_is_told_by_its_name(changes: dict[str, Any], agents: list[Any], words: str) -> None:
+    assert words in said(app(instances=2, **changes), agents)
+
+
 def test_what_cannot_be_known_is_not_warned_of() -> None:
     assert warnings(app(gpus=99), None) == []
