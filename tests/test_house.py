@@ -159,3 +159,49 @@ def _imports_of_tests(path: Path) -> set[str]:
             is_package = (ROOT / package.replace(".", "/")).is_dir()
             found |= {f"{package}.{alias.name}" for alias in node.names} if is_package else {package}
     return found
+
+
+PAGE = re.compile(r"(?<![\w/.-])([a-z][a-z-]*\.md)\b")
+"""A page named without its folder."""
+ELSEWHERE = {
+    "config.md": "opencontainers/image-spec",
+    "image-index.md": "opencontainers/image-spec",
+    "image-layout.md": "opencontainers/image-spec",
+    "layer.md": "opencontainers/image-spec",
+    "manifest.md": "opencontainers/image-spec",
+    "master-and-agent.md": "apache/mesos, docs/configuration",
+}
+"""Pages of others that are cited by their names, and where each can be opened."""
+SOURCES = [
+    path
+    for pattern in (
+        "mesos_gpu/**/*.py",
+        "marathon_cli/**/*.py",
+        "tests/**/*.py",
+        "benchmarks/*.py",
+        "examples/*",
+        "*.md",
+        "run",
+    )
+    for path in sorted(ROOT.glob(pattern))
+    if path.is_file()
+]
+
+
+def test_every_page_that_is_cited_can_be_opened() -> None:
+    """A source is a file of Mesos or Marathon, an issue, an RFC, or a page that is here."""
+    pages = {path.name for path in DOCUMENTS} | ELSEWHERE.keys()
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {page}"
+        for path in SOURCES
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        for page in PAGE.findall(line)
+        if page not in pages or re.search(rf"{page} \d", line)
+    ]
+    assert wrong == []
+
+
+def test_names_of_tests_say_what_is_so_and_carry_no_numbers_of_cases() -> None:
+    numbered = re.compile(r"^(?:async )?def (test_(?:case_)?\d+(?:_\d+)*_(?!bit|bytes|apps_of)\w+)", re.M)
+    names = [name for path in (ROOT / "tests").rglob("test_*.py") for name in numbered.findall(path.read_text())]
+    assert names == []

@@ -1,7 +1,8 @@
 """A cluster in a few words, and the flags that follow from it for each program. Pure.
 
-Sources: mesos.md 1.1 (what the agent insists on), 2 (filter, fairness, small offers); marathon.md 2.1, 2.3 (features,
-and which switches belong together); the GPU guide of DC/OS (its two switches, the parameters of its AWS templates).
+Sources: Mesos src/slave/containerizer/mesos/isolators/gpu/isolator.cpp (what the agent insists on) and
+src/master/flags.cpp (filter, fairness, small offers); Marathon Features.scala and GpuSchedulingBehavior.scala (which
+switches belong together); the GPU guide of DC/OS (its two switches, the parameters of its AWS templates).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ REASONS = {
     "InsufficientPorts": "the ports wanted are not in its offer",
     "DeclinedScarceResources": "it has GPUs, and is kept for apps that use some",
 }
-"""Marathon's reasons (marathon.md 2.3) in words."""
+"""Marathon's reasons (mesos/NoOfferMatchReason.scala) in words."""
 
 
 @dataclass(frozen=True, slots=True)

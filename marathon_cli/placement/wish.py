@@ -1,4 +1,7 @@
-"""What one instance of an app or pod needs of an agent. Source: marathon.md 2.3, 3.2, 3.3. Pure."""
+"""What one instance of an app or pod needs of an agent. Pure.
+
+Source: Marathon's mesos/ResourceMatcher.scala, mesos/Constraints.scala.
+"""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ FLAGS: Sequence[Flag] = (
 
 
 def check_flags(flags: Mapping[str, Any]) -> None:
-    """Refuse what cannot work together, with Mesos' rules for the GPU isolator (mesos.md 1.1). Raises BadFlag."""
+    """Refuse what cannot work together, by the rules of Mesos' isolators/gpu/isolator.cpp too. Raises BadFlag."""
     if not flags["work_dir"]:
         raise BadFlag("work_dir", "is needed: a folder for sandboxes and checkpoints, for example /var/lib/mesos")
     _check_collection(flags)

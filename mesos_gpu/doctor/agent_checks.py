@@ -1,4 +1,7 @@
-"""Do the flags of a running agent make it hand out GPUs? Pure. Sources: mesos.md 1.1, 1.4; docs/flags.md."""
+"""Do the flags of a running agent make it hand out GPUs? Pure.
+
+Sources: Mesos src/slave/containerizer/mesos/isolators/gpu/isolator.cpp and allocator.cpp; docs/flags.md.
+"""
 
 from __future__ import annotations
 

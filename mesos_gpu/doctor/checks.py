@@ -1,7 +1,8 @@
 """What is wrong with a machine, and how to mend it. Pure.
 
-Sources: what the agent of Mesos insists on at start (mesos.md 1.1, 1.4) and ours beside it; device nodes and minimum
-versions (nvidia.md 1.9, 2); what users ran into (nvidia.md 9).
+Sources: what the agent of Mesos insists on at start (src/slave/containerizer/mesos/isolators/gpu/isolator.cpp and
+allocator.cpp) and ours beside it; device nodes as NVIDIA's nvidia-modprobe makes them; what users of GPU
+containers ran into (issues of NVIDIA/nvidia-docker and NVIDIA/nvidia-container-toolkit).
 """
 
 from __future__ import annotations

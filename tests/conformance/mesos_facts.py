@@ -1,7 +1,7 @@
 """The facts of Mesos that master and agent are built to, one a line: which test shows it, or why none does.
 
 Each line: number, what Mesos does, and after `|` either tests (`room/module::name`, the room being a folder below tests,
-without `test_`) or, after `none:`, the reason. Numbers go through each section without gaps. `test_mesos_facts.py` checks
+without `test_`) or, after `none:`, the reason. Numbers go through each section without gaps. `test_facts.py` checks
 that the tests exist.
 """
 

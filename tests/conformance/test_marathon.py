@@ -1,16 +1,9 @@
-"""Marathon's acceptance cases, by number, over HTTP: what is refused where, GPUs, and deployments.
-
-Cases of the command line are in tests/marathon_cli; those of tasks, versions and events in
-tests/marathon/api/test_apps.py; those of groups in tests/marathon/api/test_groups.py.
-"""
+"""What users of Marathon rely on, over HTTP: what is refused where, GPUs, deployments; see `marathon_facts.py`."""
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +16,6 @@ from mesos_gpu.mesos.resources import Resources
 from tests.support.marathon.builders import ROLE, SETTINGS, app, offer, scalar
 from tests.support.marathon.residents import VOLUME, resident
 from tests.support.marathon.service import Marathon, make_marathon, marathon
-from tests.support.places import TESTS
 
 __all__ = ["make_marathon", "marathon"]  # fixtures
 
@@ -36,80 +28,80 @@ def mesos(**changes: Any) -> dict[str, Any]:
     return {"type": "MESOS", **IMAGE, **changes}
 
 
-REFUSED: list[tuple[int, dict[str, Any], str]] = [
-    (5, {"cmd": "sleep 9"}, "/id"),
-    *((6, app(name), "/id") for name in ("Foo", "a_b", "-a", "a-")),
-    (7, app("/x/versions"), "/id"),
-    (8, app("/"), "/id"),
-    (9, app(cpus="1"), "/cpus"),
-    (10, app(cpus=0), "/cpus"),
-    (11, app(args=["x"]), "/"),
-    (12, {"id": "a"}, "/"),
-    (13, {"id": "a", "container": {"type": "MESOS"}}, "/"),
-    (13, app(container={"type": "DOCKER"}), "/container/docker"),
-    (16, app(container={"docker": {"image": "i", "network": "NONE"}}), "/container/docker/network"),
-    (18, app(networks=[{"mode": "container"}], container=mesos()), "/networks(0)"),
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("no id", {"cmd": "sleep 9"}, "/id"),
+    *(("an id of other letters", app(name), "/id") for name in ("Foo", "a_b", "-a", "a-")),
+    ("an id that ends in /versions", app("/x/versions"), "/id"),
+    ("the root as id", app("/"), "/id"),
+    ("cpus as text", app(cpus="1"), "/cpus"),
+    ("no cpus", app(cpus=0), "/cpus"),
+    ("cmd and args", app(args=["x"]), "/"),
+    ("nothing to run", {"id": "a"}, "/"),
+    ("an image alone", {"id": "a", "container": {"type": "MESOS"}}, "/"),
+    ("a container without what it needs", app(container={"type": "DOCKER"}), "/container/docker"),
+    ("docker.network NONE", app(container={"docker": {"image": "i", "network": "NONE"}}), "/container/docker/network"),
+    ("a container network without a name", app(networks=[{"mode": "container"}], container=mesos()), "/networks(0)"),
     (
-        19,
+        "a host port on one of two networks",
         app(networks=TWO, container=mesos(portMappings=[{"containerPort": 1, "hostPort": 0}])),
         "/container/portMappings(0)",
     ),
-    (21, app(ports=[1, 1]), "/ports"),
-    (22, app(uris=["http://h/a"], fetch=[{"uri": "http://h/b"}]), "/uris"),
-    (24, app(acceptedResourceRoles=[]), "/acceptedResourceRoles"),
-    (24, app(acceptedResourceRoles=["other"]), "/acceptedResourceRoles"),
-    (25, app(constraints=[["hostname", "UNIQUE", "x"]]), "/constraints(0)"),
-    (25, app(constraints=[["rack", "MAX_PER", "x"]]), "/constraints(0)"),
-    (25, app(constraints=[["rack", "LIKE", "["]]), "/constraints(0)"),
-    (25, app(constraints=[["rack", "FOO"]]), "/constraints(0)"),
-    (26, app(healthChecks=[{"portIndex": 3}]), "/healthChecks(0)"),
-    (27, app(healthChecks=[MESOS_HTTP, {**MESOS_HTTP, "path": "/b"}]), "/healthChecks"),
+    ("a port twice", app(ports=[1, 1]), "/ports"),
+    ("uris and fetch", app(uris=["http://h/a"], fetch=[{"uri": "http://h/b"}]), "/uris"),
+    ("acceptedResourceRoles", app(acceptedResourceRoles=[]), "/acceptedResourceRoles"),
+    ("acceptedResourceRoles", app(acceptedResourceRoles=["other"]), "/acceptedResourceRoles"),
+    ("constraints", app(constraints=[["hostname", "UNIQUE", "x"]]), "/constraints(0)"),
+    ("constraints", app(constraints=[["rack", "MAX_PER", "x"]]), "/constraints(0)"),
+    ("constraints", app(constraints=[["rack", "LIKE", "["]]), "/constraints(0)"),
+    ("constraints", app(constraints=[["rack", "FOO"]]), "/constraints(0)"),
+    ("a check of a port that is not there", app(healthChecks=[{"portIndex": 3}]), "/healthChecks(0)"),
+    ("two MESOS_HTTP checks", app(healthChecks=[MESOS_HTTP, {**MESOS_HTTP, "path": "/b"}]), "/healthChecks"),
     (
-        28,
+        "readiness checks",
         app(readinessChecks=[{"portName": "default", "timeoutSeconds": 30}]),
         "/readinessChecks(0)/timeoutSeconds",
     ),
-    (28, app(readinessChecks=[{"portName": "x"}]), "/readinessChecks(0)/portName"),
-    (28, app(readinessChecks=[{"portName": "default"}] * 2), "/readinessChecks"),
+    ("readiness checks", app(readinessChecks=[{"portName": "x"}]), "/readinessChecks(0)/portName"),
+    ("readiness checks", app(readinessChecks=[{"portName": "default"}] * 2), "/readinessChecks"),
     (
-        29,
+        "upgradeStrategy",
         app(upgradeStrategy={"minimumHealthCapacity": 1.2, "maximumOverCapacity": 0}),
         "/upgradeStrategy/minimumHealthCapacity",
     ),
-    (30, app(labels={"MARATHON_SINGLE_INSTANCE_APP": "true"}, instances=2), "/instances"),
-    (31, app(unreachableStrategy={"inactiveAfterSeconds": 10, "expungeAfterSeconds": 5}), "/unreachableStrategy"),
-    (32, app(resourceLimits={"mem": 16}), "/resourceLimits/mem"),
-    (38, app(gpus=1, container={"type": "DOCKER", **IMAGE}), "/"),
-    (38, app(gpus=1, container=IMAGE), "/"),
-    (40, app(gpus=0.5), "/gpus"),
-    (40, app(gpus=-1), "/gpus"),
+    ("single", app(labels={"MARATHON_SINGLE_INSTANCE_APP": "true"}, instances=2), "/instances"),
+    ("gone", app(unreachableStrategy={"inactiveAfterSeconds": 10, "expungeAfterSeconds": 5}), "/unreachableStrategy"),
+    ("resourceLimits", app(resourceLimits={"mem": 16}), "/resourceLimits/mem"),
+    ("a GPU in a DOCKER container", app(gpus=1, container={"type": "DOCKER", **IMAGE}), "/"),
+    ("a GPU in a DOCKER container", app(gpus=1, container=IMAGE), "/"),
+    ("parts of a GPU", app(gpus=0.5), "/gpus"),
+    ("parts of a GPU", app(gpus=-1), "/gpus"),
 ]  # fmt: skip
 
-CODES: dict[int, tuple[str, ...]] = {
-    5: ("error.path.missing",),
-    6: ("error.pattern",),
-    9: ("error.expected.jsnumber",),
-    10: ("error.min",),
-    29: ("error.max",),
-    40: ("error.expected.int", "error.min"),
+CODES: dict[str, tuple[str, ...]] = {
+    "no id": ("error.path.missing",),
+    "an id of other letters": ("error.pattern",),
+    "cpus as text": ("error.expected.jsnumber",),
+    "no cpus": ("error.min",),
+    "upgradeStrategy": ("error.max",),
+    "parts of a GPU": ("error.expected.int", "error.min"),
 }
 
-ACCEPTED: list[tuple[int, dict[str, Any], dict[str, Any]]] = [
-    (7, app("/versions/x"), {"id": "/versions/x"}),
-    (13, {"id": "a", "container": mesos()}, {}),
-    (15, app(container={"docker": {"image": "i", "network": "host"}}), {"networks": [{"mode": "host"}]}),
-    (20, app(ports=[8080]), {"portDefinitions": [{"port": 8080, "protocol": "tcp", "labels": {}}]}),
-    (23, app(uris=["http://h/a.tgz"]), {"fetch": [
+ACCEPTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("an id that ends in /versions", app("/versions/x"), {"id": "/versions/x"}),
+    ("an image alone", {"id": "a", "container": mesos()}, {}),
+    ("network", app(container={"docker": {"image": "i", "network": "host"}}), {"networks": [{"mode": "host"}]}),
+    ("ports", app(ports=[8080]), {"portDefinitions": [{"port": 8080, "protocol": "tcp", "labels": {}}]}),
+    ("uris", app(uris=["http://h/a.tgz"]), {"fetch": [
         {"uri": "http://h/a.tgz", "extract": True, "executable": False, "cache": False}]}),
-    (23, app(uris=["http://h/a.txt"]), {"fetch": [
+    ("uris", app(uris=["http://h/a.txt"]), {"fetch": [
         {"uri": "http://h/a.txt", "extract": False, "executable": False, "cache": False}]}),
-    (24, app(acceptedResourceRoles=["*"]), {"acceptedResourceRoles": ["*"]}),
-    (32, app(mem=64, resourceLimits={"mem": "unlimited"}), {"resourceLimits": {"mem": "unlimited"}}),
-    (33, app(cpu=2), {"cpus": 0.1}),
-    (35, app("/prod/web", dependencies=["../db"]), {"dependencies": ["/prod/db"]}),
-    (36, app(gpus=1), {"gpus": 1}),
-    (39, app(gpus=1, container=mesos()), {"gpus": 1}),
-    (40, app(gpus=1.0), {"gpus": 1}),
+    ("acceptedResourceRoles", app(acceptedResourceRoles=["*"]), {"acceptedResourceRoles": ["*"]}),
+    ("resourceLimits", app(mem=64, resourceLimits={"mem": "unlimited"}), {"resourceLimits": {"mem": "unlimited"}}),
+    ("an unknown key", app(cpu=2), {"cpus": 0.1}),
+    ("relative dependencies", app("/prod/web", dependencies=["../db"]), {"dependencies": ["/prod/db"]}),
+    ("a GPU", app(gpus=1), {"gpus": 1}),
+    ("a GPU in an image", app(gpus=1, container=mesos()), {"gpus": 1}),
+    ("parts of a GPU", app(gpus=1.0), {"gpus": 1}),
 ]  # fmt: skip
 
 
@@ -136,7 +128,7 @@ async def test_what_is_accepted_and_how_it_is_shown(marathon: Marathon) -> None:
         assert removed.status == 200, case
 
 
-async def test_14_17_a_bridge_takes_any_host_port_and_docker_is_the_default_type(marathon: Marathon) -> None:
+async def test_a_bridge_takes_any_host_port_and_docker_is_the_default_type(marathon: Marathon) -> None:
     container = {"docker": {"image": "i", "network": "BRIDGE", "portMappings": [{"containerPort": 80}]}}
     shown = (await marathon.call("POST", "/v2/apps", app(container=container))).body
     assert shown["container"]["type"] == "DOCKER"
@@ -147,7 +139,7 @@ async def test_14_17_a_bridge_takes_any_host_port_and_docker_is_the_default_type
     assert "portDefinitions" not in shown
 
 
-async def test_37_without_the_feature_gpus_are_refused(make_marathon: Callable[..., Any]) -> None:
+async def test_without_the_feature_gpus_are_refused(make_marathon: Callable[..., Any]) -> None:
     rules = AppRules(mesos_role=ROLE, features=frozenset())
     marathon = await make_marathon(settings=replace(SETTINGS, rules=rules))
     answer = await marathon.call("POST", "/v2/apps", app(gpus=1))
@@ -165,7 +157,7 @@ async def test_37_without_the_feature_gpus_are_refused(make_marathon: Callable[.
         (44, GpuBehaviour.RESTRICTED, "foo", False),
     ],
 )
-async def test_42_43_44_who_may_use_agents_with_gpus(
+async def test_who_may_use_agents_with_gpus(
     make_marathon: Callable[..., Any], case: int, flag: GpuBehaviour, label: str | None, starts: bool
 ) -> None:
     marathon = await make_marathon(settings=replace(SETTINGS, gpu_behaviour=flag))
@@ -183,7 +175,7 @@ async def test_42_43_44_who_may_use_agents_with_gpus(
     assert sum(rows.values()) == 1
 
 
-async def test_46_gpus_of_two_roles_make_one_task(marathon: Marathon) -> None:
+async def test_gpus_of_two_roles_make_one_task(marathon: Marathon) -> None:
     await marathon.call("POST", "/v2/apps", app(gpus=2))
     extra = [scalar("gpus", 1), scalar("gpus", 1, role=ROLE)]
     marathon.link.offer(offer(gpus=0, extra=extra))
@@ -192,7 +184,7 @@ async def test_46_gpus_of_two_roles_make_one_task(marathon: Marathon) -> None:
     assert sorted(gpus) == [("*", 1.0), (ROLE, 1.0)]
 
 
-async def test_48_a_change_of_a_full_gpu_agent_waits_unless_it_may_end_the_old_task_first(marathon: Marathon) -> None:
+async def test_a_change_of_a_full_gpu_agent_waits_unless_it_may_end_the_old_task_first(marathon: Marathon) -> None:
     (old,) = await marathon.running(gpus=1)
     marathon.clock.now_s += 1
     await marathon.call("PUT", "/v2/apps/a", {"labels": {"x": "1"}})
@@ -217,7 +209,7 @@ async def reserved(marathon: Marathon, **changes: Any) -> Launch:
     return launch
 
 
-async def test_49_a_resident_app_keeps_its_gpus(marathon: Marathon) -> None:
+async def test_a_resident_app_keeps_its_gpus(marathon: Marathon) -> None:
     launch = await reserved(marathon, gpus=1)
     assert [operation["type"] for operation in launch.operations] == ["RESERVE", "CREATE"]
     gpus = [r for r in launch.operations[0]["reserve"]["resources"] if r["name"] == "gpus"]
@@ -278,7 +270,7 @@ async def test_resident_apps_that_cannot_be(marathon: Marathon, changes: dict[st
     assert [detail for detail in answer.body["details"] if detail["path"].startswith(path)], answer.body
 
 
-async def test_62_a_new_process_keeps_tasks_and_forgets_backoff(marathon: Marathon) -> None:
+async def test_a_new_process_keeps_tasks_and_forgets_backoff(marathon: Marathon) -> None:
     kept, task = await marathon.running(instances=2, backoffSeconds=100)
     await marathon.say(task, "TASK_FAILED")
     (queued,) = (await marathon.get("/v2/queue"))["queue"]
@@ -301,34 +293,3 @@ async def test_gpus_are_asked_for_by_model_and_memory(marathon: Marathon) -> Non
     marathon.link.offer(offer(gpus=8, attributes=told))
     await marathon.link.next(Decline)
     assert len(await marathon.launched(gpus=8, attributes={**told, "gpu_model": "NVIDIA-H200-NVL"})) == 1
-
-
-CASES = range(1, 71)
-NAMED = re.compile(r"^test(?:_case)?((?:_\d{2})+)_[a-z]")
-ELSEWHERE = {
-    70: "tests/marathon_cli/commands/apps/test_app.py::test_a_refusal_is_shown_in_the_servers_words",
-}
-"""Cases whose test has another name."""
-WITHOUT_TEST: dict[int, str] = {}
-"""Cases that have none, and why."""
-
-
-def functions(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text("utf-8"))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-
-
-def test_every_case_has_a_test_or_a_reason() -> None:
-    found = {case for case, *_ in (*REFUSED, *ACCEPTED)}
-    for folder in ("conformance", "marathon", "marathon_cli"):
-        for path in (TESTS / folder).rglob("test_*.py"):
-            for name in functions(path):
-                if match := NAMED.match(name):
-                    found.update(int(number) for number in match[1].split("_")[1:])
-    for case, place in ELSEWHERE.items():
-        path, _, name = place.partition("::")
-        assert name in functions(TESTS.parent / path), place
-        found.add(case)
-    assert sorted(set(CASES) - found - WITHOUT_TEST.keys()) == []
-    assert not WITHOUT_TEST.keys() & found
-    assert found <= set(CASES)

@@ -76,7 +76,7 @@ async def test_after_a_kill_it_comes_back_with_its_framework_and_tasks(
     assert (await master.next_call("RECONCILE"))["reconcile"]["tasks"] == []
 
 
-async def test_61_killed_in_the_middle_of_an_upgrade_it_goes_on_and_starts_nothing_twice(
+async def test_killed_in_the_middle_of_an_upgrade_it_goes_on_and_starts_nothing_twice(
     program: Program, master: SchedulerMaster
 ) -> None:
     starts = Starts(master)

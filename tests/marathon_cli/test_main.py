@@ -150,7 +150,7 @@ def test_bad_usage_is_exit_status_2(run: Run) -> None:
     assert run("up", "--agents", "0").exit_code == 2
 
 
-def test_case_64_add_without_a_file_on_a_terminal_is_bad_usage_and_does_not_wait() -> None:
+def test_add_without_a_file_on_a_terminal_is_bad_usage_and_does_not_wait() -> None:
     ours, theirs = pty.openpty()
     try:
         words = [sys.executable, "-m", "marathon_cli", "app", "add"]

@@ -15,7 +15,7 @@ from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.messages import check, encode
 
 PID = Pid("master", "10.0.0.1", 5050)
-# As a 1.12 master writes it (libprocess.md 5).
+# As a 1.12 master writes it: src/master/constants.hpp (MASTER_INFO_JSON_LABEL).
 REAL = (
     b'{"address":{"hostname":"m1","ip":"10.0.0.1","port":5050},"capabilities":[{"type":"AGENT_UPDATE"}],'
     b'"hostname":"m1","id":"3c0e","ip":16777226,"pid":"master@10.0.0.1:5050","port":5050,"version":"1.12.0"}'

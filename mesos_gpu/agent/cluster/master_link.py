@@ -44,7 +44,7 @@ CAPABILITIES = (
     "AGENT_DRAINING",
     "TASK_RESOURCE_LIMITS",
 )
-"""What this agent claims (libprocess.md 3.4)."""
+"""What this agent claims: those of Mesos' src/slave/constants.cpp (AGENT_CAPABILITIES) that it has."""
 _PREFIX = "mesos.internal."
 
 

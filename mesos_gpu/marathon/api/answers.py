@@ -1,4 +1,7 @@
-"""Status codes, error bodies and headers as Marathon gives them (marathon.md 1.2, 5)."""
+"""Status codes, error bodies and headers as Marathon gives them.
+
+Source: Marathon api/MarathonExceptionMapper.scala, api/RestResource.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""/v2/apps: the apps of this Marathon (marathon.md 5.1)."""
+"""/v2/apps: the apps of this Marathon.
+
+Source: Marathon api/v2/AppsResource.scala, api/v2/AppTasksResource.scala.
+"""
 
 from __future__ import annotations
 

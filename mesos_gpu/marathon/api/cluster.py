@@ -1,4 +1,7 @@
-"""Everything of the API beside apps: tasks, deployments, the queue, this Marathon itself, events (marathon.md 5.3)."""
+"""Everything of the API beside apps: tasks, deployments, the queue, this Marathon itself, events.
+
+Source: Marathon api/v2/TasksResource.scala, QueueResource.scala, InfoResource.scala, DeploymentsResource.scala.
+"""
 
 from __future__ import annotations
 

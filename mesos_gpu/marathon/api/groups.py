@@ -1,4 +1,7 @@
-"""/v2/groups: trees of apps (marathon.md 5.2)."""
+"""/v2/groups: trees of apps.
+
+Source: Marathon api/v2/GroupsResource.scala.
+"""
 
 from __future__ import annotations
 

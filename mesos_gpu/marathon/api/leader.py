@@ -1,4 +1,7 @@
-"""/v2/leader: who leads, and making it another (marathon.md 5.3)."""
+"""/v2/leader: who leads, and making it another.
+
+Source: Marathon api/v2/LeaderResource.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""/metrics and /metrics/prometheus, and what counts HTTP requests for them (marathon.md 5.3)."""
+"""/metrics and /metrics/prometheus, and what counts HTTP requests for them.
+
+Source: Marathon metrics/current/DropwizardMetrics.scala, metrics/current/reporters/PrometheusReporter.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""/v2/pods: the pods of this Marathon (marathon.md 5.4)."""
+"""/v2/pods: the pods of this Marathon.
+
+Source: Marathon api/v2/PodsResource.scala.
+"""
 
 from __future__ import annotations
 

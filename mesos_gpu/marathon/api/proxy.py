@@ -1,6 +1,6 @@
 """A Marathon that stands by passes every request on to the leader, and sends listeners there.
 
-Source: Marathon LeaderProxyFilter and its forwarder (marathon.md 5): /v2/events is redirected, a request that comes
+Source: Marathon api/LeaderProxyFilter.scala and its forwarder: /v2/events is redirected, a request that comes
 while nobody is known to lead waits for 2.5 s, and one that went in a circle is refused.
 """
 

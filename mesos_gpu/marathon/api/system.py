@@ -1,4 +1,7 @@
-"""What the program tells of itself beside /v2/info: plugins, levels of its log, a sign of life (marathon.md 5.3)."""
+"""What the program tells of itself beside /v2/info: plugins, levels of its log, a sign of life.
+
+Source: Marathon api/SystemResource.scala.
+"""
 
 from __future__ import annotations
 

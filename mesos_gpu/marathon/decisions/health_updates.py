@@ -1,4 +1,7 @@
-"""What results of checks do: events, the end of tasks that stay unhealthy, readiness (marathon.md 3.8, 3.9)."""
+"""What results of checks do: events, the end of tasks that stay unhealthy, readiness.
+
+Source: Marathon core/health/impl/HealthCheckActor.scala, core/readiness/impl/ReadinessCheckExecutorImpl.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Offers: which instances start on them, and when to ask for more (marathon.md 3.1)."""
+"""Offers: which instances start on them, and when to ask for more.
+
+Source: Marathon core/matcher/manager/impl/OfferMatcherManagerActor.scala,
+core/launchqueue/impl/ReviveOffersState.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Apps with persistent volumes: what is reserved for their instances, used again, and given back (marathon.md 3.2).
+"""Apps with persistent volumes: what is reserved for their instances, used again, and given back.
 
 An instance of such an app starts in two steps. First what it needs is reserved on an agent and its volumes are made of
 it, under labels with the instance's id; when that comes back in an offer, a task starts on it. Later tasks of the
 instance do the same, so they stay on the agent and find their data.
 Source: Marathon core/launcher/impl/InstanceOpFactoryImpl, core/matcher/reconcile/impl/OfferMatcherReconciler.
+
+Source: Marathon core/launcher/impl/InstanceOpFactoryHelper.scala, mesos/PersistentVolumeMatcher.scala.
 """
 
 from __future__ import annotations

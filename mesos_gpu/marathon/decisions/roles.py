@@ -1,4 +1,7 @@
-"""The roles of this framework: its own, and those of groups whose apps run in the group's role (marathon.md 3.2)."""
+"""The roles of this framework: its own, and those of groups whose apps run in the group's role.
+
+Source: Marathon util/RoleSettings.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Marathon's second stage for pods: rules between the parts of a canonical pod.
 
 Each rule is a function from the pod, its definition as a RunSpec and the Marathon's settings to problems.
-Source: Marathon api/v2/validation/PodsValidation (marathon.md 5.4).
+Source: Marathon api/v2/validation/PodsValidation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The connection to a Mesos master through pymesos: the only module of this room that imports it.
 
-pymesos 0.3.15 is used whole; what must be met about it (reference: mesos.md 10) is met here:
+pymesos 0.3.15 is used whole; what must be met about it is met here:
 
 * Importing it takes over SIGINT: the handler from before is put back. A driver that aborts raises SIGINT in the main
   thread: `consume_interrupt` tells such a signal from a person's.

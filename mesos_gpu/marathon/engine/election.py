@@ -1,6 +1,8 @@
-"""Which of several Marathons leads, through ZooKeeper; alone, one leads from the start (marathon.md 8).
+"""Which of several Marathons leads, through ZooKeeper; alone, one leads from the start.
 
 A Marathon that was elected leads until its process ends: it never goes back to standing by.
+
+Source: Marathon core/election/CuratorElectionStream.scala.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""An app's checks as Mesos messages, and where Marathon's own checks go (marathon.md 3.8, 3.9)."""
+"""An app's checks as Mesos messages, and where Marathon's own checks go.
+
+Source: Marathon core/health/HealthCheck.scala, core/readiness/ReadinessCheckExecutor.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where instances may go: Marathon's constraint operators (marathon.md 3.3)."""
+"""Where instances may go: Marathon's constraint operators.
+
+Source: Marathon's mesos/Constraints.scala.
+"""
 
 from __future__ import annotations
 

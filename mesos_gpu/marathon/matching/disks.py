@@ -1,4 +1,4 @@
-"""Which disks of an offer become the persistent volumes of an app (marathon.md 1.5).
+"""Which disks of an offer become the persistent volumes of an app.
 
 Source: Marathon mesos/ResourceMatcher.matchDiskResource: a `root` volume is part of the agent's own disk, a `path` one
 part of a disk that may be shared, a `mount` one a whole disk that nobody else gets.

@@ -1,4 +1,7 @@
-"""The environment that Marathon gives to a task (marathon.md 3.5); what the app says itself wins."""
+"""The environment that Marathon gives to a task; what the app says itself wins.
+
+Source: Marathon's mesos/EnvironmentHelper.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Does an offer fit an app? What a task would take of it, or every reason why not. Source: marathon.md 2.3, 3.2."""
+"""Does an offer fit an app? What a task would take of it, or every reason why not.
+
+Source: Marathon's mesos/ResourceMatcher.scala, mesos/RunSpecOfferMatcher.scala, mesos/NoOfferMatchReason.scala.
+"""
 
 from __future__ import annotations
 

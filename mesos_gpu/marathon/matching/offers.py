@@ -13,7 +13,7 @@ from mesos_gpu.mesos.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one agent has for one role. `attributes` are pairs of name and text (marathon.md 3.3)."""
+    """What one agent has for one role. `attributes` are pairs of name and text (Marathon's mesos/Constraints.scala)."""
 
     id: str
     agent_id: str

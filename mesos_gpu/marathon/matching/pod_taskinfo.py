@@ -1,4 +1,7 @@
-"""The task group that starts an instance of a pod: an executor, and a task for each container (marathon.md 3.6)."""
+"""The task group that starts an instance of a pod: an executor, and a task for each container.
+
+Source: Marathon's mesos/TaskGroupBuilder.scala.
+"""
 
 from __future__ import annotations
 

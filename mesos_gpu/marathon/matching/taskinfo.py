@@ -1,4 +1,7 @@
-"""The TaskInfo that starts an instance (marathon.md 3.6, mesos.md 4.6)."""
+"""The TaskInfo that starts an instance.
+
+Source: Marathon's mesos/TaskBuilder.scala; Mesos src/master/validation.cpp says what a TaskInfo needs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How long an app that keeps ending waits before its next start (marathon.md 3.10)."""
+"""How long an app that keeps ending waits before its next start.
+
+Source: Marathon core/launchqueue/impl/RateLimiter.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Deployments: what a change of an app does, step by step, and the arithmetic of a rolling restart.
 
-Source: Marathon core/deployment/DeploymentPlan and TaskReplaceActor (marathon.md 4.1, 4.2).
+Source: Marathon core/deployment/DeploymentPlan and TaskReplaceActor.
 """
 
 from __future__ import annotations

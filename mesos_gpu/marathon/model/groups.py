@@ -1,4 +1,7 @@
-"""The tree of groups: who is in whom, and who waits for whom (marathon.md 4.4)."""
+"""The tree of groups: who is in whom, and who waits for whom.
+
+Source: Marathon state/RootGroup.scala (dependency graph), raml/GroupConversion.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What is known about the health of a task: results of its checks, and what follows from them (marathon.md 3.8).
+"""What is known about the health of a task: results of its checks, and what follows from them.
 
 Marathon runs HTTP, HTTPS and TCP checks itself (prober.py); COMMAND and MESOS_* are run by the executor, whose verdict
 comes with task statuses.
+
+Source: Marathon core/health/Health.scala, core/health/impl/HealthCheckActor.scala.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The life of an instance: one place in an app that tasks fill, one after another.
 
 An instance keeps its id while its tasks come and go; the task ids count up. Source: Marathon core/instance and
-core/condition (marathon.md 3.6, 3.7).
+core/condition/Condition.scala.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ NEXT_PHASE: Mapping[tuple[Phase, Cause], Phase] = {
     (Phase.ENDED, Cause.RESCHEDULED): Phase.SCHEDULED,
 }
 
-# Ends that make the next start wait longer; being killed is not the app's fault (marathon.md 3.10).
+# Ends that make the next start wait longer; being killed is not the app's fault.
+# Source: Marathon core/task/update/impl/steps/NotifyRateLimiterStepImpl.scala.
 FAILURES = frozenset(
     {"TASK_FAILED", "TASK_FINISHED", "TASK_ERROR", "TASK_DROPPED", "TASK_GONE", "TASK_GONE_BY_OPERATOR"}
 )

@@ -1,7 +1,9 @@
-"""Instances of pods: what they are follows from their containers (marathon.md 5.4, Marathon core/instance).
+"""Instances of pods: what they are follows from their containers.
 
 The containers of an instance start together and share an executor, which ends the others when one ends badly. An
 instance has ended when all of its containers have.
+
+Source: Marathon core/instance/Instance.scala, raml/PodStatusConversion.scala.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What became of the offers while an app waited for one: the numbers behind /v2/queue (marathon.md 5.3)."""
+"""What became of the offers while an app waited for one: the numbers behind /v2/queue.
+
+Source: Marathon core/launchqueue/impl/OfferMatchStatistics.scala, raml/QueueInfoConversion.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The flags that decide how the scheduler behaves; names and defaults are Marathon's (marathon.md 3.1)."""
+"""The flags that decide how the scheduler behaves; names and defaults are Marathon's.
+
+Source: Marathon MarathonConf.scala, AllConf.scala and the *Config.scala that these gather.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What is saved, as rows that any store can keep: a kind, a key, a version where it has several, and JSON. Pure.
 
 A new kind of thing that lasts needs a line here, and in `Save` and `Lasting`; no store has to know of it. The kinds are
-named as Marathon's are in ZooKeeper (marathon.md 8).
+named as Marathon's are in ZooKeeper (storage/repository/*.scala).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Row:
 
 
 def rows_of(save: Save) -> Iterator[Row]:
-    """Return what is to be written: definitions first, then deployments, then what runs (marathon.md 8)."""
+    """Return what is to be written: definitions first, then deployments, then what runs."""
     for app_id, spec in save.apps.items():
         version = "" if spec is None else spec.version
         yield Row(APPS, app_id, version, None if spec is None else msgspec.json.encode(spec.document))

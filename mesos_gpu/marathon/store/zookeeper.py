@@ -1,6 +1,8 @@
-"""What lasts, in ZooKeeper: `<--zk>/state/<kind>/<bucket>/<key>[/<version>]`, as Marathon lays it out (marathon.md 8).
+"""What lasts, in ZooKeeper: `<--zk>/state/<kind>/<bucket>/<key>[/<version>]`, as Marathon lays it out.
 
 The documents are our JSON, not Marathon's protobuf, so the two cannot share a path; the tree's root says whose it is.
+
+Source: Marathon core/storage/store/impl/zk/ZkPersistenceStore.scala.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What /v2/groups shows (marathon.md 5.2). Pure."""
+"""What /v2/groups shows. Pure.
+
+Source: Marathon api/v2/GroupsResource.scala.
+"""
 
 from __future__ import annotations
 

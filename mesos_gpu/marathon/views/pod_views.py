@@ -1,4 +1,7 @@
-"""What /v2/pods shows: pods, and how their instances and containers are (marathon.md 5.4). Pure."""
+"""What /v2/pods shows: pods, and how their instances and containers are. Pure.
+
+Source: Marathon raml/PodStatusConversion.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`?embed=app.taskStats`: how the tasks of an app do, by the version they run (marathon.md 5.1)."""
+"""`?embed=app.taskStats`: how the tasks of an app do, by the version they run.
+
+Source: Marathon core/appinfo/TaskStatsByVersion.scala.
+"""
 
 from __future__ import annotations
 

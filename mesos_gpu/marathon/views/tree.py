@@ -1,4 +1,7 @@
-"""The tree as it is and as it was: which apps and groups there are in a version (marathon.md 4.4)."""
+"""The tree as it is and as it was: which apps and groups there are in a version.
+
+Source: Marathon state/RootGroup.scala, core/group/impl/GroupManagerImpl.scala.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the API shows of the state: apps, tasks, deployments, the queue (marathon.md 5). Pure."""
+"""What the API shows of the state: apps, tasks, deployments, the queue. Pure.
+
+Source: Marathon docs/docs/rest-api/public/api/v2/*.raml and raml/*Conversion.scala.
+"""
 
 from __future__ import annotations
 

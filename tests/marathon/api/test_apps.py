@@ -1,4 +1,4 @@
-"""The API over HTTP; numbers are those of the acceptance cases in marathon.md 10."""
+"""/v2/apps, /v2/tasks, /v2/deployments, /v2/queue and events, over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.marathon.builders import SETTINGS, app, offer, pod
 from tests.support.marathon.service import Marathon
 
 
-async def test_01_an_app_is_created(marathon: Marathon) -> None:
+async def test_an_app_is_created(marathon: Marathon) -> None:
     answer = await marathon.call("POST", "/v2/apps", {"id": "a", "cmd": "sleep 9"})
     assert answer.status == 201
     body = answer.body
@@ -39,7 +39,7 @@ async def test_01_an_app_is_created(marathon: Marathon) -> None:
     assert answer.headers["Location"] == "/a"
 
 
-async def test_02_an_app_that_exists_is_a_conflict_without_deployments(marathon: Marathon) -> None:
+async def test_an_app_that_exists_is_a_conflict_without_deployments(marathon: Marathon) -> None:
     await marathon.call("POST", "/v2/apps", app())
     answer = await marathon.call("POST", "/v2/apps", app())
     assert answer.status == 409
@@ -50,7 +50,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.mark.parametrize("body", ["{", "nonsense", '{"id": "a", }', "\x00"])
-async def test_03_what_is_not_json(marathon: Marathon, body: str) -> None:
+async def test_what_is_not_json(marathon: Marathon, body: str) -> None:
     answer = await marathon.call("POST", "/v2/apps", data=body, headers=JSON)
     assert answer.status == 400
     assert answer.body["message"] == "Invalid JSON"
@@ -73,7 +73,7 @@ async def test_what_is_said_to_be_no_json_is_not_read(marathon: Marathon, kind: 
 
 
 @pytest.mark.parametrize("body", ["", "  ", "[]", "5", '"x"', "null"])
-async def test_04_what_is_not_an_object(marathon: Marathon, body: str) -> None:
+async def test_what_is_not_an_object(marathon: Marathon, body: str) -> None:
     answer = await marathon.call("POST", "/v2/apps", data=body, headers=JSON)
     assert answer.status == 400
     assert answer.body["message"] == "Please specify data in JSON format"
@@ -92,13 +92,13 @@ async def test_04_what_is_not_an_object(marathon: Marathon, body: str) -> None:
         ),
     ],
 )
-async def test_05_38_40_invalid_apps(marathon: Marathon, document: Any, message: str, details: Any) -> None:
+async def test_invalid_apps(marathon: Marathon, document: Any, message: str, details: Any) -> None:
     answer = await marathon.call("POST", "/v2/apps", document)
     assert (answer.status, answer.body) == (422, {"message": message, "details": details})
     assert (await marathon.get("/v2/apps")) == {"apps": []}
 
 
-async def test_36_41_a_gpu_app_runs(marathon: Marathon) -> None:
+async def test_a_gpu_app_runs(marathon: Marathon) -> None:
     await marathon.call("POST", "/v2/apps", app(gpus=1))
     marathon.link.offer(offer(gpus=2))
     (info,) = (await marathon.link.next(Launch)).task_infos
@@ -116,7 +116,7 @@ async def test_36_41_a_gpu_app_runs(marathon: Marathon) -> None:
     assert seen["startedAt"]
 
 
-async def test_45_a_gpu_app_that_fits_nowhere_says_why(marathon: Marathon) -> None:
+async def test_a_gpu_app_that_fits_nowhere_says_why(marathon: Marathon) -> None:
     await marathon.call("POST", "/v2/apps", app(gpus=4))
     marathon.link.offer(offer(gpus=2))
     await marathon.link.next(Decline)
@@ -129,7 +129,7 @@ async def test_45_a_gpu_app_that_fits_nowhere_says_why(marathon: Marathon) -> No
     assert unused["offer"]["agentId"] == "S0"
 
 
-async def test_47_of_two_gpu_apps_and_one_gpu_the_second_starts_when_the_first_is_removed(marathon: Marathon) -> None:
+async def test_of_two_gpu_apps_and_one_gpu_the_second_starts_when_the_first_is_removed(marathon: Marathon) -> None:
     (first,) = await marathon.running("/one", gpus=1)
     await marathon.call("POST", "/v2/apps", app("/two", gpus=1))
     marathon.link.offer(offer(gpus=0))
@@ -141,7 +141,7 @@ async def test_47_of_two_gpu_apps_and_one_gpu_the_second_starts_when_the_first_i
     assert second.startswith("two.")
 
 
-async def test_50_put_creates_and_then_scales(marathon: Marathon) -> None:
+async def test_put_creates_and_then_scales(marathon: Marathon) -> None:
     answer = await marathon.call("PUT", "/v2/apps/new", app("/ignored"))
     assert answer.status == 201
     assert set(answer.body) == {"version", "deploymentId"}
@@ -157,14 +157,14 @@ async def test_50_put_creates_and_then_scales(marathon: Marathon) -> None:
     assert [a["action"] for a in deployment["currentActions"]] == ["ScaleApplication"]
 
 
-async def test_51_a_label_change_restarts(marathon: Marathon) -> None:
+async def test_a_label_change_restarts(marathon: Marathon) -> None:
     await marathon.running()
     await marathon.call("PUT", "/v2/apps/a", {"labels": {"x": "y"}})
     (deployment,) = await marathon.get("/v2/deployments")
     assert deployment["steps"][0]["actions"][0]["action"] == "RestartApplication"
 
 
-async def test_52_a_locked_app_names_its_deployment(marathon: Marathon) -> None:
+async def test_a_locked_app_names_its_deployment(marathon: Marathon) -> None:
     running = (await marathon.call("POST", "/v2/apps", app())).headers["Marathon-Deployment-Id"]
     answer = await marathon.call("PUT", "/v2/apps/a", {"mem": 64})
     assert answer.status == 409
@@ -174,7 +174,7 @@ async def test_52_a_locked_app_names_its_deployment(marathon: Marathon) -> None:
     assert running not in [d["id"] for d in await marathon.get("/v2/deployments")]
 
 
-async def test_53_a_deployment_is_rolled_back_or_left(marathon: Marathon) -> None:
+async def test_a_deployment_is_rolled_back_or_left(marathon: Marathon) -> None:
     await marathon.running(mem=64)
     changed = (await marathon.call("PUT", "/v2/apps/a", {"mem": 128})).body["deploymentId"]
     answer = await marathon.call("DELETE", f"/v2/deployments/{changed}")
@@ -185,7 +185,7 @@ async def test_53_a_deployment_is_rolled_back_or_left(marathon: Marathon) -> Non
     assert (await marathon.call("DELETE", "/v2/deployments/nothing")).status == 404
 
 
-async def test_54_versions(marathon: Marathon) -> None:
+async def test_versions(marathon: Marathon) -> None:
     first = (await marathon.call("POST", "/v2/apps", app(mem=64))).body["version"]
     marathon.clock.now_s += 1
     await marathon.call("PUT", "/v2/apps/a?force=true", {"mem": 128})
@@ -200,14 +200,14 @@ async def test_54_versions(marathon: Marathon) -> None:
     assert answer.status == 422
 
 
-async def test_55_scale_and_wipe_exclude_each_other(marathon: Marathon) -> None:
+async def test_scale_and_wipe_exclude_each_other(marathon: Marathon) -> None:
     (task,) = await marathon.running()
     answer = await marathon.call("DELETE", "/v2/apps/a/tasks?scale=true&wipe=true")
     assert answer.status == 400
     assert (await marathon.call("DELETE", f"/v2/apps/a/tasks/{task}?scale=true&wipe=true")).status == 400
 
 
-async def test_56_a_delay_can_be_taken_away(marathon: Marathon) -> None:
+async def test_a_delay_can_be_taken_away(marathon: Marathon) -> None:
     (task,) = await marathon.running(backoffSeconds=100)
     assert (await marathon.call("DELETE", "/v2/queue//a/delay")).status == 404
     await marathon.say(task, "TASK_FINISHED")
@@ -215,7 +215,7 @@ async def test_56_a_delay_can_be_taken_away(marathon: Marathon) -> None:
     assert await marathon.launched() == [task.replace("_app.1", "_app.2")]
 
 
-async def test_56_each_end_makes_the_next_start_wait_longer_but_not_that_of_a_kill(marathon: Marathon) -> None:
+async def test_each_end_makes_the_next_start_wait_longer_but_not_that_of_a_kill(marathon: Marathon) -> None:
     (task,) = await marathon.running()
 
     (instance,) = marathon.scheduler.state.instances_of("/a")
@@ -238,20 +238,20 @@ async def test_56_each_end_makes_the_next_start_wait_longer_but_not_that_of_a_ki
     assert await marathon.launched() == [f"{instance.id}._app.5"]
 
 
-async def test_57_an_unknown_path_is_not_found(marathon: Marathon) -> None:
+async def test_an_unknown_path_is_not_found(marathon: Marathon) -> None:
     answer = await marathon.call("GET", "/v2/nosuch")
     assert (answer.status, answer.body) == (404, {"message": "URI not found"})
     assert (await marathon.call("POST", "/v2/info")).status == 405
 
 
-async def test_57_strictly_compatible_it_is_an_error_of_the_server(make_marathon: Callable[..., Any]) -> None:
+async def test_strictly_compatible_it_is_an_error_of_the_server(make_marathon: Callable[..., Any]) -> None:
     marathon = await make_marathon(http_settings=HttpSettings(unknown_uri_status=500))
     answer = await marathon.call("GET", "/v2/nosuch")
     assert (answer.status, answer.body) == (500, {"message": "URI not found"})
     assert (await marathon.call("GET", "/v2/apps/none")).status == 404, "that is an app, and not a path"
 
 
-async def test_58_too_many_deployments(make_marathon: Callable[..., Any]) -> None:
+async def test_too_many_deployments(make_marathon: Callable[..., Any]) -> None:
     marathon = await make_marathon(settings=replace(SETTINGS, max_running_deployments=1))
     await marathon.call("POST", "/v2/apps", app("/a"))
     answer = await marathon.call("POST", "/v2/apps", app("/b"))
@@ -259,7 +259,7 @@ async def test_58_too_many_deployments(make_marathon: Callable[..., Any]) -> Non
     assert "running deployments" in answer.body["message"]
 
 
-async def test_60_events(marathon: Marathon) -> None:
+async def test_events(marathon: Marathon) -> None:
     assert (await marathon.call("GET", "/v2/events")).status == 405
     headers = {"Accept": "text/event-stream"}
     path = "/v2/events?event_type=deployment_success&event_type=event_stream_attached"
@@ -283,7 +283,7 @@ async def _lines(stream: aiohttp.ClientResponse) -> Any:
             yield line
 
 
-async def test_67_kill_with_scale_lowers_the_count_by_as_many(marathon: Marathon) -> None:
+async def test_kill_with_scale_lowers_the_count_by_as_many(marathon: Marathon) -> None:
     tasks = await marathon.running(instances=3)
     answer = await marathon.call("DELETE", f"/v2/apps/a/tasks/{tasks[0]}?scale=true")
     assert set(answer.body) == {"version", "deploymentId"}

@@ -1,4 +1,4 @@
-"""/v2/groups, over HTTP (marathon.md 4.4, 5.2; cases 34, 35, 59)."""
+"""/v2/groups, over HTTP."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_lists_that_are_given_replace_and_others_stay(marathon: Marathon) 
     assert await ids(marathon) == ["/prod/web/front"]
 
 
-async def test_34_apps_that_wait_for_one_another_are_refused(marathon: Marathon) -> None:
+async def test_apps_that_wait_for_one_another_are_refused(marathon: Marathon) -> None:
     apps = [inside("a", dependencies=["../b"]), inside("b", dependencies=["../a"])]
     answer = await marathon.call("PUT", "/v2/groups", {"id": "/prod", "apps": apps})
     assert answer.status == 422
@@ -92,12 +92,12 @@ async def test_34_apps_that_wait_for_one_another_are_refused(marathon: Marathon)
     assert await ids(marathon) == []
 
 
-async def test_35_dependencies_become_absolute(marathon: Marathon) -> None:
+async def test_dependencies_become_absolute(marathon: Marathon) -> None:
     await put(marathon, document={"id": "/prod", "apps": [inside("web", dependencies=["../db"])]})
     assert (await marathon.get("/v2/apps/prod/web"))["app"]["dependencies"] == ["/prod/db"]
 
 
-async def test_59_scale_by_rounds_up_and_a_dry_run_changes_nothing(marathon: Marathon) -> None:
+async def test_scale_by_rounds_up_and_a_dry_run_changes_nothing(marathon: Marathon) -> None:
     await put(marathon, document={"id": "/g", "apps": [app("a", instances=3)]})
     await marathon.call("DELETE", f"/v2/deployments/{(await marathon.get('/v2/deployments'))[0]['id']}?force=true")
     dry = await put(marathon, "/v2/groups/g?dryRun=true", {"scaleBy": 1.5})

@@ -26,7 +26,7 @@ def full() -> Run:
     return run
 
 
-def test_48_an_upgrade_that_waits_for_its_own_gpus_is_named(full: Run) -> None:
+def test_an_upgrade_that_waits_for_its_own_gpus_is_named(full: Run) -> None:
     full.offer(gpus=0)
     (entry,) = found(full)
     assert entry["app"] == "/a"

@@ -1,4 +1,4 @@
-"""Health checks, pure: results, grace, when a task ends, and what deployments make of it (marathon.md 3.8, 3.9)."""
+"""Health checks, pure: results, grace, when a task ends, and what deployments make of it."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def _answer(task_id: str, state: str) -> Status:
 
 
 def no_more_than_capacity_allows(before: State, after: State) -> None:
-    """Nothing is added to an app beyond what its upgrade strategy allows (marathon.md 4.2), read once more here."""
+    """Nothing is added to an app beyond what its upgrade strategy allows, read once more here."""
     added = {i.app_id for key, i in after.lasting.instances.items() if key not in before.lasting.instances}
     for app_id in added:
         spec = after.app(app_id)

@@ -491,7 +491,7 @@ def test_instances_that_wait_with_their_volumes_count_for_constraints(run: Run, 
         ({"unreachableStrategy": {"inactiveAfterSeconds": 0, "expungeAfterSeconds": 0}}, "/unreachableStrategy"),
     ],
 )
-def test_49_what_was_reserved_cannot_change(run: Run, agent: Agent, change: dict[str, Any], path: str) -> None:
+def test_what_was_reserved_cannot_change(run: Run, agent: Agent, change: dict[str, Any], path: str) -> None:
     run.put(resident(gpus=1))
     agent.settle()
     with pytest.raises(InvalidApp) as caught:

@@ -1,4 +1,4 @@
-"""Rolling upgrades of apps that are well, over any order of what may happen meanwhile (marathon.md 4.2).
+"""Rolling upgrades of apps that are well, over any order of what may happen meanwhile.
 
 The histories of test_histories.py come upon such upgrades too rarely to be relied on for their arithmetic.
 """

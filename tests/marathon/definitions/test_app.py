@@ -33,7 +33,7 @@ def refusal(document: object, rules: AppRules = RULES) -> InvalidApp:
     return caught.value
 
 
-def test_case_1_the_smallest_app_gets_every_default() -> None:
+def test_the_smallest_app_gets_every_default() -> None:
     found = read({"id": "a", "cmd": "sleep 9"})
     expected = {"id": "/a", "cpus": 1, "mem": 128, "disk": 0, "gpus": 0, "instances": 1, "networks": [{"mode": "host"}]}
     assert {key: found[key] for key in expected} == expected
@@ -186,11 +186,11 @@ def test_half_an_upgrade_strategy_is_completed() -> None:
     assert strategy == {"minimumHealthCapacity": 0, "maximumOverCapacity": 1}
 
 
-def test_case_40_a_whole_float_becomes_an_integer() -> None:
+def test_a_whole_float_becomes_an_integer() -> None:
     assert type(read(app(gpus=1.0))["gpus"]) is int
 
 
-def test_case_14_a_container_with_docker_and_no_type_is_docker() -> None:
+def test_a_container_with_docker_and_no_type_is_docker() -> None:
     container = read(app(container=IMAGE))["container"]
     assert container["type"] == "DOCKER"
     assert container["docker"] == {"image": "i", "forcePullImage": False, "privileged": False, "parameters": []}
@@ -201,7 +201,7 @@ def test_a_mesos_container_shows_no_settings_of_the_docker_engine() -> None:
     assert container["docker"] == {"image": "i", "forcePullImage": False}
 
 
-def test_case_17_bridge_mappings_get_a_host_port() -> None:
+def test_bridge_mappings_get_a_host_port() -> None:
     docker = {"image": "i", "network": "BRIDGE", "portMappings": [{"containerPort": 80}]}
     found = read(app(container={"docker": docker}, requirePorts=True))
     mapping = {"containerPort": 80, "hostPort": 0, "servicePort": 0, "protocol": "tcp", "labels": {}}
@@ -232,11 +232,11 @@ def test_an_unnamed_container_network_takes_the_default_name() -> None:
 @pytest.mark.parametrize(
     ("uri", "extract"), [("http://h/a.tgz", True), ("http://h/a.txt", False), ("http://h/a.tgz?x=1", True)]
 )
-def test_case_23_a_uri_is_unpacked_when_it_names_an_archive(uri: str, extract: bool) -> None:
+def test_a_uri_is_unpacked_when_it_names_an_archive(uri: str, extract: bool) -> None:
     assert read(app(uris=[uri]))["fetch"] == [{"uri": uri, "extract": extract, "executable": False, "cache": False}]
 
 
-def test_case_37_gpus_need_the_feature() -> None:
+def test_gpus_need_the_feature() -> None:
     error = refusal(app(gpus=1), AppRules(features=frozenset()))
     assert [problem.path for problem in error.problems] == ["/"]
     assert "--enable_features gpu_resources" in error.problems[0].code

@@ -116,7 +116,7 @@ async def test_who_stands_by_passes_everything_on_and_takes_over_when_asked_to(p
     kept.close()
 
 
-async def test_61_the_leader_killed_in_the_middle_of_an_upgrade_is_followed_and_nothing_starts_twice(
+async def test_the_leader_killed_in_the_middle_of_an_upgrade_is_followed_and_nothing_starts_twice(
     pair: Pair, master: SchedulerMaster
 ) -> None:
     starts = Starts(master)

@@ -310,7 +310,7 @@ async def test_errors_of_the_master_are_told(real: Any) -> None:
 
 
 async def test_a_master_that_is_not_ready_is_not_stormed(real: Any) -> None:
-    """pymesos alone makes more than a thousand attempts a second (mesos.md 10.3)."""
+    """pymesos alone makes more than a thousand attempts a second."""
     bench, master = await real()
     master.refuse_with = 503
     bench.start()

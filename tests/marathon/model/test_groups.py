@@ -1,4 +1,4 @@
-"""The tree of groups, pure (marathon.md 4.4)."""
+"""The tree of groups, pure."""
 
 from __future__ import annotations
 

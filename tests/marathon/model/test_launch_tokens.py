@@ -1,4 +1,4 @@
-"""Starts are limited until tasks come to run (marathon.md 3.1)."""
+"""Starts are limited until tasks come to run."""
 
 from __future__ import annotations
 

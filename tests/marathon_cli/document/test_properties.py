@@ -47,7 +47,7 @@ def test_a_value_is_what_dcos_takes_it_for(text: str, value: object) -> None:
     assert (found, type(found)) == (value, type(value))
 
 
-def test_case_65_a_dotted_key_reaches_into_what_is_there() -> None:
+def test_a_dotted_key_reaches_into_what_is_there() -> None:
     new = changed("cpus=2", "container.docker.image=i:2")
     assert new == {
         **APP,

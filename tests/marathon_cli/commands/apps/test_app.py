@@ -135,7 +135,7 @@ def test_a_marathon_without_the_gpu_feature_is_not_asked(accepting: ScriptedServ
     assert accepting.sent("POST") == []
 
 
-def test_case_63_an_app_that_exists_is_refused(marathon: ScriptedServer, run: Run, app_file: Write) -> None:
+def test_an_app_that_exists_is_refused(marathon: ScriptedServer, run: Run, app_file: Write) -> None:
     marathon.on("POST", "/v2/apps", Answer(409, {"message": "An app with id [/train] already exists."}))
     result = run("app", "add", app_file(GPU_APP))
     assert result.exit_code == 1
@@ -231,7 +231,7 @@ def test_list_gives_json(populated: ScriptedServer, run: Run) -> None:
     assert [item["gpus"] for item in json.loads(run("app", "list", "--json").stdout) if "gpus" in item] == [2]
 
 
-def test_case_68_show_prints_every_field_also_unknown_ones(populated: ScriptedServer, run: Run) -> None:
+def test_show_prints_every_field_also_unknown_ones(populated: ScriptedServer, run: Run) -> None:
     for words in (("train",), ("/train/", "--json")):
         assert json.loads(run("app", "show", *words).stdout)["xyz"] == [1]
 

@@ -44,7 +44,7 @@ def train(marathon: ScriptedServer) -> ScriptedServer:
     return marathon
 
 
-def test_case_65_update_merges_deeply_and_sends_only_what_changes(train: ScriptedServer, run: Run) -> None:
+def test_update_merges_deeply_and_sends_only_what_changes(train: ScriptedServer, run: Run) -> None:
     result = run("app", "update", "train", "cpus=2", "container.docker.image=train:2", "env.MODE=1")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("Created deployment d-1: changes /train: all 2 tasks are replaced: at least 1 stay")
@@ -133,7 +133,7 @@ def test_somebody_elses_change_meanwhile_is_not_overwritten(train: ScriptedServe
 
 
 @pytest.mark.parametrize("version", [OLD, "-1"])
-def test_case_54_a_version_goes_back_to_it(train: ScriptedServer, run: Run, version: str) -> None:
+def test_a_version_goes_back_to_it(train: ScriptedServer, run: Run, version: str) -> None:
     result = run("app", "update", "train", f"version={version}", "--diff")
     assert result.exit_code == 0, result.stderr
     assert "+cmd: old" in result.stderr
@@ -195,7 +195,7 @@ def test_kill_ends_tasks_and_says_which(train: ScriptedServer, run: Run) -> None
     assert "has no tasks on h9; nothing was ended" in run("app", "kill", "train", "--host", "h9").stderr
 
 
-def test_case_67_kill_and_scale_lowers_instances_by_as_many(train: ScriptedServer, run: Run) -> None:
+def test_kill_and_scale_lowers_instances_by_as_many(train: ScriptedServer, run: Run) -> None:
     train.on("GET", "/v2/apps/train/tasks", {"tasks": TASKS})
     train.on("DELETE", "/v2/apps/train/tasks", {"deploymentId": "d-3", "version": NOW})
     said = run("app", "kill", "train", "--scale").stdout

@@ -129,7 +129,7 @@ def test_deployments_are_listed_with_steps_done(deploying: ScriptedServer, run: 
     assert run("deployment", "list", "b", "-q").stdout == "e-2\n"
 
 
-def test_case_66_no_deployments_is_an_empty_table(marathon: ScriptedServer, run: Run) -> None:
+def test_no_deployments_is_an_empty_table(marathon: ScriptedServer, run: Run) -> None:
     result = run("deployment", "list")
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
 
@@ -146,7 +146,7 @@ def test_a_deployment_is_led_back_or_stopped(deploying: ScriptedServer, run: Run
     assert "which deployment? 2 are under way" in run("deployment", "watch").stderr
 
 
-def test_case_69_watching_a_deployment_that_is_stopped_is_no_success(marathon: ScriptedServer, run: Run) -> None:
+def test_watching_a_deployment_that_is_stopped_is_no_success(marathon: ScriptedServer, run: Run) -> None:
     running = {**DEPLOYMENTS[1], "affectedApps": ["/b"], "version": VERSION}
     marathon.on("GET", "/v2/deployments", [Answer(200, [running]), Answer(200, [running]), Answer(200, [])])
     app = {"id": "/b", "instances": 1, "tasksRunning": 0, "tasks": [], "version": VERSION, "deployments": []}

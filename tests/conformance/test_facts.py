@@ -1,4 +1,4 @@
-"""Every fact of Mesos that we hold to has a test that is there, or a reason."""
+"""Every fact of Mesos and Marathon that we hold to has a test that is there, or a reason."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from functools import cache
 
 import pytest
 
+from tests.conformance.marathon_facts import MARATHON
 from tests.conformance.mesos_facts import EXECUTORS, OPERATORS, SCHEDULER_API
 from tests.support.places import TESTS
 
 LINE = re.compile(r"(?P<section>\d+)\.(?P<number>\d+) (?P<words>[^|]+) \| (?P<shown>.+)")
-TABLES = {"scheduler API": SCHEDULER_API, "executors": EXECUTORS, "operator API": OPERATORS}
-SECTIONS = {"scheduler API": 10, "executors": 6, "operator API": 11}
+TABLES = {"scheduler API": SCHEDULER_API, "executors": EXECUTORS, "operator API": OPERATORS, "Marathon": MARATHON}
+SECTIONS = {"scheduler API": 10, "executors": 6, "operator API": 11, "Marathon": 4}
 
 
 @cache
