@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing_extensions import assert_never
 
 from mesos_gpu.marathon.decisions import group_requests, job_requests, lifecycle, pod_requests, requests, residency
+from mesos_gpu.marathon.decisions.clock import heed_the_clock
 from mesos_gpu.marathon.decisions.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.decisions.job_progress import watch_jobs
 from mesos_gpu.marathon.decisions.launching import ask_for_offers, next_launch_s, take_offers
@@ -81,6 +82,7 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
         case Subscribed() | Disconnected() | Offered() | Status() | FrameworkError() | CallFailed():
             _take_news(draft, event)
         case Tick():
+            heed_the_clock(draft)
             watch(draft)
             watch_jobs(draft)
         case HealthChecked():

@@ -1,0 +1,25 @@
+"""What is remembered by the time, after the clock has gone back: nothing waits for a time that was never due."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mesos_gpu.marathon.model.launch_tokens import LaunchTokens
+from mesos_gpu.marathon.state.draft import Draft
+
+
+def heed_the_clock(draft: Draft) -> None:
+    """Bring back what lies further ahead than it can by this clock: it was noted when the clock was ahead."""
+    now_s, settings = draft.now_s, draft.settings
+    for app_id, known in list(draft.backoffs.items()):
+        if known.reference_s > now_s:
+            draft.backoffs.put(app_id, replace(known, reference_s=now_s))
+    for task_id, asked_s in list(draft.kills.items()):
+        if asked_s > now_s:
+            draft.kills.put(task_id, now_s)
+    draft.revive_credit_s = min(draft.revive_credit_s, now_s + settings.min_revive_interval_s * settings.revive_burst)
+    if draft.reconcile_at_s is not None:
+        longest_s = max(settings.reconcile_initial_s, settings.reconcile_interval_s)
+        draft.reconcile_at_s = min(draft.reconcile_at_s, now_s + longest_s)
+    if draft.tokens.refresh_s > now_s + settings.launch_token_refresh_s:
+        draft.tokens = LaunchTokens().at(now_s, most=settings.launch_tokens, interval_s=settings.launch_token_refresh_s)

@@ -1,0 +1,60 @@
+"""A clock that was ahead, and is put right: what waited by it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mesos_gpu.marathon.state.actions import Kill, Launch, Reconcile, Revive
+from mesos_gpu.marathon.state.events import KillTasks, Tick
+from tests.support.marathon.builders import SETTINGS, Run, app, only, status
+
+YEARS = 10 * 365 * 24 * 3600.0
+
+
+def ahead(**settings: float) -> Run:
+    """A scheduler whose clock is ten years ahead, with one app that runs."""
+    run = Run(settings=replace(SETTINGS, **settings))  # type: ignore[arg-type]
+    run.now_s += YEARS
+    run.subscribe()
+    run.put(app(backoffSeconds=60))
+    run.offer()
+    (task,) = run.tasks()
+    run.do(status(task), after_s=1)
+    return run
+
+
+def test_an_app_in_backoff_starts_again() -> None:
+    run = ahead()
+    run.do(status(run.tasks()[0], "TASK_FAILED"), after_s=1)
+    run.now_s -= YEARS
+    run.do(Tick())
+    assert only(run.offer(), Launch) == []
+    run.do(Tick(), after_s=61)
+    assert len(only(run.offer(), Launch)) == 1
+
+
+def test_a_kill_without_answer_is_asked_for_again() -> None:
+    run = ahead()
+    (task,) = run.tasks()
+    assert only(run.do(KillTasks([task], "d")), Kill)
+    run.now_s -= YEARS
+    run.do(Tick())
+    assert [kill.task_id for kill in only(run.do(Tick(), after_s=SETTINGS.kill_retry_s), Kill)] == [task]
+
+
+def test_tasks_are_asked_about_and_offers_asked_for() -> None:
+    run = ahead(reconcile_interval_s=600.0)
+    run.do(Tick(), after_s=600)
+    run.now_s -= YEARS
+    run.do(Tick())
+    assert only(run.do(Tick(), after_s=600), Reconcile)
+    assert only(run.put(app("/b")), Revive)
+
+
+def test_instances_are_started_though_all_tokens_were_taken() -> None:
+    run = ahead(launch_tokens=1)
+    run.put(app("/b", instances=2))
+    run.offer()
+    run.now_s -= YEARS
+    run.do(Tick())
+    assert len(only(run.offer(), Launch)) == 1
