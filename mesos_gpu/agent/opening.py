@@ -45,6 +45,7 @@ from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.conversions import with_kept
+from mesos_gpu.mesos.ids import AgentId, ContainerId
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.process.browsers import protect
@@ -135,7 +136,7 @@ def _agent(
     care: AgentGpus,
 ) -> Agent:
     master, gpus = configuration.master, configuration.gpus
-    ids = FreshIds(lambda: _base64(uuid.uuid4()), lambda: str(uuid.uuid4()))
+    ids = FreshIds(lambda: _base64(uuid.uuid4()), lambda: ContainerId(str(uuid.uuid4())))
     identity = _identity(configuration, endpoint)
     return Agent(
         info,
@@ -158,7 +159,7 @@ def _identity(configuration: Configuration, endpoint: Endpoint) -> Identity:
     tasks, access = configuration.tasks, configuration.access
     domain_socket = configuration.address.domain_socket
     return Identity(
-        "",
+        AgentId(""),
         "",
         endpoint.ip,
         0,

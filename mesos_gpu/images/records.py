@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from mesos_gpu.images.manifest import ImageConfig
+from mesos_gpu.mesos.ids import ContainerId
 
 
 class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class LayerRecord(msgspec.Struct, frozen=True, kw_only=True):
 class UseRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A container uses an image, so its layers must stay."""
 
-    container_id: str
+    container_id: ContainerId
     reference: str
     digest: str
     diff_ids: tuple[str, ...]

@@ -27,6 +27,7 @@ from mesos_gpu.images.records import ImageRecord, Records, UseRecord
 from mesos_gpu.images.reference import ImageReference
 from mesos_gpu.images.shared import Shared
 from mesos_gpu.images.sources import Source
+from mesos_gpu.mesos.ids import ContainerId
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +153,7 @@ class ImageStore:
         reference: ImageReference | str,
         progress: Tell | None = None,
         *,
-        by: str | None = None,
+        by: ContainerId | None = None,
         cached: bool = True,
     ) -> Image:
         """Return an image, bringing in what is missing of it. `progress` is told in the event loop at each step.
@@ -199,7 +200,7 @@ class ImageStore:
         """Return the containers that use an image."""
         return self._uses.keys()
 
-    def use(self, image: Image, by: str) -> None:
+    def use(self, image: Image, by: ContainerId) -> None:
         """Keep an image's layers until `release(by)`, also when this process is killed. Once a container.
 
         Raises ImageError when the image is gone by now, or the disk refuses.
@@ -214,7 +215,7 @@ class ImageStore:
             self._uses[by] = use
             self._touch(name)
 
-    def release(self, container_id: str) -> None:
+    def release(self, container_id: ContainerId) -> None:
         """A container uses its image no more; nothing happens if it used none. Raises ImageError."""
         use = self._uses.get(container_id)
         if use is not None:

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable
 
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.pool import Choice, GpuPool
+from mesos_gpu.mesos.ids import ContainerId
 
-_ANYBODY = ""
+_ANYBODY = ContainerId("")
 
 
 class NvidiaGpuAllocator:

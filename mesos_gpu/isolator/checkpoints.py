@@ -11,6 +11,7 @@ import msgspec
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.mesos.ids import ContainerId
 
 _SUFFIX = ".json"
 
@@ -37,7 +38,7 @@ class HeldGpu:
 
 
 class _Document(msgspec.Struct):
-    container_id: str
+    container_id: ContainerId
     gpus: list[HeldGpu]
 
 
@@ -47,7 +48,7 @@ class Checkpoints:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def save(self, container_id: str, gpus: Iterable[Gpu]) -> None:
+    def save(self, container_id: ContainerId, gpus: Iterable[Gpu]) -> None:
         """Record that the container holds `gpus`; it lasts when this returns.
 
         Raises BadInput when the id cannot be a file's name, Unavailable when the file cannot be written (and then the
@@ -61,7 +62,7 @@ class Checkpoints:
         except OSError as error:
             raise Unavailable(f"cannot record the GPUs of container {container_id} in {path}: {error}") from error
 
-    def remove(self, container_id: str) -> None:
+    def remove(self, container_id: ContainerId) -> None:
         """Forget the container; nothing happens when it has no record. Raises Unavailable, BadInput.
 
         A record that comes back after a power failure is that of an orphan, and cleaned up as one; once its GPUs are
@@ -73,9 +74,9 @@ class Checkpoints:
         except OSError as error:
             raise Unavailable(f"cannot remove {path}: {error}") from error
 
-    def load(self) -> Mapping[str, frozenset[HeldGpu]]:
+    def load(self) -> Mapping[ContainerId, frozenset[HeldGpu]]:
         """Return what every container holds. Raises Unavailable naming the file that cannot be read or understood."""
-        held: dict[str, frozenset[HeldGpu]] = {}
+        held: dict[ContainerId, frozenset[HeldGpu]] = {}
         try:
             for half_written in self._directory.glob(".*.tmp"):
                 half_written.unlink(missing_ok=True)
@@ -87,7 +88,7 @@ class Checkpoints:
             held[document.container_id] = frozenset(document.gpus)
         return held
 
-    def _path(self, container_id: str) -> Path:
+    def _path(self, container_id: ContainerId) -> Path:
         if not container_id or container_id.startswith(".") or "/" in container_id or "\0" in container_id:
             raise BadInput(f"'{container_id}' cannot be the id of a container")
         return self._directory / f"{container_id}{_SUFFIX}"

@@ -17,6 +17,7 @@ from mesos_gpu.isolator.live_access import LiveAccess, RunningAccess
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 from mesos_gpu.isolator.pool import Choice, GpuPool
 from mesos_gpu.isolator.volume import NvidiaVolume
+from mesos_gpu.mesos.ids import ContainerId
 
 _log = logging.getLogger(__name__)
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
@@ -46,8 +47,8 @@ class NvidiaGpuIsolator:
         self._control_nodes = tuple(driver.control_nodes())
         self._driver, self._volume, self._checkpoints = driver, volume, checkpoints
         self._find_walls = walls
-        self._walls: dict[str, LiveAccess] = {}
-        self._unsure: set[str] = set()  # containers whose walls or records may not be as they are held
+        self._walls: dict[ContainerId, LiveAccess] = {}
+        self._unsure: set[ContainerId] = set()  # containers whose walls or records may not be as they are held
 
     @property
     def total(self) -> frozenset[Gpu]:
@@ -73,11 +74,11 @@ class NvidiaGpuIsolator:
         self._pool.withdrawn = self._pool.withdrawn.difference(uuids)
 
     @property
-    def held(self) -> Mapping[str, frozenset[Gpu]]:
+    def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
         """The GPUs of every container that was prepared or recovered and is not cleaned up; empty for one without."""
         return self._pool.held
 
-    def recover(self, live: Collection[str]) -> frozenset[str]:
+    def recover(self, live: Collection[ContainerId]) -> frozenset[ContainerId]:
         """Take up what containers held before a restart; call it once, before anything else.
 
         Returns the orphans: containers that are recorded on disk but are not in `live`. Their GPUs stay held until
@@ -102,7 +103,7 @@ class NvidiaGpuIsolator:
 
     def prepare(
         self,
-        container_id: str,
+        container_id: ContainerId,
         gpus: int,
         *,
         image: ImageManifest | bool = False,
@@ -136,7 +137,7 @@ class NvidiaGpuIsolator:
         self._pool.take(container_id, given)
         return self._plan(given, image, labels)
 
-    def isolate(self, container_id: str, pid: int) -> None:
+    def isolate(self, container_id: ContainerId, pid: int) -> None:
         """Tell that the container runs, with `pid` a process in it; `update` can change its walls from now on.
 
         The container must have a cgroup and a /dev of its own. Nothing happens for a nested one. Raises NotFound for
@@ -147,7 +148,7 @@ class NvidiaGpuIsolator:
         self._holds(container_id)
         self._walls[container_id] = self._find_walls(pid)
 
-    def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+    def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
         """Make `gpus` the number of GPUs that the container holds; a running one can open them, or not, on return.
 
         A container that grows keeps what it has. One that shrinks gives back exactly `release`, which must then be as
@@ -174,7 +175,7 @@ class NvidiaGpuIsolator:
             return self._shrink(container_id, holds, leaving, release)
         return self._grow(container_id, holds, gpus - len(holds))
 
-    def usage(self, container_id: str) -> dict[Gpu, GpuUsage]:
+    def usage(self, container_id: ContainerId) -> dict[Gpu, GpuUsage]:
         """Return what each GPU of the container does now; one that does not answer reports nothing. It may block.
 
         A nested container's are those of its top-level one. Raises NotFound for an unknown container.
@@ -188,11 +189,11 @@ class NvidiaGpuIsolator:
                 found[gpu] = GpuUsage()
         return found
 
-    def status(self, container_id: str) -> tuple[Gpu, ...]:
+    def status(self, container_id: ContainerId) -> tuple[Gpu, ...]:
         """Return the GPUs that the container can use, in order. Raises NotFound for an unknown container."""
         return tuple(sorted(self._holds(top_level(container_id))))
 
-    def cleanup(self, container_id: str) -> None:
+    def cleanup(self, container_id: ContainerId) -> None:
         """Free what the container holds, once no process of it is left; again, unknown or nested: nothing happens.
 
         Raises Unavailable when the record cannot be removed; the GPUs stay held then.
@@ -204,7 +205,7 @@ class NvidiaGpuIsolator:
         self._walls.pop(container_id, None)
         self._unsure.discard(container_id)
 
-    def _grow(self, container_id: str, holds: frozenset[Gpu], more: int) -> Change:
+    def _grow(self, container_id: ContainerId, holds: frozenset[Gpu], more: int) -> Change:
         given = self._pool.choose(more)
         change = self._change(holds, holds | given)
         if given or container_id in self._unsure:  # a shrink that failed may have left a record of fewer
@@ -223,7 +224,7 @@ class NvidiaGpuIsolator:
                 raise
         return change
 
-    def _move(self, container_id: str, walls: LiveAccess, change: Change) -> None:
+    def _move(self, container_id: ContainerId, walls: LiveAccess, change: Change) -> None:
         """Change the walls; all of them anew when an earlier change, or process, may not have ended well."""
         opened, closed = change.opened, change.closed
         if container_id in self._unsure:
@@ -233,7 +234,7 @@ class NvidiaGpuIsolator:
         walls.change(change.plan.nodes, opened=opened, closed=closed)
         self._unsure.discard(container_id)
 
-    def _take_back(self, container_id: str, walls: LiveAccess, change: Change) -> None:
+    def _take_back(self, container_id: ContainerId, walls: LiveAccess, change: Change) -> None:
         """Undo a growth whose walls were opened in part or not at all; if that fails too, the GPUs stay held."""
         held = self._holds(container_id)
         holds = held - frozenset(change.added)
@@ -245,7 +246,9 @@ class NvidiaGpuIsolator:
         else:
             self._pool.give_back(container_id, change.added)
 
-    def _shrink(self, container_id: str, holds: frozenset[Gpu], count: int, release: Collection[Gpu] | None) -> Change:
+    def _shrink(
+        self, container_id: ContainerId, holds: frozenset[Gpu], count: int, release: Collection[Gpu] | None
+    ) -> Change:
         walls = self._walls.get(container_id)
         leaving = self._idle(container_id, holds, count) if release is None else frozenset(release)
         change = self._change(holds, holds - leaving)
@@ -262,7 +265,7 @@ class NvidiaGpuIsolator:
         self._pool.give_back(container_id, leaving)
         return change
 
-    def _idle(self, container_id: str, holds: frozenset[Gpu], count: int) -> frozenset[Gpu]:
+    def _idle(self, container_id: ContainerId, holds: frozenset[Gpu], count: int) -> frozenset[Gpu]:
         """Return `count` of the container's GPUs that none of its processes has open, as far as that can be seen."""
         walls = self._walls.get(container_id)
         in_use = walls.using(gpu_nodes(holds)) if walls is not None else frozenset()
@@ -271,13 +274,13 @@ class NvidiaGpuIsolator:
             raise Conflict(f"container {container_id} has all but {len(idle)} of its {len(holds)} GPUs open")
         return frozenset(idle[len(idle) - count :])
 
-    def _holds(self, container_id: str) -> frozenset[Gpu]:
+    def _holds(self, container_id: ContainerId) -> frozenset[Gpu]:
         holds = self._pool.held_by(container_id)
         if holds is None:
             raise NotFound(f"container {container_id} has not been prepared")
         return holds
 
-    def _record(self, container_id: str, gpus: frozenset[Gpu]) -> None:
+    def _record(self, container_id: ContainerId, gpus: frozenset[Gpu]) -> None:
         if gpus:
             self._checkpoints.save(container_id, gpus)
         else:
@@ -285,7 +288,7 @@ class NvidiaGpuIsolator:
 
     def _nested_plan(
         self,
-        container_id: str,
+        container_id: ContainerId,
         gpus: int,
         image: ImageManifest | bool,
         labels: Mapping[str, str],
@@ -332,7 +335,7 @@ class NvidiaGpuIsolator:
             plan=self._plan(after, False, _NO_LABELS),
         )
 
-    def _still_here(self, container_id: str, was_held: Collection[HeldGpu]) -> frozenset[Gpu]:
+    def _still_here(self, container_id: ContainerId, was_held: Collection[HeldGpu]) -> frozenset[Gpu]:
         """Return the GPUs that the container can open now: those with the device numbers it was given."""
         here: set[Gpu] = set()
         for was in was_held:

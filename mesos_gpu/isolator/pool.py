@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
 from mesos_gpu.gpu.device import NVIDIA_MAJOR, Gpu
+from mesos_gpu.mesos.ids import ContainerId
 
 Choice = Callable[[Collection[Gpu], int], frozenset[Gpu]]
 """Returns that many of the GPUs that may be given; it is asked only when there are enough."""
@@ -31,7 +32,7 @@ class GpuPool:
         self._ordered = sorted(self.total)
         self._place = {gpu: place for place, gpu in enumerate(self._ordered)}
         self._free = list(range(len(self._ordered)))
-        self._held: dict[str, frozenset[Gpu]] = {}
+        self._held: dict[ContainerId, frozenset[Gpu]] = {}
         self._choice = choice
         self.withdrawn: frozenset[str] = frozenset()
         """The uuids of GPUs that `choose` passes over; one that is held stays with its holder."""
@@ -53,11 +54,11 @@ class GpuPool:
         return frozenset(gpu for gpu in self.free if gpu.uuid not in self.withdrawn)
 
     @property
-    def held(self) -> Mapping[str, frozenset[Gpu]]:
+    def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
         """What every container holds now, also one that was given no GPU; a copy."""
         return dict(self._held)
 
-    def held_by(self, container: str) -> frozenset[Gpu] | None:
+    def held_by(self, container: ContainerId) -> frozenset[Gpu] | None:
         """Return what `container` holds; None for one that was given nothing, not even no GPU."""
         return self._held.get(container)
 
@@ -78,7 +79,7 @@ class GpuPool:
             raise NotEnoughGpus(asked=count, free=len(available))
         return frozenset(sorted(available)[:count]) if self._choice is None else self._choice(available, count)
 
-    def take(self, container: str, gpus: Collection[Gpu]) -> None:
+    def take(self, container: ContainerId, gpus: Collection[Gpu]) -> None:
         """Give exactly `gpus` to `container`, beside what it holds; all or none. Raises Conflict when one is not free.
 
         (In Mesos a container that grows forgets what it held before; not here.)
@@ -90,13 +91,13 @@ class GpuPool:
             del self._free[bisect_left(self._free, self._place[gpu])]
         self._held[container] = self._held.get(container, frozenset()).union(gpus)
 
-    def allocate(self, container: str, count: int) -> frozenset[Gpu]:
+    def allocate(self, container: ContainerId, count: int) -> frozenset[Gpu]:
         """`choose` and `take` in one; return what was given. Raises as they do."""
         given = self.choose(count)
         self.take(container, given)
         return given
 
-    def give_back(self, container: str, gpus: Collection[Gpu]) -> None:
+    def give_back(self, container: ContainerId, gpus: Collection[Gpu]) -> None:
         """Free exactly `gpus` of `container`, all or none. Raises Conflict when it does not hold all of them."""
         holds, given_back = self._held.get(container, frozenset()), frozenset(gpus)
         strange = given_back - holds
@@ -105,7 +106,7 @@ class GpuPool:
         self._put_back(given_back)
         self._held[container] = holds - given_back
 
-    def release(self, container: str) -> None:
+    def release(self, container: ContainerId) -> None:
         """Free all that `container` holds and forget it; an unknown container is not an error."""
         self._put_back(self._held.pop(container, frozenset()))
 

@@ -28,6 +28,7 @@ from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.container.spec.nesting import parent_of, top_level
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import BadInput, Conflict, Forbidden, MesosGpuError, NotFound, ProtocolError
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.process.requests import HttpProblem, refuse
 from mesos_gpu.process.streams import lost
@@ -95,7 +96,7 @@ class ContainerApi:
             self._sandboxes.follow(name, path)
         return web.Response()
 
-    def _root(self, name: str, sandbox: Path) -> Path:
+    def _root(self, name: ContainerId, sandbox: Path) -> Path:
         """Return the folder around a sandbox that is not a task's to replace; raises NotFound without its parent."""
         if parent_of(name) is not None:
             return Path(self._parent(top_level(name)).sandbox)
@@ -167,7 +168,7 @@ class ContainerApi:
             except NotFound:
                 pass  # it has ended, and somebody was quicker to remove it
 
-    async def _ended(self, name: str) -> None:
+    async def _ended(self, name: ContainerId) -> None:
         try:
             await self._containers.wait(name)
         except NotFound:
@@ -215,13 +216,13 @@ class ContainerApi:
         response.force_close()  # the rest of the request, if any, is not for the next call
         return response
 
-    def _parent(self, parent_id: str) -> Record:
+    def _parent(self, parent_id: ContainerId) -> Record:
         try:
             return self._containers.record(parent_id)
         except NotFound:
             raise NotFound(f"Parent container {parent_id} does not exist") from None
 
-    def _board(self, name: str) -> Switchboard:
+    def _board(self, name: ContainerId) -> Switchboard:
         try:
             board = self._containers.switchboard(name)
         except NotFound:
@@ -312,7 +313,7 @@ async def _apply(board: Switchboard, asked: Typed | Resized | None) -> None:
         board.end_input()
 
 
-def _unknown(name: str) -> HttpProblem:
+def _unknown(name: ContainerId) -> HttpProblem:
     return refuse(404, f"Container {name} cannot be found")
 
 

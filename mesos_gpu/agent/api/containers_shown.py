@@ -15,6 +15,7 @@ from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.agent.views.state_json import executor_line
 from mesos_gpu.container.spec.nesting import is_nested, top_level
 from mesos_gpu.errors import NotFound
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.http import json_response
@@ -65,9 +66,9 @@ class ContainersShown:
 
     async def _look(
         self, nested: bool, standalone: bool, viewer: Viewer
-    ) -> AsyncIterator[tuple[Task | Executor | None, str, Document]]:
+    ) -> AsyncIterator[tuple[Task | Executor | None, ContainerId, Document]]:
         """Yield each container with its name and numbers; its task where it is that of an executor."""
-        of_tasks = {str(task.container_id): task for task in self._running()}
+        of_tasks = {task.container_id: task for task in self._running() if task.container_id is not None}
         containers = self._agent.containers
         named = dict.fromkeys(of_tasks)
         for name in sorted(containers.containers()) if nested or standalone else ():
@@ -89,7 +90,7 @@ class ContainersShown:
         gone = (Stage.LAUNCHING, Stage.TERMINATED)
         return [*tasks, *(executor for executor in state.frameworks.executors() if executor.stage not in gone)]
 
-    def _status(self, name: str, task: Task | Executor | None) -> Document:
+    def _status(self, name: ContainerId, task: Task | Executor | None) -> Document:
         status: Document = {"container_id": container_id_of(name)}
         try:
             pid = task.pid if task is not None else self._agent.containers.record(name).pid

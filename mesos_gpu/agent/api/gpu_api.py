@@ -12,6 +12,7 @@ from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.gpu_json import PROMETHEUS_TYPE, GpuView, exposition, gpu_shown, view_shown
 from mesos_gpu.errors import NotFound
 from mesos_gpu.gpu.device import GpuUsage
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.http import error_response, json_response
@@ -35,7 +36,7 @@ class GpuApi:
         """Return the endpoint that changes something."""
         return {f"gpus/{ANY_SEGMENT}/healthy": only("POST", self._clear)}
 
-    async def usage_of(self, container_id: str) -> Sequence[Document]:
+    async def usage_of(self, container_id: ContainerId) -> Sequence[Document]:
         """Return the GPUs of a container with what they do."""
         gpus = self._agent.gpus
         held = [] if gpus is None else gpus.of(container_id)
@@ -70,10 +71,10 @@ class GpuApi:
         tasks = {task.container_id: task for task in self._agent.state.frameworks.tasks()}
         views = []
         for gpu in gpus.all():
-            container = gpus.holder(gpu.uuid) or ""
+            container = gpus.holder(gpu.uuid) or ContainerId("")
             task = tasks.get(container)
             if container and not sees_container(viewer, self._agent.state.frameworks, container):
-                container, task = "", None
+                container, task = ContainerId(""), None
             names = {} if task is None else {"framework": task.key.framework, "task": task.key.task}
             views.append(GpuView(gpu, usage.get(gpu.uuid), gpus.illness(gpu.uuid), container, **names))
         return views

@@ -24,6 +24,7 @@ from mesos_gpu.agent.model.operations import (
 )
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
 from mesos_gpu.mesos.resource import Document
@@ -52,7 +53,7 @@ _PREFIX = "mesos.internal."
 class Welcome:
     """The master registered this agent, or knows it again."""
 
-    agent_id: str
+    agent_id: AgentId
     ping_timeout_s: float | None
     reconcile: tuple[ev.Reconcile, ...] = ()
 
@@ -137,7 +138,7 @@ class MasterLink:
         }
         self._introduce("ReregisterSlaveMessage", document, resource_version, resources)
 
-    def unregister(self, agent_id: str) -> None:
+    def unregister(self, agent_id: AgentId) -> None:
         """Say goodbye for good."""
         self._send("UnregisterSlaveMessage", {"slave_id": {"value": agent_id}})
 
@@ -159,7 +160,7 @@ class MasterLink:
         """Send the head of an update stream."""
         self.update(send.key, send.status, send.latest_state)
 
-    def executor_gone(self, agent_id: str, framework: str, executor: str, status: int) -> None:
+    def executor_gone(self, agent_id: AgentId, framework: FrameworkId, executor: ExecutorId, status: int) -> None:
         """Say that an executor ended with this wait status, or (-1) nobody knows how, or it was never launched."""
         document = {
             "slave_id": {"value": agent_id},
@@ -169,7 +170,7 @@ class MasterLink:
         }
         self._send("ExitedExecutorMessage", document)
 
-    def executor_message(self, agent_id: str, message: act.ToFramework) -> None:
+    def executor_message(self, agent_id: AgentId, message: act.ToFramework) -> None:
         """Pass an executor's bytes on to its scheduler."""
         document = {
             "slave_id": {"value": agent_id},
@@ -179,7 +180,7 @@ class MasterLink:
         }
         self._send("ExecutorToFrameworkMessage", document, None if message.pid is None else Pid.parse(message.pid))
 
-    def update_agent(self, agent_id: str, resource_version: str, operations: Iterable[Document]) -> None:
+    def update_agent(self, agent_id: AgentId, resource_version: str, operations: Iterable[Document]) -> None:
         """Say, after each registration, which operations are not acknowledged; there are no resource providers."""
         document = {
             "slave_id": {"value": agent_id},
@@ -190,7 +191,7 @@ class MasterLink:
         }
         self._send("UpdateSlaveMessage", document)
 
-    def operation_status(self, send: SendOperationStatus, agent_id: str) -> None:
+    def operation_status(self, send: SendOperationStatus, agent_id: AgentId) -> None:
         """Send the status of an operation."""
         document: Document = {
             "slave_id": {"value": agent_id},

@@ -17,6 +17,7 @@ from mesos_gpu.agent.decisions.registration import Cause, Registration, Standing
 from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.model import events as ev
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 
@@ -60,7 +61,7 @@ class Membership:
         self._introduced_with: tuple[list[Document] | None, object] | None = None
 
     @property
-    def agent_id(self) -> str | None:
+    def agent_id(self) -> AgentId | None:
         """Return the id, None before the first registration."""
         return self._state.identity.agent_id or None
 
@@ -74,7 +75,7 @@ class Membership:
         self._become(saved["id"]["value"])
         self._saved = saved
 
-    def _become(self, agent_id: str) -> None:
+    def _become(self, agent_id: AgentId) -> None:
         self._state.identity = replace(self._state.identity, agent_id=agent_id)
         self._checkpoints.use(agent_id)
 

@@ -21,6 +21,7 @@ from mesos_gpu.agent.model.operations import (
     SaveHoldings,
     SendOperationStatus,
 )
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 class StatusSender(Protocol):
     """The way to the master."""
 
-    def operation_status(self, send: SendOperationStatus, agent_id: str) -> None:
+    def operation_status(self, send: SendOperationStatus, agent_id: AgentId) -> None:
         """Send one status."""
 
 
@@ -58,11 +59,11 @@ class OperationEffects:
         deciding.restore(self.operations, kept, operations)
         self.volumes.settle(self.operations.volumes())
 
-    def handle(self, event: OperationEvent, agent_id: str, flags: Resources, at: Moment) -> None:
+    def handle(self, event: OperationEvent, agent_id: AgentId, flags: Resources, at: Moment) -> None:
         """Take an event; see `operations.handle`. Raises OSError when it cannot be written down."""
         self.perform(deciding.handle(self.operations, event, agent_id, flags, at), agent_id)
 
-    def retry(self, agent_id: str, at: Moment) -> None:
+    def retry(self, agent_id: AgentId, at: Moment) -> None:
         """Send what is due again."""
         self.perform(deciding.retry(self.operations, at), agent_id)
 
@@ -70,11 +71,11 @@ class OperationEffects:
         """Send nothing until `resume`: there is no master."""
         deciding.pause(self.operations)
 
-    def resume(self, agent_id: str, at: Moment) -> None:
+    def resume(self, agent_id: AgentId, at: Moment) -> None:
         """Send every outstanding status: a master (re-)appeared."""
         self.perform(deciding.resume(self.operations, at), agent_id)
 
-    def perform(self, actions: Sequence[OperationAction], agent_id: str) -> None:
+    def perform(self, actions: Sequence[OperationAction], agent_id: AgentId) -> None:
         """Carry out actions in order. Raises OSError."""
         for action in actions:
             match action:

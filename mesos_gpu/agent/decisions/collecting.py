@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mesos_gpu.agent.model import actions as act
-from mesos_gpu.agent.model.executors import Executor
+from mesos_gpu.agent.model.executors import Executor, ExecutorKey, own_executor
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.paths import executor_directory, framework_directory, run_directory, task_directory
 from mesos_gpu.agent.model.tasks import Task
+from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, FrameworkId
 
 WEEK_S = 7 * 24 * 3600.0
 _RUN_DEPTH = 7
@@ -110,7 +111,7 @@ class Schedule:
 # --- what the agent's state knows ------------------------------------------------------------------------------------
 
 
-def of_run(agent_id: str, framework: Framework, ended: Task | Executor) -> tuple[str, ...]:
+def of_run(agent_id: AgentId, framework: Framework, ended: Task | Executor) -> tuple[str, ...]:
     """Return what nobody needs any more when this run is over and off the list of its framework."""
     if ended.container_id is None:
         return ()
@@ -121,23 +122,24 @@ def of_run(agent_id: str, framework: Framework, ended: Task | Executor) -> tuple
     return run, str(executor_directory(agent_id, framework.id, name))
 
 
-def of_framework(agent_id: str, framework: str) -> str:
+def of_framework(agent_id: AgentId, framework: FrameworkId) -> str:
     """Return the folder of a framework of which nothing is left."""
     return str(framework_directory(agent_id, framework))
 
 
-def of_task(agent_id: str, task: Task) -> str:
+def of_task(agent_id: AgentId, task: Task) -> str:
     """Return the folder that holds what was written down of one task of an executor."""
-    return str(task_directory(agent_id, task.key.framework, task.executor_id, task.container_id or "", task.key.task))
+    container_id = task.container_id or ContainerId("")
+    return str(task_directory(agent_id, task.key.framework, task.executor_id, container_id, task.key.task))
 
 
-def live_executors(framework: Framework) -> set[str]:
+def live_executors(framework: Framework) -> set[ExecutorId]:
     """Return the names of the executors that have a folder in use, those of command tasks too."""
     own = {task.executor_id for task in framework.tasks.values() if task.container_id and not task.hosted}
     return own | set(framework.executors)
 
 
-def in_use(agent_id: str, frameworks: Iterable[Framework]) -> set[str]:
+def in_use(agent_id: AgentId, frameworks: Iterable[Framework]) -> set[str]:
     """Return every folder that something still needs: frameworks, executors, runs, and tasks of executors."""
     found: set[str] = set()
     for framework in frameworks:
@@ -152,7 +154,7 @@ def in_use(agent_id: str, frameworks: Iterable[Framework]) -> set[str]:
     return found
 
 
-def spared_by(agent_id: str, action: act.Action) -> tuple[str, ...]:
+def spared_by(agent_id: AgentId, action: act.Action) -> tuple[str, ...]:
     """Return the folders that an action puts to use again, whoever had them before."""
     match action:
         case act.SaveFramework():
@@ -161,8 +163,9 @@ def spared_by(agent_id: str, action: act.Action) -> tuple[str, ...]:
             framework, task = action.key
             return (str(task_directory(agent_id, framework, action.executor, action.container_id, task)),)
         case act.Launch():
-            framework, name = action.key
-            return of_framework(agent_id, framework), str(executor_directory(agent_id, framework, name))
+            key = action.key
+            name = key.executor if isinstance(key, ExecutorKey) else own_executor(key.task)
+            return of_framework(agent_id, key.framework), str(executor_directory(agent_id, key.framework, name))
     return ()
 
 

@@ -14,6 +14,7 @@ from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.tasks import Cause, Fate, Phase, Task, next_phase
 from mesos_gpu.agent.model.verdict import Verdict
+from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.moment import Moment
 
 
@@ -44,7 +45,7 @@ def end_task(
     return actions
 
 
-def silence_framework(state: AgentState, framework_id: str, at: Moment) -> list[Action]:
+def silence_framework(state: AgentState, framework_id: FrameworkId, at: Moment) -> list[Action]:
     """Kill what a framework runs, and never speak of it again."""
     framework = state.frameworks.active.get(framework_id)
     if framework is None or framework.silenced:

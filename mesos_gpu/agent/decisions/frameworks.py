@@ -9,6 +9,7 @@ from mesos_gpu.agent.model.executors import Executor, ExecutorKey
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.resource import Document
 
 MAX_COMPLETED_FRAMEWORKS = 50
@@ -18,9 +19,9 @@ MAX_COMPLETED_FRAMEWORKS = 50
 class Frameworks:
     """Frameworks with tasks (`active`), and the last ones whose tasks are all over (`completed`), by id."""
 
-    active: dict[str, Framework] = field(default_factory=dict)
-    completed: dict[str, Framework] = field(default_factory=dict)
-    newly_completed: list[str] = field(default_factory=list)
+    active: dict[FrameworkId, Framework] = field(default_factory=dict)
+    completed: dict[FrameworkId, Framework] = field(default_factory=dict)
+    newly_completed: list[FrameworkId] = field(default_factory=list)
     """The ids of frameworks that have become completed, since somebody emptied this list."""
 
     def tasks(self) -> list[Task]:

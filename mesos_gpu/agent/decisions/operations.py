@@ -28,6 +28,7 @@ from mesos_gpu.agent.model.operations import (
 from mesos_gpu.agent.model.updates import RETRY_MAX_S, RETRY_MIN_S
 from mesos_gpu.errors import BadResources
 from mesos_gpu.mesos.conversions import applied, conversions, unallocated, with_kept
+from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
@@ -77,7 +78,7 @@ class Operations:
         used = (r for user in users for r in map(Resource.from_json, user.get("resources", ())) if r.kept)
         return all(self.kept.contains(Resources([r]).unallocated()) for r in used)
 
-    def volumes(self) -> set[tuple[str, str]]:
+    def volumes(self) -> set[tuple[Role, str]]:
         """Return role and id of every persistent volume."""
         return {(r.role, r.persistence_id) for r in self.kept if r.persistence_id is not None}
 
@@ -95,7 +96,7 @@ def restore(book: Operations, kept: Iterable[Document], operations: Iterable[Doc
 
 
 def handle(
-    book: Operations, event: OperationEvent, agent_id: str, flags: Resources, at: Moment
+    book: Operations, event: OperationEvent, agent_id: AgentId, flags: Resources, at: Moment
 ) -> list[OperationAction]:
     """Take an event; `flags` is the agent's total without what it keeps. Returns what to do, in order."""
     match event:
@@ -141,7 +142,7 @@ def resume(book: Operations, at: Moment) -> list[OperationAction]:
 
 
 def _apply(
-    book: Operations, event: ApplyOperation, agent_id: str, flags: Resources, at: Moment
+    book: Operations, event: ApplyOperation, agent_id: AgentId, flags: Resources, at: Moment
 ) -> list[OperationAction]:
     known = book.streams.get(event.uuid)
     if known is not None:
@@ -185,7 +186,7 @@ def _acknowledge(book: Operations, event: OperationAcknowledged) -> list[Operati
     return [_save(book)]
 
 
-def _reconcile(book: Operations, uuids: Sequence[str], agent_id: str) -> list[OperationAction]:
+def _reconcile(book: Operations, uuids: Sequence[str], agent_id: AgentId) -> list[OperationAction]:
     """Nobody acknowledges these: who asked asks again when the answer gets lost."""
     unknown: Document = {"state": "OPERATION_DROPPED", "agent_id": {"value": agent_id}}
     return [SendOperationStatus(uuid, unknown) for uuid in uuids if uuid not in book.streams]

@@ -16,6 +16,7 @@ from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.container.spec.nesting import is_nested, top_level
 from mesos_gpu.mesos.authorization import Acls, Principal
+from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.viewing import Viewer, user_of, user_of_task
 
@@ -61,7 +62,7 @@ def may(viewer: Viewer, frameworks: Frameworks, kind: str, body: Mapping[str, An
     return approved(action, who, user, container=root)
 
 
-def _executor_may_be(frameworks: Frameworks, container: str, user: str | None) -> bool:
+def _executor_may_be(frameworks: Frameworks, container: ContainerId, user: str | None) -> bool:
     """Tell whether an executor, known by its token, may launch as this user in its container.
 
     Mesos asks only whose container it is, so a token that was stolen starts root. Here an executor has the rights of
@@ -77,13 +78,13 @@ def _executor_may_be(frameworks: Frameworks, container: str, user: str | None) -
     return user in users or user_of(command_of(run), framework.info) == ROOT
 
 
-def owner_of(frameworks: Frameworks, container: str) -> str | None:
+def owner_of(frameworks: Frameworks, container: ContainerId) -> str | None:
     """Return the user of the task or executor that a top level container is of; None for one of neither."""
     found = _find(frameworks, container)
     return None if found is None else user_of(command_of(found[1]), found[0].info)
 
 
-def _find(frameworks: Frameworks, container: str) -> tuple[Framework, Task | Executor] | None:
+def _find(frameworks: Frameworks, container: ContainerId) -> tuple[Framework, Task | Executor] | None:
     """Return what a top level container is of."""
     for framework in frameworks.active.values():
         runs: list[Task | Executor] = [task for task in framework.tasks.values() if not task.hosted]
@@ -108,7 +109,7 @@ def sees_task(viewer: Viewer, framework: Framework, task: Task) -> bool:
     return viewer.task(user_of_task(task.info), framework.info)
 
 
-def sees_container(viewer: Viewer, frameworks: Frameworks, container: str) -> bool:
+def sees_container(viewer: Viewer, frameworks: Frameworks, container: ContainerId) -> bool:
     """Tell whether somebody may see a container, by the task or executor that its top level one is of."""
     if viewer.sees_all:
         return True
@@ -132,7 +133,9 @@ def run_refusal(acls: Acls, framework: Framework, info: Document) -> str | None:
     return f"Framework {framework.id} is not authorized to launch task {info['task_id']['value']}"
 
 
-def claims_problem(principal: Principal | None, framework: str, executor: str, container: str) -> str | None:
+def claims_problem(
+    principal: Principal | None, framework: FrameworkId, executor: ExecutorId, container: ContainerId
+) -> str | None:
     """Return why somebody is not the executor that he speaks for, in Mesos' words; None when he is, or nobody asks."""
     if principal is None:
         return None

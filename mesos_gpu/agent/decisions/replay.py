@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mesos_gpu.agent.launching import launch
-from mesos_gpu.agent.model.executors import Executor, ExecutorKey
+from mesos_gpu.agent.model.executors import Executor, ExecutorKey, own_executor
 from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.mesos.ids import ContainerId, FrameworkId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
@@ -19,8 +20,8 @@ from mesos_gpu.mesos.tasks import is_terminal
 class Run:
     """One checkpointed run of a command executor. `complete`: it was closed, nothing is to be done for it."""
 
-    framework: str
-    container_id: str
+    framework: FrameworkId
+    container_id: ContainerId
     task_info: Document
     records: tuple[Document, ...]
     complete: bool = False
@@ -30,8 +31,8 @@ class Run:
 class ExecutorRun:
     """One checkpointed run of a framework's executor, with its tasks."""
 
-    framework: str
-    container_id: str
+    framework: FrameworkId
+    container_id: ContainerId
     info: Document
     tasks: tuple[Run, ...]
     pid: int | None = None
@@ -68,7 +69,7 @@ def _networks(status: Document) -> tuple[Document, ...]:
 def replay(run: Run, sandbox: str, at: Moment) -> tuple[Task, list[Document]]:
     """Return the task as it stood after the last record, and its updates that are not acknowledged, oldest first."""
     key = TaskKey(run.framework, run.task_info["task_id"]["value"])
-    task = Task(key, run.task_info, key.task, run.container_id, sandbox)
+    task = Task(key, run.task_info, own_executor(key.task), run.container_id, sandbox)
     pending: list[Document] = []
     for record in run.records:
         if record["type"] == "UPDATE":

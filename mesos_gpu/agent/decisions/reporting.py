@@ -12,6 +12,7 @@ from mesos_gpu.agent.model.status import container_status, make_status, network_
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.agent.model.verdict import Verdict
+from mesos_gpu.mesos.ids import ExecutorId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
@@ -98,7 +99,7 @@ def _status(
     verdict: Verdict,
     at: Moment,
     *,
-    executor_id: str | None = None,
+    executor_id: ExecutorId | None = None,
     container: Document | None = None,
 ) -> Document:
     return make_status(

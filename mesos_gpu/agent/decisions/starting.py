@@ -14,13 +14,14 @@ from mesos_gpu.agent.launching import executor_launch, launch
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.actions import Action
 from mesos_gpu.agent.model.events import RunTask
-from mesos_gpu.agent.model.executors import Executor, ExecutorKey, Parcel, Stage
+from mesos_gpu.agent.model.executors import Executor, ExecutorKey, Parcel, Stage, own_executor
 from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.paths import sandbox_path
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.model.verdict import Verdict
+from mesos_gpu.mesos.ids import ContainerId, ExecutorId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
@@ -30,7 +31,7 @@ def start_command_task(
 ) -> list[Action]:
     """Launch a command task, or say why not."""
     key = TaskKey(framework.id, info["task_id"]["value"])
-    executor_id = key.task
+    executor_id = own_executor(key.task)
     if refused is not None:
         task = framework.tasks[key.task] = Task(key, info, executor_id, None, "", phase=Phase.OVER)
         return reporting.report(state, framework, task, refused, at)
@@ -119,7 +120,9 @@ def _enqueue(
     return actions
 
 
-def _enter(framework: Framework, info: Document, executor_id: str, container_id: str | None, sandbox: str) -> Task:
+def _enter(
+    framework: Framework, info: Document, executor_id: ExecutorId, container_id: ContainerId | None, sandbox: str
+) -> Task:
     key = TaskKey(framework.id, info["task_id"]["value"])
     task = framework.tasks[key.task] = Task(key, info, executor_id, container_id, sandbox, hosted=True)
     return task

@@ -10,6 +10,7 @@ from mesos_gpu.agent.decisions.frameworks import Frameworks
 from mesos_gpu.agent.model.events import Drain, Identity
 from mesos_gpu.agent.model.executors import ExecutorPatience, Stage
 from mesos_gpu.agent.model.updates import UpdateStreams
+from mesos_gpu.mesos.ids import ContainerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class FreshIds:
     """Where ids come from: `uuid` gives base64 of 16 fresh bytes, for a status update; `container_id` a fresh id."""
 
     uuid: Callable[[], str]
-    container_id: Callable[[], str]
+    container_id: Callable[[], ContainerId]
 
 
 @dataclass(slots=True)

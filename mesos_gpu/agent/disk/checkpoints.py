@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from mesos_gpu.agent.model.executors import ExecutorKey
+from mesos_gpu.agent.model.executors import ExecutorKey, own_executor
 from mesos_gpu.agent.model.paths import executor_directory, framework_directory, run_directory, task_directory
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
 
 LATEST = "latest"
@@ -34,7 +35,7 @@ class Checkpoints:
 
     def __init__(self, work_dir: Path) -> None:
         self.work_dir, self.meta = work_dir, work_dir / "meta"
-        self._agent_id: str | None = None
+        self._agent_id: AgentId | None = None
 
     def open(self) -> None:
         """Make the folder. Raises Unavailable when that is not allowed."""
@@ -45,13 +46,13 @@ class Checkpoints:
             raise Unavailable(f"cannot use --work_dir={self.work_dir}: {error.strerror}") from None
 
     @property
-    def agent_id(self) -> str:
+    def agent_id(self) -> AgentId:
         """Return the id whose folder is written to."""
         if self._agent_id is None:
             raise RuntimeError("nothing is checkpointed before the agent has an id")
         return self._agent_id
 
-    def use(self, agent_id: str) -> None:
+    def use(self, agent_id: AgentId) -> None:
         """Write to the folder of this agent id from now on."""
         self._agent_id = agent_id
 
@@ -88,7 +89,7 @@ class Checkpoints:
 
     # --- frameworks and tasks -----------------------------------------------------------------------------------
 
-    def save_framework(self, framework: str, info: Document, pid: str | None = None) -> None:
+    def save_framework(self, framework: FrameworkId, info: Document, pid: str | None = None) -> None:
         """Remember a FrameworkInfo, and where the framework's scheduler driver is."""
         folder = self.meta / framework_directory(self.agent_id, framework)
         write_atomic(folder / "framework.info", _encoder.encode(info))
@@ -97,39 +98,44 @@ class Checkpoints:
         else:
             (folder / FRAMEWORK_PID).unlink(missing_ok=True)
 
-    def save_executor(self, key: ExecutorKey, container_id: str, info: Document) -> None:
+    def save_executor(self, key: ExecutorKey, container_id: ContainerId, info: Document) -> None:
         """Remember an executor of a framework, before its container is launched."""
         folder = self.meta / executor_directory(self.agent_id, *key)
         write_atomic(folder / "executor.info", _encoder.encode(info))
         (folder / "runs" / container_id).mkdir(parents=True, exist_ok=True)
         point_latest(folder / "runs", container_id)
 
-    def note_run(self, key: ExecutorKey, container_id: str, name: str, text: str) -> None:
+    def note_run(self, key: ExecutorKey, container_id: ContainerId, name: str, text: str) -> None:
         """Write a small file of a run, such as pids/forked.pid."""
         write_atomic(self.meta / run_directory(self.agent_id, *key, container_id) / name, text.encode())
 
-    def save_task(self, key: TaskKey, container_id: str, info: Document, executor: str | None = None) -> None:
+    def save_task(
+        self, key: TaskKey, container_id: ContainerId, info: Document, executor: ExecutorId | None = None
+    ) -> None:
         """Remember a task, before its container is launched or its executor has it; `executor` None: it is its own."""
         write_atomic(self._task_folder(key, container_id, executor) / "task.info", _encoder.encode(info))
-        runs = self.meta / executor_directory(self.agent_id, key.framework, executor or key.task) / "runs"
+        runs = self.meta / executor_directory(self.agent_id, key.framework, executor or own_executor(key.task)) / "runs"
         point_latest(runs, container_id)
 
-    def log(self, key: TaskKey, container_id: str, record: Document, executor: str | None = None) -> None:
+    def log(
+        self, key: TaskKey, container_id: ContainerId, record: Document, executor: ExecutorId | None = None
+    ) -> None:
         """Append one record to the task's log, in one write."""
         path = self._task_folder(key, container_id, executor) / "task.updates"
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "ab", buffering=0) as opened:
             opened.write(_encoder.encode(record) + b"\n")
 
-    def close_run(self, key: TaskKey | ExecutorKey, container_id: str) -> None:
+    def close_run(self, key: TaskKey | ExecutorKey, container_id: ContainerId) -> None:
         """Mark the run of a command task or of an executor complete: the next process leaves it alone."""
-        framework, name = key
-        run = self.meta / run_directory(self.agent_id, framework, name, container_id)
+        name = key.executor if isinstance(key, ExecutorKey) else own_executor(key.task)
+        run = self.meta / run_directory(self.agent_id, key.framework, name, container_id)
         if run.is_dir():
             (run / SENTINEL).touch()
 
-    def _task_folder(self, key: TaskKey, container_id: str, executor: str | None) -> Path:
-        return self.meta / task_directory(self.agent_id, key.framework, executor or key.task, container_id, key.task)
+    def _task_folder(self, key: TaskKey, container_id: ContainerId, executor: ExecutorId | None) -> Path:
+        name = executor or own_executor(key.task)
+        return self.meta / task_directory(self.agent_id, key.framework, name, container_id, key.task)
 
 
 def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:

@@ -18,6 +18,7 @@ from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.decisions.collecting import GcRules, Schedule, orphaned
 from mesos_gpu.agent.disk.removal import ASIDE, NoFolderError, Remover, folder_in, left_aside, put_aside
 from mesos_gpu.agent.launching.nested import CONTAINERS
+from mesos_gpu.mesos.ids import AgentId
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class Collector:
         for path in paths:
             self._schedule.spare(path)
 
-    async def recover(self, agent_id: str, used: Callable[[], Collection[str]]) -> None:
+    async def recover(self, agent_id: AgentId, used: Callable[[], Collection[str]]) -> None:
         """Schedule what earlier processes left, each by when it was last touched; what is `used` stays.
 
         Folders of agents that this one is no longer are as old as this process, as in Mesos.
@@ -204,7 +205,7 @@ class Collector:
         except OSError:
             return False
 
-    def _scan(self, agent_id: str) -> list[Found]:
+    def _scan(self, agent_id: AgentId) -> list[Found]:
         """Return the folders of runs, and those around them, of both trees; for a thread."""
         found: dict[str, Found] = {}
         for root in self._roots:
@@ -217,7 +218,7 @@ class Collector:
         return list(found.values())
 
 
-def _folders_below(root: Path, agent_id: str, *, nested: bool) -> Iterator[str]:
+def _folders_below(root: Path, agent_id: AgentId, *, nested: bool) -> Iterator[str]:
     """Yield the folders of other agents, and of this one's frameworks, executors, runs and tasks of runs.
 
     With `nested` also the sandboxes of containers that the API launched.

@@ -17,6 +17,7 @@ from mesos_gpu.agent.model.frameworks import MAX_COMPLETED_EXECUTORS, Framework
 from mesos_gpu.agent.model.paths import sandbox_path
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.errors import Conflict
+from mesos_gpu.mesos.ids import ContainerId, FrameworkId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
@@ -126,7 +127,15 @@ def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
             yield from tasks
         else:
             pid, driver = _forked_pid(run), _text(run / LIBPROCESS_PID)
-            yield ExecutorRun(framework.name, run.name, executor, tasks, pid, (run / SENTINEL).exists(), driver)
+            yield ExecutorRun(
+                FrameworkId(framework.name),
+                ContainerId(run.name),
+                executor,
+                tasks,
+                pid,
+                (run / SENTINEL).exists(),
+                driver,
+            )
 
 
 def _tasks(framework: Path, run: Path) -> Iterator[Run]:
@@ -136,7 +145,7 @@ def _tasks(framework: Path, run: Path) -> Iterator[Run]:
             log.warning("skipping task %s: its task.info is not readable", task.name)
             continue
         records = tuple(read_log(task / "task.updates"))
-        yield Run(framework.name, run.name, info, records, (run / SENTINEL).exists())
+        yield Run(FrameworkId(framework.name), ContainerId(run.name), info, records, (run / SENTINEL).exists())
 
 
 def _forked_pid(run: Path) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from mesos_gpu.agent.model.paths import volume_path
+from mesos_gpu.mesos.ids import Role
 
 log = logging.getLogger(__name__)
 
@@ -25,11 +26,11 @@ class Volumes:
         self.work_dir = work_dir
         self._discarded = work_dir / "volumes" / DISCARDED
 
-    def path(self, role: str, volume_id: str) -> Path:
+    def path(self, role: Role, volume_id: str) -> Path:
         """Return the folder of a volume."""
         return Path(volume_path(self.work_dir, role, volume_id))
 
-    def make(self, role: str, volume_id: str) -> None:
+    def make(self, role: Role, volume_id: str) -> None:
         """Make the folder of a new volume, empty whatever was there before. Raises OSError."""
         path = self.path(role, volume_id)
         if path.exists():
@@ -38,7 +39,7 @@ class Volumes:
         path.mkdir(parents=True)
         path.chmod(VOLUME_MODE)
 
-    def discard(self, role: str, volume_id: str) -> None:
+    def discard(self, role: Role, volume_id: str) -> None:
         """Take a volume away with all that is in it; nothing happens when it is not there. Raises OSError."""
         self._discarded.mkdir(parents=True, exist_ok=True)
         try:
@@ -47,13 +48,13 @@ class Volumes:
             return
         self._empty()
 
-    def settle(self, wanted: Collection[tuple[str, str]]) -> None:
+    def settle(self, wanted: Collection[tuple[Role, str]]) -> None:
         """Make the disk agree with what is written down, after a crash: what is missing is made, the rest discarded."""
         paths = {self.path(*volume) for volume in wanted}
         for found in (self.work_dir / "volumes" / "roles").glob("*/*"):
             if found.is_dir() and not found.is_symlink() and found not in paths:
                 log.warning("discarding %s, which is no volume any more", found)
-                self.discard(found.parent.name, found.name)
+                self.discard(Role(found.parent.name), found.name)
         for role, volume_id in wanted:
             if not self.path(role, volume_id).is_dir():
                 log.warning("the volume %s of role %s was gone; it begins empty", volume_id, role)

@@ -23,6 +23,7 @@ from mesos_gpu.agent.model.fetch_uris import Item, local_path
 from mesos_gpu.container.host.users import HostUser, find_user
 from mesos_gpu.container.life.sandbox import open_output, own_all
 from mesos_gpu.errors import ContainerError, MesosGpuError
+from mesos_gpu.mesos.ids import ContainerId
 
 COPY_CHUNK = 1 << 20
 PLAIN, EXECUTABLE = 0o644, 0o755
@@ -58,7 +59,7 @@ class Fetcher:
             "containerizer/fetcher/task_fetches_succeeded": float(self.succeeded),
         }
 
-    async def fetch(self, container_id: str, sandbox: Path, items: Sequence[Item], user: str | None) -> None:
+    async def fetch(self, container_id: ContainerId, sandbox: Path, items: Sequence[Item], user: str | None) -> None:
         """Fetch all; return when they are there, unpacked, and `user` owns the sandbox.
 
         Raises ContainerError, in the words of Mesos; the sandbox's stderr says what went wrong.

@@ -18,6 +18,7 @@ from mesos_gpu.agent.model.fetch_uris import Item
 from mesos_gpu.container.host.beneath import folder_at
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.errors import ContainerError
+from mesos_gpu.mesos.ids import ContainerId
 
 ASIDE = "fetching"
 """Folder in the work_dir."""
@@ -30,10 +31,10 @@ class NestedFetches:
         self._fetcher, self._work_dir = fetcher, work_dir
         self._running: dict[str, asyncio.Task[None]] = {}
 
-    def __contains__(self, container_id: str) -> bool:
+    def __contains__(self, container_id: ContainerId) -> bool:
         return container_id in self._running
 
-    def cancel(self, container_id: str) -> bool:
+    def cancel(self, container_id: ContainerId) -> bool:
         """End a container's fetch; tell whether there was one."""
         work = self._running.pop(container_id, None)
         return work is not None and work.cancel()

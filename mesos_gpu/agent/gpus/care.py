@@ -14,6 +14,7 @@ from mesos_gpu.agent.gpus.gpu_record import HealthRecord
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu, GpuDriver, GpuUsage, HealthEvent
 from mesos_gpu.gpu.health import WITHDRAWN, Change, Condition, Health, Illness
+from mesos_gpu.mesos.ids import ContainerId
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class Holders(Protocol):
         """Return every GPU it manages."""
 
     @property
-    def held(self) -> Mapping[str, frozenset[Gpu]]:
+    def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
         """Return what each container holds."""
 
     def withdraw(self, uuids: Collection[str], /) -> None:
@@ -123,7 +124,7 @@ class AgentGpus:
         held = {gpu.uuid for gpus in self._isolator.held.values() for gpu in gpus}
         return sum(1 for uuid in self._health.gpus if uuid in held or uuid not in self._health.withdrawn)
 
-    def trouble(self, container_id: str) -> Trouble | None:
+    def trouble(self, container_id: ContainerId) -> Trouble | None:
         """Return what is wrong with the GPUs of a container, None when nothing is."""
         if not self._health.withdrawn:
             return None
@@ -134,7 +135,7 @@ class AgentGpus:
         message = "; ".join(_words(gpu, illness) for gpu, illness in ill)
         return Trouble(message, any(illness.condition is Condition.UNHEALTHY for _, illness in ill))
 
-    def holder(self, uuid: str) -> str | None:
+    def holder(self, uuid: str) -> ContainerId | None:
         """Return the container that holds a GPU."""
         held = self._isolator.held.items()
         return next((name for name, gpus in held if any(gpu.uuid == uuid for gpu in gpus)), None)
@@ -143,7 +144,7 @@ class AgentGpus:
         """Return every GPU, in Mesos' order."""
         return sorted(self._isolator.total)
 
-    def of(self, container_id: str) -> Sequence[Gpu]:
+    def of(self, container_id: ContainerId) -> Sequence[Gpu]:
         """Return what a container holds."""
         return sorted(self._isolator.held.get(container_id, ()))
 

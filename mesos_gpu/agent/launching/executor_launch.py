@@ -21,6 +21,7 @@ from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.container.spec.config import ContainerConfig, Size, Volume
 from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, make_token
 from mesos_gpu.mesos.flags import format_duration
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 
 
@@ -115,7 +116,7 @@ def size(identity: Identity, executor: Executor, tasks: Iterable[Task]) -> Size:
     return executor_size(executor.info, [task.info for task in tasks], cfs_quota=identity.cfs_quota)
 
 
-def sandbox(identity: Identity, key: ExecutorKey, container_id: str) -> str:
+def sandbox(identity: Identity, key: ExecutorKey, container_id: ContainerId) -> str:
     """Return the sandbox of a run of an executor."""
     return sandbox_path(identity.work_dir, identity.agent_id, key.framework, key.executor, container_id)
 

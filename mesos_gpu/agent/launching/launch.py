@@ -23,7 +23,7 @@ from mesos_gpu.container.spec.config import ContainerConfig, ImageAsk, Secret, V
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.flags import format_duration
-from mesos_gpu.mesos.ids import Role
+from mesos_gpu.mesos.ids import ContainerId, Role
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.units import MIB
@@ -70,7 +70,7 @@ def task_container(
     identity: Identity,
     framework: Mapping[str, Any],
     task: Mapping[str, Any],
-    container_id: str,
+    container_id: ContainerId,
     in_use: Collection[str] = (),
 ) -> ContainerConfig:
     """Return the container of a command task, executor overhead included. The task has no `refusal`.

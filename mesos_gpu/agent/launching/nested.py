@@ -19,6 +19,7 @@ from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Term
 from mesos_gpu.container.spec.nesting import is_nested, leaf
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput, MesosGpuError
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.units import MIB
@@ -29,14 +30,14 @@ NOT_ALLOWED = set(" ./")
 MAX_DEPTH = 32
 
 
-def container_name(container_id: Mapping[str, Any]) -> str:
+def container_name(container_id: Mapping[str, Any]) -> ContainerId:
     """Return a ContainerID as Mesos prints it: its parents' values and its own between dots."""
     parts: list[str] = []
     at: Mapping[str, Any] | None = container_id
     while at is not None:
         parts.append(str(at["value"]))
         at = at.get("parent")
-    return ".".join(reversed(parts))
+    return ContainerId(".".join(reversed(parts)))
 
 
 def container_id_of(name: str) -> Document:
@@ -138,7 +139,7 @@ def session_config(call: Mapping[str, Any]) -> SessionConfig:
     )
 
 
-def sandbox_of(work_dir: str, name: str, parent_sandbox: str | None) -> str:
+def sandbox_of(work_dir: str, name: ContainerId, parent_sandbox: str | None) -> str:
     """Return the sandbox of a container: in its parent's, or with the standalone ones."""
     return str(PurePosixPath(parent_sandbox or work_dir) / CONTAINERS / leaf(name))
 

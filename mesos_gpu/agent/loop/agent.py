@@ -41,6 +41,7 @@ from mesos_gpu.agent.running.checker import Checker
 from mesos_gpu.agent.running.containers import Containers, Runner
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
 from mesos_gpu.mesos.cram_md5 import Credential
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -163,7 +164,7 @@ class Agent:
         return self._link.master
 
     @property
-    def agent_id(self) -> str | None:
+    def agent_id(self) -> AgentId | None:
         """Return the id, None before the first registration."""
         return self.membership.agent_id
 

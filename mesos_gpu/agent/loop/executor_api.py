@@ -18,6 +18,7 @@ from mesos_gpu.agent.launching.nested import container_name
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import ExecutorKey, Stage
 from mesos_gpu.mesos import messages, recordio
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.uuids import NOT_VALID, is_uuid
 from mesos_gpu.process.authentication import principal_of
@@ -121,7 +122,7 @@ class ExecutorApi:
         *,
         post: Callable[[ev.Event], None],
         ready: Callable[[], bool],
-        pid_of: Callable[[str], int | None],
+        pid_of: Callable[[ContainerId], int | None],
     ) -> None:
         self._frameworks, self._streams, self._post = frameworks, streams, post
         self._ready, self._pid_of = ready, pid_of

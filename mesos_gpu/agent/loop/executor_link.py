@@ -16,6 +16,7 @@ from mesos_gpu.agent.loop.executor_messages import Driver, messages_of, status_o
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import ExecutorKey, Stage
 from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos.ids import AgentId, TaskId
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
 from mesos_gpu.mesos.resource import Document
@@ -67,7 +68,7 @@ class ExecutorLink:
             log.warning("ignoring %s from %s: %s", name, message.sender, error)
         return True
 
-    def reconnect(self, pid: str, agent_id: str) -> None:
+    def reconnect(self, pid: str, agent_id: AgentId) -> None:
         """Ask the driver of a recovered executor to register again."""
         self._send(pid, "ReconnectExecutorMessage", {"slave_id": {"value": agent_id}})
 
@@ -83,7 +84,7 @@ class ExecutorLink:
             log.info("ignoring that executor %s of %s registers again: it is registered", key.executor, key.framework)
             return
         executor = self._state.frameworks.executor(key)
-        tasks = tuple(str(task["task_id"]["value"]) for task in document.get("tasks", ()))
+        tasks = tuple(TaskId(task["task_id"]["value"]) for task in document.get("tasks", ()))
         updates = tuple(status_of(update, key) for update in document.get("updates", ()))
         event = ev.Subscribed(key, tasks, updates, pid=str(sender))
         self._admit(key, str(sender), event, expected=executor is not None and executor.recovered)

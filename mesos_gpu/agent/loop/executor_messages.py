@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from mesos_gpu.agent.loop.executor_api import call_problem
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
 
 NO_PID = "@0.0.0.0:0"
@@ -22,7 +23,7 @@ class Driver:
     """Who a message is for, as the agent knows it."""
 
     key: ExecutorKey
-    agent_id: str
+    agent_id: AgentId
     framework_info: Document
     framework_pid: str | None = None
     returns: bool = False

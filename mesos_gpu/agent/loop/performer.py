@@ -20,6 +20,7 @@ from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.agent.running.checker import Checker, Look
 from mesos_gpu.agent.running.containers import Containers, Runner
 from mesos_gpu.agent.running.probes import look
+from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
 
 
@@ -39,8 +40,8 @@ class Performer:
     stop: Callable[[str], None]
 
     @property
-    def _agent_id(self) -> str:
-        return self.membership.agent_id or ""
+    def _agent_id(self) -> AgentId:
+        return self.membership.agent_id or AgentId("")
 
     def perform(self, actions: Sequence[act.Action]) -> None:
         """Carry out all of them. Raises OSError when one cannot be written down: those after it are not done."""

@@ -11,6 +11,7 @@ from mesos_gpu.agent.model.fetch_uris import Item
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.container.spec.config import ContainerConfig, Size
 from mesos_gpu.mesos.checks import Course
+from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
 
 
@@ -18,7 +19,7 @@ from mesos_gpu.mesos.resource import Document
 class SaveFramework:
     """Checkpoint a FrameworkInfo, and where the framework's scheduler driver is, if it has one."""
 
-    framework: str
+    framework: FrameworkId
     info: Document
     pid: str | None = None
 
@@ -28,9 +29,9 @@ class SaveTask:
     """Checkpoint a task before its container is launched; `executor` None: it is its own."""
 
     key: TaskKey
-    container_id: str
+    container_id: ContainerId
     info: Document
-    executor: str | None = None
+    executor: ExecutorId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class Log:
     """Append to the task's log: an UPDATE, an ACK or a KILL record; `executor` None: it is its own."""
 
     key: TaskKey
-    container_id: str
+    container_id: ContainerId
     record: Document
-    executor: str | None = None
+    executor: ExecutorId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Watch:
     """
 
     key: Owner
-    container_id: str
+    container_id: ContainerId
     launching: bool = False
 
 
@@ -69,7 +70,7 @@ class Kill:
     """Ask a container to end, and make it end after the grace."""
 
     key: Owner
-    container_id: str
+    container_id: ContainerId
     grace_s: float
 
 
@@ -78,7 +79,7 @@ class BeginChecks:
     """Check a task's container; Checked comes back for all that is new."""
 
     key: TaskKey
-    container_id: str
+    container_id: ContainerId
     sandbox: str
     courses: tuple[Course, ...]
 
@@ -94,7 +95,7 @@ class EndChecks:
 class Forget:
     """How a container ended is written down: the containerizer need not remember it any longer."""
 
-    container_id: str
+    container_id: ContainerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Close:
     """A run is over and everyone knows: mark it complete on disk."""
 
     key: Owner
-    container_id: str
+    container_id: ContainerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,8 @@ class Discard:
 class ExecutorGone:
     """Tell the master that an executor ended, with this wait status; -1: nobody knows, or it was never launched."""
 
-    framework: str
-    executor: str
+    framework: FrameworkId
+    executor: ExecutorId
     status: int = -1
 
 
@@ -126,7 +127,7 @@ class SaveExecutor:
     """Checkpoint an executor before its container is launched."""
 
     key: ExecutorKey
-    container_id: str
+    container_id: ContainerId
     info: Document
 
 
@@ -135,7 +136,7 @@ class NoteRun:
     """Write a small file of Mesos' layout into the checkpoint of a run, such as pids/forked.pid."""
 
     key: ExecutorKey
-    container_id: str
+    container_id: ContainerId
     name: str
     text: str = ""
 
@@ -147,7 +148,7 @@ class Welcome:
     key: ExecutorKey
     framework: Document
     executor: Document
-    container_id: str
+    container_id: ContainerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class Resize:
     """Make a running container as large as this; Resized comes back."""
 
     key: ExecutorKey
-    container_id: str
+    container_id: ContainerId
     size: Size
     round: int
 

@@ -11,6 +11,7 @@ from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.checks import News
+from mesos_gpu.mesos.ids import AgentId, ContainerId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 
 Owner: TypeAlias = TaskKey | ExecutorKey
@@ -30,7 +31,7 @@ class Identity:
     executor to do the same.
     """
 
-    agent_id: str
+    agent_id: AgentId
     pid: str
     ip: str
     port: int
@@ -81,7 +82,7 @@ class KillTask:
 class ShutdownFramework:
     """A framework is gone: kill what it runs, tell nobody."""
 
-    framework: str
+    framework: FrameworkId
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Drain:
 class UpdateFramework:
     """A framework (re-)connected to the master, perhaps with another FrameworkInfo."""
 
-    framework: str
+    framework: FrameworkId
     info: Document | None
     pid: str | None = None
     """As that of RunTask."""
@@ -186,7 +187,7 @@ class Subscribed:
     """
 
     key: ExecutorKey
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[TaskId, ...] = ()
     updates: tuple[Document, ...] = ()
     pid: str | None = None
 
@@ -235,7 +236,7 @@ class Resized:
     """A container was made as large as `round` asked for, or could not be: `problem`."""
 
     key: ExecutorKey
-    container_id: str
+    container_id: ContainerId
     round: int
     problem: str | None = None
 

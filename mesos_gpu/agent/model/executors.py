@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.verdict import Verdict
+from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 
 MAX_COMPLETED_TASKS = 200
@@ -20,11 +21,16 @@ MAX_COMPLETED_TASKS = 200
 DEFAULT, CUSTOM = "DEFAULT", "CUSTOM"
 
 
+def own_executor(task_id: TaskId) -> ExecutorId:
+    """Return the id of the command executor of a task: the task's own, as in Mesos."""
+    return ExecutorId(task_id)
+
+
 class ExecutorKey(NamedTuple):
     """What names an executor on an agent."""
 
-    framework: str
-    executor: str
+    framework: FrameworkId
+    executor: ExecutorId
 
 
 @unique
@@ -98,7 +104,7 @@ class Parcel:
     `round` is the resize that has to be done before.
     """
 
-    tasks: tuple[str, ...]
+    tasks: tuple[TaskId, ...]
     group: bool
     round: int
 
@@ -109,7 +115,7 @@ class Executor:
 
     key: ExecutorKey
     info: Document
-    container_id: str
+    container_id: ContainerId
     sandbox: str
     stage: Stage = Stage.LAUNCHING
     pid: int | None = None
@@ -150,6 +156,6 @@ class Executor:
         """Move on. Raises IllegalTurn."""
         self.stage = next_stage(self.stage, turn)
 
-    def queued(self, task_id: str) -> Parcel | None:
+    def queued(self, task_id: TaskId) -> Parcel | None:
         """Return the parcel that a task waits in."""
         return next((parcel for parcel in self.queue if task_id in parcel.tasks), None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.tasks import Task
+from mesos_gpu.mesos.ids import ExecutorId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 
 MAX_COMPLETED_EXECUTORS = 150
@@ -18,17 +19,17 @@ class Framework:
     """A framework with tasks and executors here, and what ran for it and is over: command tasks, and executors."""
 
     info: Document
-    tasks: dict[str, Task] = field(default_factory=dict)
-    executors: dict[str, Executor] = field(default_factory=dict)
+    tasks: dict[TaskId, Task] = field(default_factory=dict)
+    executors: dict[ExecutorId, Executor] = field(default_factory=dict)
     completed: deque[Task | Executor] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_EXECUTORS))
     silenced: bool = False
     pid: str | None = None
     """Where its scheduler driver is, to which executors' messages go; None: they go through the master."""
 
     @property
-    def id(self) -> str:
+    def id(self) -> FrameworkId:
         """Return the framework's id."""
-        return str(self.info["id"]["value"])
+        return FrameworkId(self.info["id"]["value"])
 
     @property
     def checkpoint(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resource import Document
 
 # --- what happens ---------------------------------------------------------------------------------------------------
@@ -16,7 +17,7 @@ class ApplyOperation:
 
     uuid: str
     info: Document
-    framework: str | None = None
+    framework: FrameworkId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ OperationEvent: TypeAlias = ApplyOperation | KeepResources | OperationAcknowledg
 class MakeVolume:
     """Make the empty folder of a persistent volume."""
 
-    role: str
+    role: Role
     id: str
 
 
@@ -59,7 +60,7 @@ class MakeVolume:
 class DiscardVolume:
     """Remove the folder of a persistent volume with all that is in it."""
 
-    role: str
+    role: Role
     id: str
 
 
@@ -77,7 +78,7 @@ class SendOperationStatus:
 
     operation_uuid: str
     status: Document
-    framework: str | None = None
+    framework: FrameworkId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, FrameworkId, Role, TaskId
+
 MAX_ID_BYTES = 255
 """What one component of a path can hold."""
 
@@ -17,41 +19,47 @@ def is_path_safe(identifier: str) -> bool:
     )
 
 
-def run_directory(agent_id: str, framework: str, executor: str, container_id: str) -> PurePosixPath:
+def run_directory(
+    agent_id: AgentId, framework: FrameworkId, executor: ExecutorId, container_id: ContainerId
+) -> PurePosixPath:
     """Return the path of one run of an executor, relative to the work_dir (sandbox) or to `meta` (checkpoint)."""
     return executor_directory(agent_id, framework, executor) / "runs" / container_id
 
 
-def task_directory(agent_id: str, framework: str, executor: str, container_id: str, task: str) -> PurePosixPath:
+def task_directory(
+    agent_id: AgentId, framework: FrameworkId, executor: ExecutorId, container_id: ContainerId, task: TaskId
+) -> PurePosixPath:
     """Return the path of what is written down of a task, relative to `meta`."""
     return run_directory(agent_id, framework, executor, container_id) / "tasks" / task
 
 
-def executor_directory(agent_id: str, framework: str, executor: str) -> PurePosixPath:
+def executor_directory(agent_id: AgentId, framework: FrameworkId, executor: ExecutorId) -> PurePosixPath:
     """Return the path of an executor, relative like `run_directory`."""
     return framework_directory(agent_id, framework) / "executors" / executor
 
 
-def framework_directory(agent_id: str, framework: str) -> PurePosixPath:
+def framework_directory(agent_id: AgentId, framework: FrameworkId) -> PurePosixPath:
     """Return the path of a framework, relative like `run_directory`."""
     return PurePosixPath("slaves") / agent_id / "frameworks" / framework
 
 
-def sandbox_path(work_dir: str | Path, agent_id: str, framework: str, executor: str, container_id: str) -> str:
+def sandbox_path(
+    work_dir: str | Path, agent_id: AgentId, framework: FrameworkId, executor: ExecutorId, container_id: ContainerId
+) -> str:
     """Return the absolute sandbox of a run."""
     return str(PurePosixPath(work_dir) / run_directory(agent_id, framework, executor, container_id))
 
 
-def volume_path(work_dir: str | Path, role: str, volume_id: str) -> str:
+def volume_path(work_dir: str | Path, role: Role, volume_id: str) -> str:
     """Return the absolute folder of a persistent volume; a role's slashes are spaces in it, as Mesos has it."""
     return str(PurePosixPath(work_dir) / "volumes" / "roles" / role.replace("/", " ") / volume_id)
 
 
-def latest_path(work_dir: str | Path, agent_id: str, framework: str, executor: str) -> str:
+def latest_path(work_dir: str | Path, agent_id: AgentId, framework: FrameworkId, executor: ExecutorId) -> str:
     """Return the link to the latest run's sandbox."""
     return str(PurePosixPath(work_dir) / executor_directory(agent_id, framework, executor) / "runs" / "latest")
 
 
-def virtual_latest_path(framework: str, executor: str) -> str:
+def virtual_latest_path(framework: FrameworkId, executor: ExecutorId) -> str:
     """Return the name that /files gives the latest run of an executor, without the agent's id."""
     return f"/frameworks/{framework}/executors/{executor}/runs/latest"

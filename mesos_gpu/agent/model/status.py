@@ -11,6 +11,7 @@ from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.verdict import AGENT, EXECUTOR, Verdict
 from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, TaskId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 from mesos_gpu.mesos.units import MIB
@@ -21,9 +22,9 @@ _LIMITATIONS = {"mem": "REASON_CONTAINER_LIMITATION_MEMORY", "disk": "REASON_CON
 def make_status(
     verdict: Verdict,
     *,
-    task_id: str,
-    agent_id: str,
-    executor_id: str | None,
+    task_id: TaskId,
+    agent_id: AgentId,
+    executor_id: ExecutorId | None,
     uuid: str | None,
     wall_s: float,
     container: Document | None = None,
@@ -49,7 +50,7 @@ def make_status(
 
 
 def hosted_status(
-    said: Document, task: Task, *, agent_id: str, networks: Sequence[Document], pid: int | None, wall_s: float
+    said: Document, task: Task, *, agent_id: AgentId, networks: Sequence[Document], pid: int | None, wall_s: float
 ) -> Document:
     """Return what an executor said of a task, with what the agent adds: who it is, and what it knows of the container.
 
@@ -76,7 +77,7 @@ def network_infos(info: Mapping[str, Any], joined: Sequence[Document], identity:
     return [{"ip_addresses": [{"ip_address": identity.ip}]}]
 
 
-def container_status(container_id: str, networks: Sequence[Document], pid: int | None) -> Document:
+def container_status(container_id: ContainerId, networks: Sequence[Document], pid: int | None) -> Document:
     """Return the ContainerStatus of a command task. `executor_pid` is the container's init, once there is one."""
     status: Document = {"container_id": {"value": container_id}}
     if networks:

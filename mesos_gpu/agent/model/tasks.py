@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, unique
 
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.mesos.ids import ContainerId, ExecutorId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.secrets import without_secrets
 
@@ -89,8 +90,8 @@ class Task:
 
     key: TaskKey
     info: Document
-    executor_id: str
-    container_id: str | None
+    executor_id: ExecutorId
+    container_id: ContainerId | None
     sandbox: str
     phase: Phase = Phase.LAUNCHING
     state: str = "TASK_STAGING"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesos_gpu.mesos.ids import FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 
@@ -22,8 +23,8 @@ RETRY_MAX_S = 600.0
 class TaskKey(NamedTuple):
     """What names a task on an agent: task ids are unique within a framework only."""
 
-    framework: str
-    task: str
+    framework: FrameworkId
+    task: TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class UpdateStreams:
         self._paused = False
         return [send for key, stream in self._streams.items() for send in self._send_head(key, stream, now_s)]
 
-    def resend(self, framework: str, now_s: float) -> list[Forward]:
+    def resend(self, framework: FrameworkId, now_s: float) -> list[Forward]:
         """Return the outstanding updates of one framework's tasks: its scheduler (re-)appeared."""
         mine = [(key, stream) for key, stream in self._streams.items() if key.framework == framework]
         return [send for key, stream in mine for send in self._send_head(key, stream, now_s)]

@@ -18,6 +18,7 @@ from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFound
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class PullReport:
 class Containers(Protocol):
     """What the agent asks of a containerizer; `mesos_gpu.container.Containerizer` is the real one."""
 
-    async def recover(self, live: Collection[str]) -> None:
+    async def recover(self, live: Collection[ContainerId]) -> None:
         """Re-attach to `live`, destroy every other container of ours."""
 
     async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
@@ -57,46 +58,46 @@ class Containers(Protocol):
         `progress` is told how far a pull of its image is.
         """
 
-    async def wait(self, container_id: str) -> Termination:
+    async def wait(self, container_id: ContainerId) -> Termination:
         """Return how it ended, once what it held is free. Raises NotFound."""
 
-    async def resize(self, container_id: str, size: Size) -> None:
+    async def resize(self, container_id: ContainerId, size: Size) -> None:
         """Make a running container as large as this. Raises MesosGpuError; it then holds what it held, or more."""
 
-    def pid_of(self, container_id: str) -> int | None:
+    def pid_of(self, container_id: ContainerId) -> int | None:
         """Return the init of a running container, None when it does not run."""
 
-    def network_infos(self, container_id: str) -> Sequence[Mapping[str, Any]]:
+    def network_infos(self, container_id: ContainerId) -> Sequence[Mapping[str, Any]]:
         """Return the NetworkInfos of those it joined, with its addresses; nothing for the host's."""
 
-    def network_namespace(self, container_id: str) -> int | None:
+    def network_namespace(self, container_id: ContainerId) -> int | None:
         """Return a descriptor of its network namespace, None when that is the host's; close it not."""
 
-    async def kill(self, container_id: str, grace_s: float) -> None:
+    async def kill(self, container_id: ContainerId, grace_s: float) -> None:
         """Ask every process in it to end, and end them after the grace."""
 
-    async def execute(self, container_id: str, execution: Execution) -> int:
+    async def execute(self, container_id: ContainerId, execution: Execution) -> int:
         """Run one more command in it; return the exit status. Raises NotFound, ContainerError."""
 
-    async def destroy(self, container_id: str) -> None:
+    async def destroy(self, container_id: ContainerId) -> None:
         """End it at once; nothing happens when there is none."""
 
-    def containers(self) -> Collection[str]:
+    def containers(self) -> Collection[ContainerId]:
         """Return the ids of those that run."""
 
-    async def usage(self, container_id: str) -> dict[str, Any]:
+    async def usage(self, container_id: ContainerId) -> dict[str, Any]:
         """Return its ResourceStatistics."""
 
     async def enter(self, config: SessionConfig) -> Attachment:
         """Run a command inside a running container; return what it says. Raises MesosGpuError."""
 
-    async def send_signal(self, container_id: str, number: int) -> None:
+    async def send_signal(self, container_id: ContainerId, number: int) -> None:
         """Send a signal. Raises NotFound for one that does not run, BadInput for what is no signal."""
 
-    def record(self, container_id: str) -> Record:
+    def record(self, container_id: ContainerId) -> Record:
         """Return what is on record of one that runs. Raises NotFound."""
 
-    def switchboard(self, container_id: str) -> Switchboard | None:
+    def switchboard(self, container_id: ContainerId) -> Switchboard | None:
         """Return what input and output of one that runs go through, None for files. Raises NotFound."""
 
     async def close(self) -> None:
@@ -202,7 +203,7 @@ class Runner:
         self._post(ev.Launched(key, pid, self._networks(config.container_id)))
         return True
 
-    def _networks(self, container_id: str) -> tuple[Document, ...]:
+    def _networks(self, container_id: ContainerId) -> tuple[Document, ...]:
         return tuple(dict(info) for info in self._containers.network_infos(container_id))
 
     async def _fetch(self, config: ContainerConfig, items: tuple[Item, ...]) -> None:
@@ -238,7 +239,7 @@ class Runner:
             self._waiting.discard(config.container_id)
             self._unwanted.discard(config.container_id)
 
-    def _released(self, container_id: str) -> None:
+    def _released(self, container_id: ContainerId) -> None:
         self._ending.discard(container_id)
         self._gpus.pop(container_id, None)
         self._shrinking.discard(container_id)
@@ -254,7 +255,7 @@ class Runner:
             self._post(ev.Launched(action.key, None, self._networks(action.container_id)))
         await self._wait(action.key, action.container_id)
 
-    async def _wait(self, key: Owner, container_id: str) -> None:
+    async def _wait(self, key: Owner, container_id: ContainerId) -> None:
         try:
             ending = await self._containers.wait(container_id)
         except NotFound:

@@ -15,6 +15,7 @@ from mesos_gpu.images.credentials import DockerConfig
 from mesos_gpu.images.progress import Progress, Tell
 from mesos_gpu.images.sources import Source, open_source
 from mesos_gpu.images.store import Image, ImageStore, Pruned, StoreLimits
+from mesos_gpu.mesos.ids import ContainerId
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class AgentImages:
             self._clearing = asyncio.create_task(self._clear())
 
     async def pull(
-        self, reference: str, progress: Tell | None = None, *, by: str | None = None, cached: bool = True
+        self, reference: str, progress: Tell | None = None, *, by: ContainerId | None = None, cached: bool = True
     ) -> Image:
         """Return an image, pulled if need be; see ImageStore.pull."""
         self._numbers += 1
@@ -76,7 +77,7 @@ class AgentImages:
         finally:
             self._pulls.pop(number, None)
 
-    def release(self, container_id: str) -> None:
+    def release(self, container_id: ContainerId) -> None:
         """A container uses its image no more."""
         self.store.release(container_id)
 

@@ -11,6 +11,7 @@ from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.running.containers import Containers
 from mesos_gpu.container.spec.nesting import is_nested
 from mesos_gpu.errors import NotFound
+from mesos_gpu.mesos.ids import ContainerId
 
 
 class NestedSandboxes:
@@ -20,7 +21,7 @@ class NestedSandboxes:
         self._containers, self._collector = containers, collector
         self._following: set[asyncio.Task[None]] = set()
 
-    def follow(self, container_id: str, path: str) -> None:
+    def follow(self, container_id: ContainerId, path: str) -> None:
         """Have a container's sandbox, by its path in the work_dir, collected some time after its end."""
         if not self._collector.rules.nested:
             return
@@ -33,7 +34,7 @@ class NestedSandboxes:
         """Leave a sandbox to whoever removes it just now."""
         self._collector.spare((path,))
 
-    async def _follow(self, container_id: str, path: str) -> None:
+    async def _follow(self, container_id: ContainerId, path: str) -> None:
         try:
             await self._containers.wait(container_id)
         except NotFound:

@@ -19,6 +19,7 @@ from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.network.netns import socket_in
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.mesos.checks import Probe, Result
+from mesos_gpu.mesos.ids import ContainerId
 
 MAX_REDIRECTS = 50
 
@@ -26,14 +27,14 @@ MAX_REDIRECTS = 50
 class Executes(Protocol):
     """Runs one more command in a container; the containerizer does."""
 
-    async def execute(self, container_id: str, execution: Execution) -> int:
+    async def execute(self, container_id: ContainerId, execution: Execution) -> int:
         """Return the exit status. Raises NotFound when the container does not run, ContainerError."""
 
-    def network_namespace(self, container_id: str) -> int | None:
+    def network_namespace(self, container_id: ContainerId) -> int | None:
         """Return a descriptor of its network namespace, None when that is the host's."""
 
 
-async def look(probe: Probe, containers: Executes, container_id: str, sandbox: Path) -> Result | None:
+async def look(probe: Probe, containers: Executes, container_id: ContainerId, sandbox: Path) -> Result | None:
     """Carry out a probe of a container's task; None when the container is gone."""
     if probe.kind == "HTTP":
         return await ask(probe, containers.network_namespace(container_id))
@@ -88,7 +89,7 @@ def _socket(namespace: int | None, family: int) -> socket.socket:
     return made
 
 
-async def run(probe: Probe, containers: Executes, container_id: str, sandbox: Path) -> Result | None:
+async def run(probe: Probe, containers: Executes, container_id: ContainerId, sandbox: Path) -> Result | None:
     """Return the exit status of the command in the container."""
     execution = Execution(
         argv=_argv(probe),

@@ -11,6 +11,7 @@ from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.tasks import Phase, Task
+from mesos_gpu.mesos.ids import AgentId, FrameworkId
 from mesos_gpu.mesos.messages import normalize, with_defaults
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
@@ -55,7 +56,7 @@ def get_frameworks(state: AgentState, viewer: Viewer = EVERYBODY) -> Document:
     }
 
 
-def seen(frameworks: Mapping[str, Framework], viewer: Viewer) -> list[Framework]:
+def seen(frameworks: Mapping[FrameworkId, Framework], viewer: Viewer) -> list[Framework]:
     """Return the frameworks that `viewer` may see."""
     return [framework for framework in frameworks.values() if viewer.framework(framework.info)]
 
@@ -82,7 +83,7 @@ def _sees_operation(operation: Document, viewer: Viewer) -> bool:
     return all(viewer.resource(Resource.from_json(document)) for documents in lists for document in documents)
 
 
-def get_agent(info: Document, agent_id: str | None) -> Document:
+def get_agent(info: Document, agent_id: AgentId | None) -> Document:
     """Return the answer to GET_AGENT."""
     known = {} if agent_id is None else {"id": {"value": agent_id}}
     resources = Resources.from_json(info.get("resources", [])).to_json(refined=True)

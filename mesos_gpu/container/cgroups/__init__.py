@@ -15,6 +15,7 @@ from mesos_gpu.container.cgroups.v1 import CgroupsV1
 from mesos_gpu.container.cgroups.v2 import CgroupsV2
 from mesos_gpu.container.host.mounts import Mount, current_mounts
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos.ids import ContainerId
 
 
 class OomWatch(Protocol):
@@ -43,40 +44,40 @@ class Cgroups(Protocol):
     def check(self) -> None:
         """Raise Unavailable when this process may not make cgroups; leaves the root cgroup behind."""
 
-    def limit(self, container_id: str, cpu: Mapping[str, int], memory: Mapping[str, int]) -> None:
+    def limit(self, container_id: ContainerId, cpu: Mapping[str, int], memory: Mapping[str, int]) -> None:
         """Change what it may use: `cpu` (shares, quota, period) and `memory` (limit, reservation) as in an OCI bundle.
 
         Without a quota there is none from now on. Raises OSError.
         """
 
-    def make(self, container_id: str) -> tuple[Path, ...]:
+    def make(self, container_id: ContainerId) -> tuple[Path, ...]:
         """Make it, with the limits of what it lies in and none of its own; return the files that take processes."""
 
-    def pids(self, container_id: str) -> frozenset[int]:
+    def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes in it, in the numbering of this process."""
 
-    def kill(self, container_id: str) -> None:
+    def kill(self, container_id: ContainerId) -> None:
         """Send SIGKILL to every process in it."""
 
-    def remove(self, container_id: str) -> bool:
+    def remove(self, container_id: ContainerId) -> bool:
         """Remove it, in all hierarchies; False while processes are still in it."""
 
     def remove_root(self) -> None:
         """Remove the root cgroup if nothing is in it."""
 
-    def usage(self, container_id: str) -> Statistics:
+    def usage(self, container_id: ContainerId) -> Statistics:
         """Return what it uses now."""
 
-    def oom_kills(self, container_id: str) -> int:
+    def oom_kills(self, container_id: ContainerId) -> int:
         """Return how many processes the kernel has killed in it for want of memory."""
 
-    def mem_max_bytes(self, container_id: str) -> int | None:
+    def mem_max_bytes(self, container_id: ContainerId) -> int | None:
         """Return the most memory it ever used, None where the kernel does not tell."""
 
-    def mem_statistics(self, container_id: str) -> str | None:
+    def mem_statistics(self, container_id: ContainerId) -> str | None:
         """Return the kernel's memory.stat, None when it is not there."""
 
-    def watch_oom(self, container_id: str) -> OomWatch | None:
+    def watch_oom(self, container_id: ContainerId) -> OomWatch | None:
         """Return a watch, None when there is nothing to watch."""
 
 

@@ -22,6 +22,7 @@ from mesos_gpu.container.cgroups.files import (
 )
 from mesos_gpu.container.spec.linux import UNLIMITED
 from mesos_gpu.container.spec.nesting import cgroup_of
+from mesos_gpu.mesos.ids import ContainerId
 
 CPU: tuple[Column, ...] = (
     ("cpus_nr_periods", "nr_periods", int),
@@ -56,7 +57,7 @@ class CgroupsV1:
         """Make the root cgroup everywhere; raises Unavailable when the kernel refuses."""
         make_root(mount / self._root for mount in self._mounts)
 
-    def limit(self, container_id: str, cpu: Mapping[str, int], memory: Mapping[str, int]) -> None:
+    def limit(self, container_id: ContainerId, cpu: Mapping[str, int], memory: Mapping[str, int]) -> None:
         """Write cpu.shares, cfs quota and the limits of memory of the controllers that are mounted. Raises OSError."""
         if "cpu" in self._by_controller:
             folder = self._folder("cpu", container_id)
@@ -75,7 +76,7 @@ class CgroupsV1:
             if "reservation" in memory:
                 (folder / "memory.soft_limit_in_bytes").write_text(str(memory["reservation"]))
 
-    def make(self, container_id: str) -> tuple[Path, ...]:
+    def make(self, container_id: ContainerId) -> tuple[Path, ...]:
         """Make it, in all hierarchies, with the limits of what it lies in; return the files that take processes."""
         for mount in self._mounts:
             below = mount / self._root
@@ -85,15 +86,15 @@ class CgroupsV1:
                     make_like_parent(below)
         return tuple(folder / "cgroup.procs" for folder in self._folders(container_id))
 
-    def pids(self, container_id: str) -> frozenset[int]:
+    def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes that are in the container's cgroup of any hierarchy."""
         return frozenset().union(*(read_pids(folder) for folder in self._folders(container_id)))
 
-    def kill(self, container_id: str) -> None:
+    def kill(self, container_id: ContainerId) -> None:
         """Send SIGKILL to every process in it; a fork may escape one call, so call until `remove` succeeds."""
         signal_pids(self.pids(container_id), signal.SIGKILL)
 
-    def remove(self, container_id: str) -> bool:
+    def remove(self, container_id: ContainerId) -> bool:
         """Remove it from all hierarchies; False while one is busy."""
         return all([remove_tree(folder) for folder in self._folders(container_id)])
 
@@ -108,7 +109,7 @@ class CgroupsV1:
                     break
                 folder = folder.parent
 
-    def usage(self, container_id: str) -> Statistics:
+    def usage(self, container_id: ContainerId) -> Statistics:
         """Return CPU time, memory and processes."""
         devices, memory = self._folder("devices", container_id), self._folder("memory", container_id)
         found: Statistics = {
@@ -127,30 +128,30 @@ class CgroupsV1:
         found.update(rename(read_table(memory / "memory.stat"), MEMORY))
         return found
 
-    def oom_kills(self, container_id: str) -> int:
+    def oom_kills(self, container_id: ContainerId) -> int:
         """Return the kernel's count (memory.failcnt does not count this)."""
         return read_table(self._folder("memory", container_id) / "memory.oom_control").get("oom_kill", 0)
 
-    def mem_max_bytes(self, container_id: str) -> int | None:
+    def mem_max_bytes(self, container_id: ContainerId) -> int | None:
         """Return the highest memory.usage_in_bytes there was."""
         return read_number(self._folder("memory", container_id) / "memory.max_usage_in_bytes")
 
-    def mem_statistics(self, container_id: str) -> str | None:
+    def mem_statistics(self, container_id: ContainerId) -> str | None:
         """Return memory.stat."""
         return read_text(self._folder("memory", container_id) / "memory.stat")
 
-    def watch_oom(self, container_id: str) -> EventWatch | None:
+    def watch_oom(self, container_id: ContainerId) -> EventWatch | None:
         """Return an eventfd that the kernel writes to when the limit is hit (and when the cgroup goes)."""
         try:
             return EventWatch(self._folder("memory", container_id))
         except OSError:
             return None
 
-    def _folder(self, controller: str, container_id: str) -> Path:
+    def _folder(self, controller: str, container_id: ContainerId) -> Path:
         mount = self._by_controller.get(controller, self._by_controller["devices"])
         return mount / self._root / cgroup_of(container_id)
 
-    def _folders(self, container_id: str) -> list[Path]:
+    def _folders(self, container_id: ContainerId) -> list[Path]:
         return [mount / self._root / cgroup_of(container_id) for mount in self._mounts]
 
 

@@ -21,6 +21,7 @@ from mesos_gpu.container.cgroups.files import (
 )
 from mesos_gpu.container.spec.linux import UNLIMITED
 from mesos_gpu.container.spec.nesting import cgroup_of
+from mesos_gpu.mesos.ids import ContainerId
 
 CPU: tuple[Column, ...] = (
     ("cpus_user_time_secs", "user_usec", lambda us: us / 1e6),
@@ -55,7 +56,7 @@ class CgroupsV2:
         """Make the root cgroup; raises Unavailable when the kernel refuses."""
         make_root([self._root])
 
-    def limit(self, container_id: str, cpu: Mapping[str, int], memory: Mapping[str, int]) -> None:
+    def limit(self, container_id: ContainerId, cpu: Mapping[str, int], memory: Mapping[str, int]) -> None:
         """Write cpu.weight, cpu.max, memory.max and .low of the controllers that we were given. Raises OSError."""
         folder, controllers = self._root / cgroup_of(container_id), self.controllers()
         if "cpu" in controllers:
@@ -69,24 +70,24 @@ class CgroupsV2:
             if "reservation" in memory:
                 (folder / "memory.low").write_text(str(memory["reservation"]))
 
-    def make(self, container_id: str) -> tuple[Path, ...]:
+    def make(self, container_id: ContainerId) -> tuple[Path, ...]:
         """Make it, with the limits of what it lies in; return the file that takes processes."""
         folder = self._root / cgroup_of(container_id)
         folder.mkdir(parents=True, exist_ok=True)
         return (folder / "cgroup.procs",)
 
-    def pids(self, container_id: str) -> frozenset[int]:
+    def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes in it and below it."""
         return read_pids(self._root / cgroup_of(container_id))
 
-    def kill(self, container_id: str) -> None:
+    def kill(self, container_id: ContainerId) -> None:
         """Send SIGKILL to every process in it, in one step where the kernel can (5.14)."""
         try:
             (self._root / cgroup_of(container_id) / "cgroup.kill").write_text("1")
         except OSError:
             signal_pids(self.pids(container_id), signal.SIGKILL)
 
-    def remove(self, container_id: str) -> bool:
+    def remove(self, container_id: ContainerId) -> bool:
         """Remove it; False while it is busy."""
         return remove_tree(self._root / cgroup_of(container_id))
 
@@ -100,7 +101,7 @@ class CgroupsV2:
                 break
             folder = folder.parent
 
-    def usage(self, container_id: str) -> Statistics:
+    def usage(self, container_id: ContainerId) -> Statistics:
         """Return CPU time, memory and processes."""
         folder = self._root / cgroup_of(container_id)
         found: Statistics = {
@@ -114,19 +115,19 @@ class CgroupsV2:
         found.update(rename(read_table(folder / "memory.stat"), MEMORY))
         return found
 
-    def oom_kills(self, container_id: str) -> int:
+    def oom_kills(self, container_id: ContainerId) -> int:
         """Return the kernel's count."""
         return read_table(self._root / cgroup_of(container_id) / "memory.events").get("oom_kill", 0)
 
-    def mem_max_bytes(self, container_id: str) -> int | None:
+    def mem_max_bytes(self, container_id: ContainerId) -> int | None:
         """Return the highest memory.current there was (kernel 5.19)."""
         return read_number(self._root / cgroup_of(container_id) / "memory.peak")
 
-    def mem_statistics(self, container_id: str) -> str | None:
+    def mem_statistics(self, container_id: ContainerId) -> str | None:
         """Return memory.stat."""
         return read_text(self._root / cgroup_of(container_id) / "memory.stat")
 
-    def watch_oom(self, container_id: str) -> ChangeWatch | None:
+    def watch_oom(self, container_id: ContainerId) -> ChangeWatch | None:
         """Return a watch of memory.events, which also changes for reasons other than OOM."""
         try:
             return ChangeWatch(self._root / cgroup_of(container_id) / "memory.events")

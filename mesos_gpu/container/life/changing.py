@@ -18,6 +18,7 @@ from mesos_gpu.errors import ContainerError, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.live_access import RunningAccess
 from mesos_gpu.isolator.plan import Change
+from mesos_gpu.mesos.ids import ContainerId
 
 
 class Changer:
@@ -29,7 +30,7 @@ class Changer:
         cgroups: Cgroups,
         isolator: Isolator,
         checkpoints: Checkpoints,
-        containers: Mapping[str, LiveContainer],
+        containers: Mapping[ContainerId, LiveContainer],
         cfs_quota: bool,
     ) -> None:
         self._cgroups, self._isolator, self._checkpoints = cgroups, isolator, checkpoints

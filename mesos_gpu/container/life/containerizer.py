@@ -60,6 +60,7 @@ from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.plan import Change
+from mesos_gpu.mesos.ids import ContainerId
 
 REMEMBERED = 1000
 """How many ended containers are kept for `wait`, at most, when nobody calls `destroy` for them."""
@@ -96,8 +97,8 @@ class Containerizer:
         self._checkpoints, self._bundles = checkpoints, bundles
         self._releaser = Releaser(cgroups, conmon, bundles)
         self._boot_id = read_boot_id()
-        self._containers: dict[str, LiveContainer] = {}
-        self._ended: dict[str, Termination] = {}
+        self._containers: dict[ContainerId, LiveContainer] = {}
+        self._ended: dict[ContainerId, Termination] = {}
         self._killer = Killer(cgroups, self._containers)
         self._bounds = Bounds(cgroups, self._killer, disk)
         self._changer = Changer(
@@ -120,7 +121,7 @@ class Containerizer:
             profiles=profiles or Profiles(),
         )
 
-    async def recover(self, live: Collection[str]) -> None:
+    async def recover(self, live: Collection[ContainerId]) -> None:
         """Take up the containers of an earlier process that are in `live`; destroy all others it left.
 
         Standalone ones are taken up in any case, nested ones with their parents, sessions never. What runs of one
@@ -201,11 +202,11 @@ class Containerizer:
         container = self._admit(session)
         return await self._run(container, self._launcher.start_session(container, parent, config))
 
-    def record(self, container_id: str) -> Record:
+    def record(self, container_id: ContainerId) -> Record:
         """Return what is on record of a container that runs or is being launched. Raises NotFound."""
         return self._find(container_id).record
 
-    def switchboard(self, container_id: str) -> Switchboard | None:
+    def switchboard(self, container_id: ContainerId) -> Switchboard | None:
         """Return what input and output of a running container go through, None where its files take them.
 
         Raises NotFound.
@@ -225,7 +226,7 @@ class Containerizer:
         self._containers[container_id] = container = LiveContainer(record)
         return container
 
-    def _parent(self, parent_id: str) -> LiveContainer:
+    def _parent(self, parent_id: ContainerId) -> LiveContainer:
         parent = self._containers.get(parent_id)
         if parent is None or parent.ending or parent.init is None or not parent.started.is_set():
             raise NotFound(f"Parent container {parent_id} does not exist")
@@ -248,7 +249,7 @@ class Containerizer:
         self._follow(container)
         return result
 
-    def _give_back(self, container_id: str) -> None:
+    def _give_back(self, container_id: ContainerId) -> None:
         """Free what a container held that has no process any more. Raises MesosGpuError, OSError."""
         try:
             if self._provisioner is not None:
@@ -319,7 +320,7 @@ class Containerizer:
         if words is not None and container.board is not None:
             container.board.say("STDERR", f"{words}\n".encode())
 
-    async def wait(self, container_id: str) -> Termination:
+    async def wait(self, container_id: ContainerId) -> Termination:
         """Return how the container ended, once its GPUs, cgroup, mounts and processes are gone.
 
         Any number may wait; it answers until `destroy` is called for the ended container. Raises NotFound for an
@@ -333,7 +334,7 @@ class Containerizer:
             raise NotFound(f"container {container_id} was never started")
         return container.termination
 
-    async def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+    async def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
         """Make `gpus` the number of GPUs that a running container holds; what it can open has changed on return.
 
         One that shrinks gives back `release`, else GPUs that no process of it has open. Raises NotFound for a container
@@ -343,7 +344,7 @@ class Containerizer:
         await container.started.wait()
         return self._changer.gpus(container, gpus, release)
 
-    async def resize(self, container_id: str, size: Size) -> None:
+    async def resize(self, container_id: ContainerId, size: Size) -> None:
         """Give a running container these limits and this many GPUs.
 
         Raises what `update` raises; the limits are then those asked for. Its memory is never limited to less than it
@@ -357,22 +358,22 @@ class Containerizer:
         if size.gpus != gpus:
             self._changer.gpus(container, size.gpus, None)
 
-    def pid_of(self, container_id: str) -> int | None:
+    def pid_of(self, container_id: ContainerId) -> int | None:
         """Return the init of a running container, in this process' numbering; None when it does not run."""
         container = self._containers.get(container_id)
         return None if container is None or container.init is None else container.init.pid
 
-    def network_infos(self, container_id: str) -> Sequence[Mapping[str, Any]]:
+    def network_infos(self, container_id: ContainerId) -> Sequence[Mapping[str, Any]]:
         """Return the NetworkInfos of a container with networks of its own, or its outermost parent's; else nothing."""
         joined = self._networks.joined(top_level(container_id))
         return () if joined is None else joined.infos
 
-    def network_namespace(self, container_id: str) -> int | None:
+    def network_namespace(self, container_id: ContainerId) -> int | None:
         """Return a descriptor of a container's network namespace, None when that is the host's; close it not."""
         joined = self._networks.joined(top_level(container_id))
         return None if joined is None else joined.namespace
 
-    async def send_signal(self, container_id: str, number: int) -> None:
+    async def send_signal(self, container_id: ContainerId, number: int) -> None:
         """Send a signal to the first process of a container, SIGTERM to all of them, as `kill` does.
 
         Raises NotFound for a container that is unknown or has ended, BadInput for a number that is no signal.
@@ -394,7 +395,7 @@ class Containerizer:
         else:
             container.init.kill(what)
 
-    async def execute(self, container_id: str, execution: Execution) -> int:
+    async def execute(self, container_id: ContainerId, execution: Execution) -> int:
         """Run one more command in a container that runs; return its exit status, 128 + N for signal N.
 
         Raises NotFound for a container that does not run, ContainerError when the command takes too long.
@@ -405,7 +406,7 @@ class Containerizer:
             raise NotFound(f"container {container_id} does not run")
         return await self._executor.run(container_id, self._bundles / container_id, execution)
 
-    async def kill(self, container_id: str, grace_s: float) -> None:
+    async def kill(self, container_id: ContainerId, grace_s: float) -> None:
         """Send SIGTERM to every process but the init; after `grace_s` seconds SIGKILL. Returns when SIGTERM is sent.
 
         A repeated kill can only shorten the grace. Nothing happens to a container that has ended; one that waits for
@@ -420,7 +421,7 @@ class Containerizer:
             return
         self._killer.kill(container, grace_s)
 
-    async def destroy(self, container_id: str) -> None:
+    async def destroy(self, container_id: ContainerId) -> None:
         """End the container now and forget it; returns when nothing of it is left. Unknown containers are fine."""
         container = self._containers.get(container_id)
         if container is not None:
@@ -431,11 +432,11 @@ class Containerizer:
             await container.ended.wait()
         self._forget(container_id)
 
-    def containers(self) -> Collection[str]:
+    def containers(self) -> Collection[ContainerId]:
         """Return the ids of the containers that are being launched, run, or are being released."""
         return frozenset(self._containers)
 
-    async def usage(self, container_id: str) -> Statistics:
+    async def usage(self, container_id: ContainerId) -> Statistics:
         """Return Mesos' ResourceStatistics of a container, as far as its cgroup knows them. Raises NotFound."""
         container = self._find(container_id)
         record = container.record
@@ -464,7 +465,7 @@ class Containerizer:
         self._mounts.close()
         self._networks.close()
 
-    def _find(self, container_id: str) -> LiveContainer:
+    def _find(self, container_id: ContainerId) -> LiveContainer:
         try:
             return self._containers[container_id]
         except KeyError:
@@ -485,6 +486,6 @@ class Containerizer:
         container.started.set()
         container.ended.set()
 
-    def _forget(self, container_id: str) -> None:
+    def _forget(self, container_id: ContainerId) -> None:
         if self._ended.pop(container_id, None) is not None:
             self._checkpoints.forget(container_id)

@@ -23,6 +23,7 @@ from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.container.life.sandbox import open_output
 from mesos_gpu.container.spec.nesting import is_nested
 from mesos_gpu.errors import ContainerError
+from mesos_gpu.mesos.ids import ContainerId
 
 PID_FILES = "exec-*.pid"
 
@@ -46,7 +47,7 @@ class Executor:
     def __init__(self, runtime: Runtime, mounts: MountNamespace, cgroups: Cgroups) -> None:
         self._runtime, self._mounts, self._cgroups = runtime, mounts, cgroups
 
-    async def run(self, container_id: str, bundle: Path, execution: Execution) -> int:
+    async def run(self, container_id: ContainerId, bundle: Path, execution: Execution) -> int:
         """Return the exit status; 128 + N for a command that signal N ended.
 
         One that takes longer than its timeout is ended with all processes it has made, and so is one whose caller
@@ -70,14 +71,14 @@ class Executor:
             document.unlink(missing_ok=True)
             pid_file.unlink(missing_ok=True)
 
-    def end_strays(self, container_id: str, bundle: Path) -> None:
+    def end_strays(self, container_id: ContainerId, bundle: Path) -> None:
         """End commands that a process before this one had begun and nobody waits for."""
         for pid_file in bundle.glob(PID_FILES):
             self._end_tree(container_id, pid_file)
             pid_file.unlink(missing_ok=True)
 
     async def _wait(
-        self, container_id: str, started: subprocess.Popen[bytes], pid_file: Path, timeout_s: float | None
+        self, container_id: ContainerId, started: subprocess.Popen[bytes], pid_file: Path, timeout_s: float | None
     ) -> int:
         ends = os.pidfd_open(started.pid)  # our child: it is there until we take its status
         try:
@@ -94,7 +95,7 @@ class Executor:
         status = started.wait()
         return status if status >= 0 else 128 - status
 
-    def _end_tree(self, container_id: str, pid_file: Path) -> None:
+    def _end_tree(self, container_id: ContainerId, pid_file: Path) -> None:
         """Kill a command and its offspring: all below it, and all of its session, whoever adopted them."""
         try:
             root = int(pid_file.read_text())
@@ -113,7 +114,7 @@ class Executor:
                     pass
 
     def _spawn(
-        self, container_id: str, bundle: Path, document: Path, pid_file: Path, output: int
+        self, container_id: ContainerId, bundle: Path, document: Path, pid_file: Path, output: int
     ) -> subprocess.Popen[bytes]:
         # A nested container's runtime knows of no cgroup to move the command to: it begins in the right one.
         nested = is_nested(container_id) and self._runtime.leaves_cgroup

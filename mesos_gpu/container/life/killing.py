@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.spec.nesting import descendants
 from mesos_gpu.container.state.live import LiveContainer
+from mesos_gpu.mesos.ids import ContainerId
 
 INIT_ALONE_S = 0.01
 """How long to give an init that has not started its command yet, before looking again for what to send SIGTERM."""
@@ -18,7 +19,7 @@ INIT_ALONE_S = 0.01
 class Killer:
     """Ends containers, those nested in them included. `containers` is who lives now, by id."""
 
-    def __init__(self, cgroups: Cgroups, containers: Mapping[str, LiveContainer]) -> None:
+    def __init__(self, cgroups: Cgroups, containers: Mapping[ContainerId, LiveContainer]) -> None:
         self._cgroups, self._containers = cgroups, containers
 
     def kill(self, container: LiveContainer, grace_s: float) -> None:

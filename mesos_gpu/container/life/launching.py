@@ -60,6 +60,7 @@ from mesos_gpu.errors import BadInput, ContainerError
 from mesos_gpu.images.store import Image
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
+from mesos_gpu.mesos.ids import ContainerId
 
 
 class Launcher:
@@ -148,7 +149,7 @@ class Launcher:
             await asyncio.to_thread(own_all, config.sandbox, whom, root=roots[0])  # with what was fetched into it
         return root, whom
 
-    def _share_limits(self, container_id: str, document: dict[str, Any]) -> tuple[Path, ...]:
+    def _share_limits(self, container_id: ContainerId, document: dict[str, Any]) -> tuple[Path, ...]:
         """Put a container under its parent's limits; return the files that its process enters its cgroup by."""
         enter = self._cgroups.make(container_id)
         if self._conmon.runtime.leaves_cgroup:
@@ -234,7 +235,7 @@ class Launcher:
         files = tuple((path, str(source)) for path, source in joined.files)
         return NetworkView(joined.hostname, namespace, uts, files)
 
-    def _policy_of(self, container_id: str) -> dict[str, Any]:
+    def _policy_of(self, container_id: ContainerId) -> dict[str, Any]:
         """Return what a container that shares the limits of this one may use: the same devices."""
         document = msgspec.json.decode((self._bundles / container_id / "config.json").read_bytes())
         return {"devices": document["linux"]["resources"]["devices"]}
@@ -255,7 +256,7 @@ class Launcher:
             container.pulling = None
 
     async def _provision(
-        self, container_id: str, ask: ImageAsk, image: Image, user: HostUser
+        self, container_id: ContainerId, ask: ImageAsk, image: Image, user: HostUser
     ) -> tuple[ImageRoot, HostUser]:
         """Mount an image; return it and whom its container runs as.
 

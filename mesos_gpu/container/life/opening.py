@@ -33,6 +33,7 @@ from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.mesos.ids import ContainerId
 
 PROBE_MEM_BYTES = 64 << 20
 NETWORKS = Path("isolators", "network", "cni")
@@ -151,7 +152,7 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
     containerizer = parts.build(runtime, _NoIsolator(), folder)
     try:
         await containerizer.recover(())  # a probe that was killed
-        name = f"probe-{uuid.uuid4()}"
+        name = ContainerId(f"probe-{uuid.uuid4()}")
         config = ContainerConfig(name, sandbox, ("true",), {"PATH": DEFAULT_PATH}, None, 100, PROBE_MEM_BYTES, 0)
         await containerizer.launch(config)
         termination = await containerizer.wait(name)
@@ -166,12 +167,12 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
 class _NoIsolator:
     """An isolator that has nothing to give."""
 
-    def recover(self, live: Collection[str]) -> frozenset[str]:
+    def recover(self, live: Collection[ContainerId]) -> frozenset[ContainerId]:
         return frozenset()
 
     def prepare(
         self,
-        container_id: str,
+        container_id: ContainerId,
         gpus: int,
         *,
         image: ImageManifest | bool = False,
@@ -179,11 +180,11 @@ class _NoIsolator:
     ) -> LaunchPlan:
         return LaunchPlan()
 
-    def isolate(self, container_id: str, pid: int) -> None:
+    def isolate(self, container_id: ContainerId, pid: int) -> None:
         pass
 
-    def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+    def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
         raise NotEnoughGpus(asked=gpus, free=0)
 
-    def cleanup(self, container_id: str) -> None:
+    def cleanup(self, container_id: ContainerId) -> None:
         pass

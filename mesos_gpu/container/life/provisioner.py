@@ -21,6 +21,7 @@ from mesos_gpu.container.spec.requirements import DriverFacts, unmet
 from mesos_gpu.errors import ContainerError, ImageError
 from mesos_gpu.images.progress import Progress, Tell
 from mesos_gpu.images.store import Image
+from mesos_gpu.mesos.ids import ContainerId
 
 T = TypeVar("T")
 
@@ -28,15 +29,15 @@ T = TypeVar("T")
 class Images(Protocol):
     """What is asked of a store of images; `mesos_gpu.images.store.ImageStore` is the real one."""
 
-    async def recover(self, live: Collection[str] = ()) -> None:
+    async def recover(self, live: Collection[ContainerId] = ()) -> None:
         """Take up what an earlier process left."""
 
     async def pull(
-        self, reference: str, progress: Tell | None = None, *, by: str | None = None, cached: bool = True
+        self, reference: str, progress: Tell | None = None, *, by: ContainerId | None = None, cached: bool = True
     ) -> Image:
         """Return an image, which the container `by` uses from before this returns. Raises BadInput, ImageError."""
 
-    def release(self, container_id: str) -> None:
+    def release(self, container_id: ContainerId) -> None:
         """The container uses its image no more. Raises ImageError."""
 
 
@@ -46,11 +47,11 @@ class Provisioner:
     def __init__(self, images: Images, mounts: MountNamespace, bundles: Path, driver: DriverFacts) -> None:
         self._images, self._mounts, self._bundles, self._driver = images, mounts, bundles, driver
 
-    async def recover(self, live: Collection[str]) -> None:
+    async def recover(self, live: Collection[ContainerId]) -> None:
         """Take up what containers used; call it once, first. Raises Conflict, ImageError."""
         await self._images.recover(live)
 
-    async def fetch(self, container_id: str, ask: ImageAsk, progress: Callable[[str], None] | None) -> Image:
+    async def fetch(self, container_id: ContainerId, ask: ImageAsk, progress: Callable[[str], None] | None) -> Image:
         """Return the image, pulled if need be; the store keeps it for the container until `release`.
 
         `progress` is told in words how far the pull is. Raises BadInput, ImageError, ContainerError when this machine's
@@ -73,7 +74,7 @@ class Provisioner:
             raise ImageError(f"the image {ask.name} has no layers, so there is nothing in it to run")
         return image
 
-    async def mount(self, container_id: str, image: Image) -> ImageRoot:
+    async def mount(self, container_id: ContainerId, image: Image) -> ImageRoot:
         """Mount an image for a container, in its bundle, with the folders that it says it has."""
         bundle = self._bundles / container_id
 
@@ -93,7 +94,7 @@ class Provisioner:
             return None
         return await self._mounts.run(partial(find_image_user, Path(root.path), root.config.user))
 
-    def release(self, container_id: str) -> None:
+    def release(self, container_id: ContainerId) -> None:
         """The container, of which no file is left, uses its image no more; without one nothing happens.
 
         Raises ImageError when the store cannot write that down.

@@ -14,6 +14,7 @@ from pathlib import Path
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.host.processes import Process, pids_naming
 from mesos_gpu.container.supervisor.conmon import Conmon
+from mesos_gpu.mesos.ids import ContainerId
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.001, 1.0
 SLOW_S = 5.0
@@ -27,7 +28,7 @@ class Releaser:
     def __init__(self, cgroups: Cgroups, conmon: Conmon, bundles: Path) -> None:
         self._cgroups, self._conmon, self._bundles = cgroups, conmon, bundles
 
-    async def release(self, container_id: str, conmon: Process | None = None) -> None:
+    async def release(self, container_id: ContainerId, conmon: Process | None = None) -> None:
         """Return when no process, cgroup or file of the container is left.
 
         A process that the kernel cannot end (it waits for a device) makes this wait too: what the container held must
@@ -49,14 +50,14 @@ class Releaser:
         self._conmon.forget(container_id)
         await asyncio.to_thread(_remove_bundle, self._bundles / container_id)
 
-    def _remove_cgroup(self, container_id: str) -> bool:
+    def _remove_cgroup(self, container_id: ContainerId) -> bool:
         try:
             return self._cgroups.remove(container_id)
         except OSError as error:
             log.warning("container %s: cannot remove its cgroup, will try again: %s", container_id, error)
             return False
 
-    async def release_strays(self, container_ids: Collection[str]) -> None:
+    async def release_strays(self, container_ids: Collection[ContainerId]) -> None:
         """Release containers that were given up at an unknown point, perhaps in the midst of their start.
 
         conmon and the runtime are found by the bundle's path in their arguments; they go first, or one might start

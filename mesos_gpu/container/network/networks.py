@@ -33,6 +33,7 @@ from mesos_gpu.container.network.network_state import (
 from mesos_gpu.container.spec import cni
 from mesos_gpu.container.spec.cni import ADD, DEL, DefaultDns, Document, Network
 from mesos_gpu.errors import BadInput, ContainerError, MesosGpuError, ProtocolError
+from mesos_gpu.mesos.ids import ContainerId
 
 PLUGIN_TIMEOUT_S = 60.0
 MAX_HOSTNAME = 63
@@ -54,25 +55,27 @@ class Networks:
         self._folder, self._configs, self._plugins = folder, configs, tuple(plugins)
         self._default_dns = default_dns
         self._outside = Outside(folder)
-        self._joined: dict[str, Joined] = {}
-        self._under_way: dict[str, asyncio.Task[Joined]] = {}
+        self._joined: dict[ContainerId, Joined] = {}
+        self._under_way: dict[ContainerId, asyncio.Task[Joined]] = {}
 
-    async def recover(self, live: Mapping[str, int | None]) -> None:
+    async def recover(self, live: Mapping[ContainerId, int | None]) -> None:
         """Take up the networks of containers that live, here with their inits, and leave those of all others."""
         if not self._folder.is_dir():
             return
         for place in sorted(self._folder.iterdir()):
-            state = load(place)
-            if place.name not in live or state is None:
-                await self.cleanup(place.name)
+            state, container_id = load(place), ContainerId(place.name)
+            if container_id not in live or state is None:
+                await self.cleanup(container_id)
                 continue
             namespace = await self._outside.run(partial(open_pinned, place / NAMESPACE))
-            pid = live[place.name]
+            pid = live[container_id]
             if namespace is None and state.attachments and pid is not None:
                 namespace = open_pinned(Path(f"/proc/{pid}/ns/net"))
-            self._joined[place.name] = as_joined(place, state, namespace)
+            self._joined[container_id] = as_joined(place, state, namespace)
 
-    async def prepare(self, container_id: str, infos: Sequence[Mapping[str, Any]], hostname: str | None) -> Joined:
+    async def prepare(
+        self, container_id: ContainerId, infos: Sequence[Mapping[str, Any]], hostname: str | None
+    ) -> Joined:
         """Make a container's network namespace and join these networks (NetworkInfos with a name); none: the host's.
 
         Raises BadInput for a network that is not there, ContainerError when a plugin fails; `cleanup` is due then, too.
@@ -89,11 +92,11 @@ class Networks:
         del self._under_way[container_id]
         return joined
 
-    def joined(self, container_id: str) -> Joined | None:
+    def joined(self, container_id: ContainerId) -> Joined | None:
         """Return what a container got, None for one that has only the host's."""
         return self._joined.get(container_id)
 
-    async def cleanup(self, container_id: str) -> None:
+    async def cleanup(self, container_id: ContainerId) -> None:
         """Leave all networks of a container that has no process any more; nothing happens when it is in none.
 
         What a plugin fails to undo stays on record: it is tried again when the agent starts anew.
@@ -173,7 +176,7 @@ class Networks:
 
     # --- plugins ------------------------------------------------------------------------------------------------
 
-    async def _join(self, container_id: str, state: State) -> Joined:
+    async def _join(self, container_id: ContainerId, state: State) -> Joined:
         place = self._folder / container_id
         try:
             place.mkdir(parents=True)
@@ -198,7 +201,7 @@ class Networks:
         self._joined[container_id] = joined = as_joined(place, state, namespace)
         return joined
 
-    async def _add(self, container_id: str, attachment: Attachment) -> Document:
+    async def _add(self, container_id: ContainerId, attachment: Attachment) -> Document:
         network, result = attachment.network(), None
         for index, plugin in enumerate(network.plugins):
             what = f"The CNI plugin '{plugin['type']}' failed to attach container {container_id}"
@@ -214,7 +217,7 @@ class Networks:
             result = answer
         return result or {}
 
-    async def _leave(self, container_id: str, attachment: Attachment, folders: Sequence[Path]) -> bool:
+    async def _leave(self, container_id: ContainerId, attachment: Attachment, folders: Sequence[Path]) -> bool:
         """Undo what ADD did, or may have done in part. Returns whether nothing is left."""
         well = True
         for index in reversed(range(len(attachment.plugins))):
@@ -231,7 +234,7 @@ class Networks:
     async def _call(
         self,
         command: str,
-        container_id: str,
+        container_id: ContainerId,
         attachment: Attachment,
         index: int,
         folders: Sequence[Path],

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from mesos_gpu.errors import BadInput, ProtocolError
+from mesos_gpu.mesos.ids import ContainerId
 
 Document: TypeAlias = dict[str, Any]
 
@@ -167,7 +168,9 @@ def addresses_asked(info: Mapping[str, Any]) -> list[str]:
     return [str(address) for address in asked if address]
 
 
-def plugin_environment(command: str, container_id: str, netns: str, interface: str, path: str) -> dict[str, str]:
+def plugin_environment(
+    command: str, container_id: ContainerId, netns: str, interface: str, path: str
+) -> dict[str, str]:
     """Return the variables by which a plugin is told what to do."""
     return {
         "CNI_COMMAND": command,

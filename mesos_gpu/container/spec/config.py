@@ -13,6 +13,7 @@ from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.identity import is_nested
+from mesos_gpu.mesos.ids import ContainerId
 
 CONTAINER_ID = re.compile(r"(?=.{1,240}\Z)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9][A-Za-z0-9_-]*)*")
 """Ids become folder and cgroup names, so nothing that a path or a cgroup reads differently. Dots separate a nested
@@ -86,7 +87,7 @@ class ContainerConfig:
     With a `terminal`, of `window` (rows, columns), it reads from there and says everything there; `stdout` has it too.
     """
 
-    container_id: str
+    container_id: ContainerId
     sandbox: Path
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -136,7 +137,7 @@ class SessionConfig:
     `user` is another of the host's, and no more rights. With a `terminal` it has one of `window` (rows, columns).
     """
 
-    container_id: str
+    container_id: ContainerId
     command: Command
     environment: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
@@ -162,7 +163,7 @@ class Termination:
     disk_limit_bytes: int | None = None
 
 
-def check_id(container_id: str) -> None:
+def check_id(container_id: ContainerId) -> None:
     """Raise BadInput for what cannot be the id of a container."""
     if not CONTAINER_ID.fullmatch(container_id):
         raise BadInput(

@@ -9,6 +9,7 @@ from typing import Protocol
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.mesos.ids import ContainerId
 
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
@@ -16,12 +17,12 @@ NO_LABELS: Mapping[str, str] = MappingProxyType({})
 class Isolator(Protocol):
     """Decides what a container gets beside its root. The names are Mesos' (`slave/isolator.hpp`)."""
 
-    def recover(self, live: Collection[str]) -> frozenset[str]:
+    def recover(self, live: Collection[ContainerId]) -> frozenset[ContainerId]:
         """Take up what was held before a restart; return containers that hold something and are not `live`."""
 
     def prepare(
         self,
-        container_id: str,
+        container_id: ContainerId,
         gpus: int,
         *,
         image: ImageManifest | bool = False,
@@ -32,11 +33,11 @@ class Isolator(Protocol):
         Raises NotEnoughGpus, Conflict when it is already prepared.
         """
 
-    def isolate(self, container_id: str, pid: int) -> None:
+    def isolate(self, container_id: ContainerId, pid: int) -> None:
         """Tell that `pid` is a process of the container, whose walls `update` may change from now on."""
 
-    def update(self, container_id: str, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+    def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
         """Make `gpus` the number of GPUs that the running container holds and can open."""
 
-    def cleanup(self, container_id: str) -> None:
+    def cleanup(self, container_id: ContainerId) -> None:
         """Give back what the container holds; nothing happens when it holds nothing."""

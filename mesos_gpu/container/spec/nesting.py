@@ -6,7 +6,7 @@ Source: Mesos src/slave/containerizer/mesos/{containerizer,utils,paths}.cpp, iso
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import NO_DEVICES, VISIBLE_DEVICES
 from mesos_gpu.isolator.plan import LaunchPlan
 from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN
+from mesos_gpu.mesos.ids import ContainerId
 
 __all__ = ["cgroup_of", "deepest_first", "descendants", "entering", "is_nested", "leaf", "parent_of", "top_level"]
 
@@ -25,27 +26,28 @@ BETWEEN = "mesos"
 """The cgroup of a container holds those of its children in one of this name, which no control file has."""
 
 
-def parent_of(container_id: str) -> str | None:
+def parent_of(container_id: ContainerId) -> ContainerId | None:
     """Return the container that a nested one lies in, None for a top-level one."""
-    return container_id.rpartition(SEPARATOR)[0] or None
+    parent = container_id.rpartition(SEPARATOR)[0]
+    return ContainerId(parent) if parent else None
 
 
-def leaf(container_id: str) -> str:
+def leaf(container_id: ContainerId) -> str:
     """Return the last part of an id."""
     return container_id.rpartition(SEPARATOR)[2]
 
 
-def cgroup_of(container_id: str) -> str:
+def cgroup_of(container_id: ContainerId) -> str:
     """Return the cgroup below the root one: `parent/mesos/child`, as Mesos."""
     return f"/{BETWEEN}/".join(container_id.split(SEPARATOR))
 
 
-def descendants(container_id: str, among: Collection[str]) -> list[str]:
+def descendants(container_id: ContainerId, among: Collection[ContainerId]) -> list[ContainerId]:
     """Return the containers that lie in one, at any depth, the deepest first."""
     return deepest_first(one for one in among if one.startswith(container_id + SEPARATOR))
 
 
-def deepest_first(container_ids: Any) -> list[str]:
+def deepest_first(container_ids: Iterable[ContainerId]) -> list[ContainerId]:
     """Return ids such that children come before their parents."""
     return sorted(container_ids, key=lambda one: (-one.count(SEPARATOR), one))
 

@@ -14,6 +14,7 @@ import msgspec
 
 from mesos_gpu.container.host.beneath import private_folder, write_private
 from mesos_gpu.container.spec.config import CONTAINER_ID, Termination, Volume
+from mesos_gpu.mesos.ids import ContainerId
 
 Step = Literal["preparing", "running", "ended"]
 """preparing: anything may exist or not. running: `pid` is its init. ended: see `termination`; may need releasing."""
@@ -26,7 +27,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     `mem_sure_bytes` what it is sure of (0 in records of before there was a difference).
     """
 
-    container_id: str
+    container_id: ContainerId
     step: Step
     boot_id: str
     sandbox: str
@@ -66,14 +67,14 @@ class Checkpoints:
         write_private(new, self._encoder.encode(record))
         os.replace(new, path)  # noqa: PTH105 - as in every other atomic write
 
-    def forget(self, container_id: str) -> None:
+    def forget(self, container_id: ContainerId) -> None:
         """Remove the record; nothing happens without one."""
         (self._folder / f"{container_id}.json").unlink(missing_ok=True)
 
-    def load(self) -> dict[str, Record | None]:
+    def load(self) -> dict[ContainerId, Record | None]:
         """Return all records by container id; None for one that cannot be read. Makes the folder if need be."""
         private_folder(self._folder)
-        found: dict[str, Record | None] = {}
+        found: dict[ContainerId, Record | None] = {}
         for path in sorted(self._folder.iterdir()):
             if path.suffix != ".json" or not CONTAINER_ID.fullmatch(path.stem):
                 path.unlink()  # a replacement that was not finished
@@ -82,5 +83,5 @@ class Checkpoints:
                 record = self._decoder.decode(path.read_bytes())
             except msgspec.DecodeError:
                 record = None
-            found[path.stem] = record if record is not None and record.container_id == path.stem else None
+            found[ContainerId(path.stem)] = record if record is not None and record.container_id == path.stem else None
         return found

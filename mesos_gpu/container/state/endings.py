@@ -8,6 +8,7 @@ from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.host.disk import over_quota
 from mesos_gpu.container.spec.config import Termination, read_status
 from mesos_gpu.container.state.live import LiveContainer
+from mesos_gpu.mesos.ids import ContainerId
 
 
 def judge(container: LiveContainer, status: int | None, cgroups: Cgroups) -> Termination:
@@ -38,7 +39,7 @@ def judge(container: LiveContainer, status: int | None, cgroups: Cgroups) -> Ter
     )
 
 
-def _memory_statistics(cgroups: Cgroups, container_id: str) -> str:
+def _memory_statistics(cgroups: Cgroups, container_id: ContainerId) -> str:
     """Return what the kernel says of a container's memory, as Mesos puts it into the message."""
     text = cgroups.mem_statistics(container_id)
     return "" if text is None else f"\n\nMEMORY STATISTICS: \n{text}\n"

@@ -6,14 +6,15 @@ from collections.abc import Collection, Mapping
 
 from mesos_gpu.container.spec.nesting import is_nested, top_level
 from mesos_gpu.container.state.checkpoints import Record
+from mesos_gpu.mesos.ids import ContainerId
 
 
-def recovered(records: Mapping[str, Record | None], live: Collection[str]) -> dict[str, Record]:
+def recovered(records: Mapping[ContainerId, Record | None], live: Collection[ContainerId]) -> dict[ContainerId, Record]:
     """Return those of the `records` on disk that are containers still, or ended with nobody told yet.
 
     A nested one lives while its outermost parent does, and is known no longer than that.
     """
-    kept: dict[str, Record] = {}
+    kept: dict[ContainerId, Record] = {}
     for container_id, record in records.items():
         if record is None or record.step == "preparing" or record.session:
             continue

@@ -17,6 +17,7 @@ from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process, readable
 from mesos_gpu.container.host.runtime import Runtime, find_program
 from mesos_gpu.errors import ContainerError, Unavailable
+from mesos_gpu.mesos.ids import ContainerId
 
 START_TIMEOUT_S = 60.0
 EXIT_FILE_GRACE_S = 5.0
@@ -63,7 +64,7 @@ class Conmon:
 
     async def start(
         self,
-        container_id: str,
+        container_id: ContainerId,
         bundle: Path,
         stdout: int,
         stderr: int,
@@ -115,7 +116,7 @@ class Conmon:
             raise ContainerError(f"{name} could not start the container: {words}")
         return started.data
 
-    async def exit_status(self, container_id: str, conmon: Process | None) -> int | None:
+    async def exit_status(self, container_id: ContainerId, conmon: Process | None) -> int | None:
         """Return the exit status of a container that has ended; None when conmon did not live to see it."""
         if conmon is not None:
             try:
@@ -127,12 +128,12 @@ class Conmon:
         except (FileNotFoundError, ValueError):
             return None
 
-    def forget(self, container_id: str) -> None:
+    def forget(self, container_id: ContainerId) -> None:
         """Remove the exit status."""
         (self._exits / container_id).unlink(missing_ok=True)
 
     def _spawn(
-        self, container_id: str, bundle: Path, stdout: int, stderr: int, tell: int, command: Sequence[str]
+        self, container_id: ContainerId, bundle: Path, stdout: int, stderr: int, tell: int, command: Sequence[str]
     ) -> Process:
         arguments = [
             *(str(self._path), "--api-version=1", "--sync", "--log-path=passthrough", "--log-level=error"),
