@@ -6,6 +6,7 @@ What each exercises, and which clients cannot run on this Python and why, stands
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.clients.environments import PROGRAMS, Environment
+from tests.clients.environments import HTTP_PARSER, PROGRAMS, Environment
 from tests.support.box.live import LiveBox, leftovers
+from tests.support.images.build import cuda_image
+from tests.support.images.registry import RealRegistry
 from tests.support.places import EXAMPLES
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -25,12 +28,12 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 def installing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     """Begun before all else, because networks are slow; the box and what needs no environment go first."""
     environment = Environment(tmp_path_factory.mktemp("clients") / "venv")
-    of_pymesos = ("addict", "six", "requests", "httptools")
+    of_pymesos = ("addict", "six", "requests", "httptools", "psutil")
     of_dcos = ("toml", "retrying", "sseclient", "jsonschema", "prettytable", "pygments", "pager", "setuptools<80")
-    environment.begin("mesoshttp==0.4.2", "task_processing==1.4.0", *of_pymesos, *of_dcos)
+    environment.begin("mesoshttp==0.4.2", "avmesos==0.4.2", "task_processing==1.4.0", *of_pymesos, *of_dcos)
     # pymesos has our http-parser, from its folder. tfmesos wants TensorFlow for what it does not do here; dcos wants
     # releases of 2017, which Python 3.10 cannot use.
-    environment.begin("--no-deps", "pymesos==0.3.15", "tfmesos==0.0.10", "dcos==0.6.1")
+    environment.begin("--no-deps", "pymesos==0.3.15", "tfmesos==0.0.10", "dcos==0.6.1", "cook-executor==0.1.19")
     try:
         yield environment
     finally:
@@ -40,11 +43,13 @@ def installing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment
 @pytest.fixture(scope="module")
 def live(installing: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
     box = LiveBox(tmp_path_factory.mktemp("clients") / "box")
-    try:
-        box.up("--gpu_driver=simulated", "--simulated_gpus=4")
-        yield box
-    finally:
-        box.cli("down")
+    with RealRegistry(tmp_path_factory.mktemp("registry")) as registry:
+        registry.push("worker", cuda_image())
+        try:
+            box.up("--gpu_driver=simulated", "--simulated_gpus=4", f"--docker_registry={registry.url}")
+            yield box
+        finally:
+            box.cli("down")
     assert leftovers(box.work_dir) == []
 
 
@@ -91,10 +96,11 @@ def test_pymesos_operator_drivers_read_change_and_hear_everything(live: LiveBox,
     live.ok("app", "remove", "parent")
 
 
-def test_mesoshttp_launches_reconciles_and_kills(
-    live: LiveBox, clients: Environment, master: str, tmp_path: Path
+@pytest.mark.parametrize("library", ["mesoshttp", "avmesos"])
+def test_mesoshttp_and_its_fork_launch_reconcile_and_kill(
+    live: LiveBox, clients: Environment, master: str, library: str
 ) -> None:
-    told = json.loads(clients.run("mesoshttp_scheduler.py", f"http://{master}"))
+    told = json.loads(clients.run("mesoshttp_scheduler.py", f"http://{master}", library))
     assert told["ended"]
     assert told["errors"] == []
     states = {name: [state for task, state, _ in told["updates"] if task == name] for name in ("lists", "sleeps")}
@@ -104,11 +110,13 @@ def test_mesoshttp_launches_reconciles_and_kills(
     live.until("its GPUs are free", lambda: live.gpus_free() == 4)
 
 
+@pytest.mark.parametrize("image", [(), ("worker",)], ids=["host", "image"])
 def test_task_processing_runs_a_gpu_task_to_its_end(
-    live: LiveBox, clients: Environment, master: str, tmp_path: Path
+    live: LiveBox, clients: Environment, master: str, image: tuple[str, ...]
 ) -> None:
     # It names a port mapping without a network, and as one object where Mesos has a list.
-    told = json.loads(clients.run("task_processing_runner.py", master, "nvidia-smi -L | grep -c UUID"))
+    command = "nvidia-smi -L && test ! -e /usr/bin/env" if image else "nvidia-smi -L | grep -c UUID"
+    told = json.loads(clients.run("task_processing_runner.py", master, command, *image))
     assert told == {"success": True, "kind": "task", "platform_type": "finished"}
     live.until("its GPUs are free", lambda: live.gpus_free() == 4)
 
@@ -139,3 +147,50 @@ def test_the_dcos_clis_library_finds_a_task_and_runs_commands_in_it(
     assert told["echo"] == "typed here\n"
     live.ok("app", "remove", "held")
     live.until("its GPUs are free", lambda: live.gpus_free() == 4)
+
+
+def test_cooks_executor_runs_reports_and_ends_its_tasks(live: LiveBox, clients: Environment, master: str) -> None:
+    http_parser = HTTP_PARSER  # of pymesos, as for all programs here
+    executor = f"PYTHONPATH={http_parser} exec {clients.python} -m cook"
+    told = json.loads(clients.run("cook_scheduler.py", master, executor))
+    assert told["ended"], told
+    assert told["states"]["well"][-1] == "TASK_FINISHED"
+    assert told["states"]["ill"][-1] == "TASK_FAILED"
+    assert told["states"]["long"][-1] == "TASK_KILLED"
+    assert all("TASK_RUNNING" in states for states in told["states"].values())
+    live.until("its GPUs are free", lambda: live.gpus_free() == 4)
+
+
+def test_shpkpr_deploys_an_app_and_shows_it(live: LiveBox, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    # It wants jinja2 2, which has no way with MarkupSafe of today.
+    environment.begin("shpkpr==4.1.2", "markupsafe<2.1", "setuptools<80")
+    environment.finish()
+    url = live.status()["marathon"]["url"]
+    template = tmp_path / "app.json.tmpl"
+    template.write_text(
+        '{"id": "/shp", "cmd": "sleep {{ SECONDS }}", "cpus": 0.1, "mem": 32, "gpus": 1, "instances": 1}'
+    )
+
+    def shpkpr(*words: str) -> str:
+        done = subprocess.run(
+            [environment.python, "-c", "from shpkpr.cli.entrypoint import cli; cli()", *words],
+            env={"PATH": os.environ["PATH"], "SHPKPR_MARATHON_URL": url, "SHPKPR_SECONDS": "1000", "LC_ALL": "C.UTF-8"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    deploy = ("apps", "deploy", "--template-dir", str(tmp_path), "-t", template.name)
+    shpkpr(*deploy)
+    [task] = live.tasks("shp")
+    assert task["state"] == "TASK_RUNNING"
+    shown = json.loads(shpkpr("apps", "show", "-a", "/shp"))
+    assert "sleep 1000" in json.dumps(shown)
+    shpkpr(*deploy, "SECONDS=2000")
+    assert live.marathon("/v2/apps/shp")["app"]["cmd"] == "sleep 2000"
+    live.ok("app", "remove", "shp", "--wait")

@@ -1,19 +1,21 @@
-"""mesoshttp: subscribe, run a task with a GPU, reconcile it, kill another, tear down; prints what it saw as JSON.
+"""mesoshttp, or its fork avmesos: subscribe, run a task with a GPU, reconcile it, kill another, tear down.
+
+Prints what it saw as JSON.
 
 It reads an event when the next one begins, which may be a heartbeat 15 s later; so the program makes events: answers
 about a task that is none.
 """
 
+import importlib
 import json
 import sys
 import threading
 import time
 
-from mesoshttp.client import MesosClient
-
-url = sys.argv[1]
+url, library = sys.argv[1:]
+MesosClient = importlib.import_module(f"{library}.client").MesosClient
 seen = {"updates": [], "offers": [], "errors": []}
-client = MesosClient(mesos_urls=[url], frameworkName="mesoshttp", frameworkUser="root")
+client = MesosClient(mesos_urls=[url], frameworkName=library, frameworkUser="root")
 client.set_checkpoint(True)
 client.add_capability("GPU_RESOURCES")
 done = threading.Event()

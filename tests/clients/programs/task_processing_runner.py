@@ -1,4 +1,7 @@
-"""Yelp's task_processing: a MesosExecutor runs a GPU task to its end through its runner; prints the events as JSON."""
+"""Yelp's task_processing: a MesosExecutor runs a GPU task to its end, in an image if one is named, through its runner.
+
+Prints the events as JSON.
+"""
 
 import json
 import sys
@@ -18,7 +21,10 @@ executor = processor.executor_from_config(
         "framework_staging_timeout": 60,
     },
 )
-config = executor.TASK_CONFIG_INTERFACE(cmd=sys.argv[2], cpus=0.1, mem=32, gpus=1, disk=10, containerizer="MESOS")
+image = {"image": sys.argv[3]} if len(sys.argv) > 3 else {}
+config = executor.TASK_CONFIG_INTERFACE(
+    cmd=sys.argv[2], cpus=0.1, mem=32, gpus=1, disk=10, containerizer="MESOS", **image
+)
 result = Sync(executor=executor).run(config)
 print(json.dumps({"success": result.success, "kind": result.kind, "platform_type": result.platform_type}))
 executor.stop()
