@@ -205,3 +205,19 @@ def test_names_of_tests_say_what_is_so_and_carry_no_numbers_of_cases() -> None:
     numbered = re.compile(r"^(?:async )?def (test_(?:case_)?\d+(?:_\d+)*_(?!bit|bytes|apps_of)\w+)", re.M)
     names = [name for path in (ROOT / "tests").rglob("test_*.py") for name in numbered.findall(path.read_text())]
     assert names == []
+
+
+LONGEST_FUNCTION = 60
+
+
+def test_no_function_is_too_long_to_be_read_at_once() -> None:
+    """Ruff sees to statements and complexity (pyproject.toml); lines are counted here, from `def` to the end."""
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name} has {lines} lines"
+        for folder in ("mesos_gpu", "marathon_cli", "tests", "benchmarks", "examples", "docs")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
+    ]
+    assert long == []

@@ -40,71 +40,67 @@ class Kind(enum.Enum):
     """There is only one object, or all are alike: ANY or NONE can be said of it."""
 
 
-def _table() -> dict[str, tuple[str, Kind]]:
-    roles = [
-        "register_frameworks",
-        "reserve_resources",
-        "create_volumes",
-        "resize_volumes",
-        "get_quotas",
-        "update_quotas",
-        "view_roles",
-        "update_weights",
-        "create_block_disks",
-        "destroy_block_disks",
-        "create_mount_disks",
-        "destroy_mount_disks",
-        "destroy_raw_disks",
-    ]
-    users = [
-        "run_tasks",
-        "view_frameworks",
-        "view_tasks",
-        "view_executors",
-        "view_containers",
-        "access_sandboxes",
-        "attach_containers_input",
-        "attach_containers_output",
-        "launch_nested_containers_as_user",
-        "launch_nested_containers_under_parent_with_user",
-        "launch_nested_container_sessions_as_user",
-        "launch_nested_container_sessions_under_parent_with_user",
-        "kill_nested_containers",
-        "wait_nested_containers",
-        "remove_nested_containers",
-    ]
-    implicit = {
-        "access_mesos_logs": "logs",
-        "view_flags": "flags",
-        "set_log_level": "level",
-        "register_agents": "agents",
-        "update_maintenance_schedules": "machines",
-        "get_maintenance_schedules": "machines",
-        "start_maintenances": "machines",
-        "stop_maintenances": "machines",
-        "get_maintenance_statuses": "machines",
-        "drain_agents": "agents",
-        "deactivate_agents": "agents",
-        "reactivate_agents": "agents",
-        "mark_agents_gone": "agents",
-        **{f"{what}_standalone_containers": "users" for what in ("launch", "kill", "wait", "remove", "view")},
-        "modify_resource_provider_configs": "resource_providers",
-        "mark_resource_providers_gone": "resource_providers",
-        "view_resource_providers": "resource_providers",
-        "prune_images": "images",
-    }
-    return {
-        **{name: ("roles", Kind.ROLES) for name in roles},
-        **{name: ("users", Kind.NAMED) for name in users},
-        **{name: (objects, Kind.IMPLICIT) for name, objects in implicit.items()},
-        "teardown_frameworks": ("framework_principals", Kind.NAMED),
-        "unreserve_resources": ("reserver_principals", Kind.NAMED),
-        "destroy_volumes": ("creator_principals", Kind.NAMED),
-        "get_endpoints": ("paths", Kind.PATHS),
-    }
-
-
-ACTIONS: Mapping[str, tuple[str, Kind]] = _table()
+_OF_ROLES = (
+    "register_frameworks",
+    "reserve_resources",
+    "create_volumes",
+    "resize_volumes",
+    "get_quotas",
+    "update_quotas",
+    "view_roles",
+    "update_weights",
+    "create_block_disks",
+    "destroy_block_disks",
+    "create_mount_disks",
+    "destroy_mount_disks",
+    "destroy_raw_disks",
+)
+_OF_USERS = (
+    "run_tasks",
+    "view_frameworks",
+    "view_tasks",
+    "view_executors",
+    "view_containers",
+    "access_sandboxes",
+    "attach_containers_input",
+    "attach_containers_output",
+    "launch_nested_containers_as_user",
+    "launch_nested_containers_under_parent_with_user",
+    "launch_nested_container_sessions_as_user",
+    "launch_nested_container_sessions_under_parent_with_user",
+    "kill_nested_containers",
+    "wait_nested_containers",
+    "remove_nested_containers",
+)
+_IMPLICIT = {
+    "access_mesos_logs": "logs",
+    "view_flags": "flags",
+    "set_log_level": "level",
+    "register_agents": "agents",
+    "update_maintenance_schedules": "machines",
+    "get_maintenance_schedules": "machines",
+    "start_maintenances": "machines",
+    "stop_maintenances": "machines",
+    "get_maintenance_statuses": "machines",
+    "drain_agents": "agents",
+    "deactivate_agents": "agents",
+    "reactivate_agents": "agents",
+    "mark_agents_gone": "agents",
+    **{f"{what}_standalone_containers": "users" for what in ("launch", "kill", "wait", "remove", "view")},
+    "modify_resource_provider_configs": "resource_providers",
+    "mark_resource_providers_gone": "resource_providers",
+    "view_resource_providers": "resource_providers",
+    "prune_images": "images",
+}
+ACTIONS: Mapping[str, tuple[str, Kind]] = {
+    **{name: ("roles", Kind.ROLES) for name in _OF_ROLES},
+    **{name: ("users", Kind.NAMED) for name in _OF_USERS},
+    **{name: (objects, Kind.IMPLICIT) for name, objects in _IMPLICIT.items()},
+    "teardown_frameworks": ("framework_principals", Kind.NAMED),
+    "unreserve_resources": ("reserver_principals", Kind.NAMED),
+    "destroy_volumes": ("creator_principals", Kind.NAMED),
+    "get_endpoints": ("paths", Kind.PATHS),
+}
 """By the name of its list: the field of its objects, and what these are."""
 _OF_EXECUTORS = frozenset(
     {
