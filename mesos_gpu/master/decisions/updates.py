@@ -32,7 +32,11 @@ _REPEATED = ("healthy", "check_status", "container_status")
 def status_update(
     state: MasterState, agent_id: AgentId, framework_id: FrameworkId, status: Document, latest: str
 ) -> list[Action]:
-    """An agent reports a task's status (v1, with its uuid); `latest` is the task's newest state there."""
+    """An agent reports a task's status (v1, with its uuid); `latest` is the task's newest state there.
+
+    What a task that has ended had is free at once, and offered once its framework was told of the end, or with the next
+    allocation interval: a framework that believes the task to run would refuse it, some for ever.
+    """
     agent = state.agents.get(agent_id)
     if agent is None:
         state.counters["invalid_status_updates"] += 1
@@ -53,9 +57,14 @@ def status_update(
     task.document["status_update_uuid"] = status["uuid"]
     if not task.ended:
         if is_terminal(latest):
+            noted = agent.id in state.changed
             state.count_end(framework, status, latest)
             state.release(task)
+            if not (noted or is_terminal(status["state"])):
+                state.withhold(agent)
         task.document["state"] = latest
+    if is_terminal(status["state"]):
+        state.let_go([agent.id])
     record(task, status)
     state.announce_status(task, status)
     return actions

@@ -7,7 +7,7 @@ do, in order, as values of `state/actions.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,8 @@ class MasterState:
         """A heap of (when, offer id, framework id) of offers that time out."""
         self.changed: dict[AgentId, None] = {}
         """Agents of which something else may be free than the allocator knows, in order: so are they entered there."""
+        self.withheld: dict[AgentId, None] = {}
+        """Agents on which a task has ended that its framework has not heard of; what is free there waits for that."""
         self._asked = self._unsure = False
         self.watched = False
         """Whether any operator listens; only then `news` are kept, until somebody takes them."""
@@ -102,6 +104,19 @@ class MasterState:
     def touch(self, agent: Agent) -> None:
         """Note that an agent is other than it was: its total, what it is capable of, or whether it is here."""
         self.changed[agent.id] = None
+
+    def withhold(self, agent: Agent) -> None:
+        """Offer what has just become free on an agent at the next allocation interval, or after `let_go`."""
+        self.changed.pop(agent.id, None)
+        self.withheld[agent.id] = None
+
+    def let_go(self, agent_ids: Iterable[AgentId]) -> None:
+        """Offer what was withheld on these agents."""
+        for agent_id in list(agent_ids):
+            if agent_id in self.withheld:
+                del self.withheld[agent_id]
+                if agent_id in self.agents:
+                    self.touch(self.agents[agent_id])
 
     def sync_market(self) -> None:
         """Tell the allocator all that has changed since it last was."""

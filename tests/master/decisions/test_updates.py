@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.master.decisions import updates
+from mesos_gpu.master.decisions import offering, updates
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.state.actions import AcknowledgeStatus, KillTask, MessageExecutor, ShutdownExecutor
 from mesos_gpu.master.state.state import MasterState
@@ -56,6 +56,24 @@ def running() -> Running:
 def test_an_update_is_passed_on_as_it_came(running: Running) -> None:
     assert running.update("TASK_RUNNING") == [status(running.agent, "t", "TASK_RUNNING")]
     assert running.framework.tasks["t"].state == "TASK_RUNNING"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_an_ended_task_had_is_offered_when_its_framework_knows_of_the_end(running: Running, told: bool) -> None:
+    """Before, a framework would take the task for running and refuse what it had, perhaps for ever."""
+    state = running.state
+    assert offers(state) == [], "the rest was refused"
+    running.update("TASK_RUNNING", latest="TASK_FINISHED")
+    assert not state.agents[running.agent.id].tasks[running.framework.id, "t"].held
+    assert not state.allocation_due
+    if told:
+        running.update("TASK_FINISHED", uuid=OTHER_UUID)
+        assert state.allocation_due
+        sent = offers(state)
+    else:
+        sent = [offer for offer in events(offering.tick(state, later(1)), "OFFERS")]
+    assert len(sent) == 1
+    check_books(state)
 
 
 def test_an_update_that_newer_ones_have_overtaken_is_not_passed_on(running: Running) -> None:
