@@ -13,11 +13,8 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container.attached import terminals
-from mesos_gpu.container.attached.sessions import Child
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.cgroups.files import Statistics
@@ -28,6 +25,7 @@ from mesos_gpu.container.host.processes import Process
 from mesos_gpu.container.life.bounds import Bounds
 from mesos_gpu.container.life.changing import Changer
 from mesos_gpu.container.life.execution import Execution, Executor
+from mesos_gpu.container.life.following import Follower
 from mesos_gpu.container.life.killing import Killer
 from mesos_gpu.container.life.launching import Launcher
 from mesos_gpu.container.life.profiles import Profiles
@@ -46,24 +44,19 @@ from mesos_gpu.container.spec.config import (
 from mesos_gpu.container.spec.isolation import Isolator
 from mesos_gpu.container.spec.nesting import (
     deepest_first,
-    descendants,
     is_nested,
     parent_of,
     top_level,
 )
 from mesos_gpu.container.state.checkpoints import Checkpoints, Record
-from mesos_gpu.container.state.endings import judge
 from mesos_gpu.container.state.live import LiveContainer
 from mesos_gpu.container.state.recovering import recovered
 from mesos_gpu.container.state.sizing import first_record, limits_shown
 from mesos_gpu.container.supervisor.conmon import Conmon
-from mesos_gpu.errors import BadInput, Conflict, ContainerError, MesosGpuError, NotFound
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotFound
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.plan import Change
 from mesos_gpu.mesos.ids import ContainerId
-
-REMEMBERED = 1000
-"""How many ended containers are kept for `wait`, at most, when nobody calls `destroy` for them."""
 
 T = TypeVar("T")
 
@@ -89,11 +82,8 @@ class Containerizer:
         networks: Networks,
         profiles: Profiles | None = None,
     ) -> None:
-        self._networks = networks
-        self._executor = executor
-        self._provisioner = provisioner
+        self._networks, self._executor, self._provisioner, self._mounts = networks, executor, provisioner, mounts
         self._conmon, self._cgroups, self._isolator = conmon, cgroups, isolator
-        self._mounts = mounts
         self._checkpoints, self._bundles = checkpoints, bundles
         self._releaser = Releaser(cgroups, conmon, bundles)
         self._boot_id = read_boot_id()
@@ -107,6 +97,20 @@ class Containerizer:
             checkpoints=checkpoints,
             containers=self._containers,
             cfs_quota=host.cfs_quota,
+        )
+        self._follower = Follower(
+            containers=self._containers,
+            ended=self._ended,
+            conmon=conmon,
+            cgroups=cgroups,
+            isolator=isolator,
+            checkpoints=checkpoints,
+            bundles=bundles,
+            releaser=self._releaser,
+            killer=self._killer,
+            bounds=self._bounds,
+            networks=networks,
+            provisioner=provisioner,
         )
         self._launcher = Launcher(
             host=host,
@@ -165,7 +169,7 @@ class Containerizer:
             container.board = await terminals.connect(self._bundles / record.container_id)
         self._containers[record.container_id] = container
         self._executor.end_strays(record.container_id, self._bundles / record.container_id)
-        self._follow(container)
+        self._follower.follow(container)
 
     async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
         """Start a container and return the pid of its init. `progress` is told how far a pull of its image is.
@@ -242,83 +246,12 @@ class Containerizer:
                 raise ContainerError(f"container {container_id} was destroyed while it was launched")
         except BaseException as error:
             # Shielded: a caller that stops waiting must not leave half a container behind.
-            await asyncio.shield(self._undo(container))
+            await asyncio.shield(self._follower.undo(container))
             if isinstance(error, OSError):
                 raise ContainerError(f"container {container_id} cannot be launched: {error}") from error
             raise
-        self._follow(container)
+        self._follower.follow(container)
         return result
-
-    def _give_back(self, container_id: ContainerId) -> None:
-        """Free what a container held that has no process any more. Raises MesosGpuError, OSError."""
-        try:
-            if self._provisioner is not None:
-                self._provisioner.release(container_id)
-        finally:
-            self._isolator.cleanup(container_id)
-
-    async def _undo(self, container: LiveContainer) -> None:
-        container_id = container.record.container_id
-        try:
-            await self._releaser.release_strays([container_id])
-            await self._networks.cleanup(container_id)
-            self._give_back(container_id)
-            self._checkpoints.forget(container_id)
-        finally:
-            self._drop(container)
-
-    def _follow(self, container: LiveContainer) -> None:
-        self._bounds.watch(container)
-        container.watcher = asyncio.create_task(self._watch(container))
-        container.started.set()
-
-    async def _watch(self, container: LiveContainer) -> None:
-        container_id = container.record.container_id
-        if container.record.session and container.record.pid and not self._conmon.runtime.leaves_cgroup:
-            # runc relays output to its very end, which a process left behind may put off for ever.
-            if container.first is not None:
-                await container.first.wait()
-            self._cgroups.kill(container_id)
-        if container.init is not None:
-            await container.init.wait()
-        if isinstance(container.init, Child):
-            status = container.init.exit_status
-            if status != 0:
-                self._explain(container)
-        else:
-            status = await self._conmon.exit_status(container_id, container.conmon)
-        container.ending = True
-        if container.holder is not None:
-            await terminals.see_out(container.holder)
-        for child_id in descendants(container_id, self._containers):
-            await self.destroy(child_id)
-        self._stop_timers(container)
-        termination = judge(container, status, self._cgroups)
-        container.record = msgspec.structs.replace(container.record, step="ended", termination=termination)
-        try:
-            self._checkpoints.save(container.record)
-        except OSError as error:  # still a container that ended; only a crash right now would forget how
-            log.error("cannot record the end of container %s: %s", container_id, error)
-        await self._releaser.release(container_id, container.conmon)
-        await self._networks.cleanup(container_id)
-        try:
-            self._give_back(container_id)
-        except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
-            log.error("cannot give back what container %s held: %s", container_id, error)
-        if container.board is not None:
-            container.board.wind_up()
-        for child_id in descendants(container_id, self._ended):
-            self._forget(child_id)
-        self._ended[container_id] = container.termination = termination
-        self._drop(container)
-        while len(self._ended) > REMEMBERED:
-            self._forget(next(iter(self._ended)))
-
-    def _explain(self, container: LiveContainer) -> None:
-        """Tell who is attached to a session why it could not begin."""
-        words = self._conmon.runtime.complaint(self._bundles / container.record.container_id)
-        if words is not None and container.board is not None:
-            container.board.say("STDERR", f"{words}\n".encode())
 
     async def wait(self, container_id: ContainerId) -> Termination:
         """Return how the container ended, once its GPUs, cgroup, mounts and processes are gone.
@@ -423,14 +356,7 @@ class Containerizer:
 
     async def destroy(self, container_id: ContainerId) -> None:
         """End the container now and forget it; returns when nothing of it is left. Unknown containers are fine."""
-        container = self._containers.get(container_id)
-        if container is not None:
-            container.doomed = True
-            container.give_up_pull()
-            await container.started.wait()
-            self._killer.kill_now(container)
-            await container.ended.wait()
-        self._forget(container_id)
+        await self._follower.destroy(container_id)
 
     def containers(self) -> Collection[ContainerId]:
         """Return the ids of the containers that are being launched, run, or are being released."""
@@ -451,7 +377,7 @@ class Containerizer:
         await asyncio.gather(*map(self.destroy, sessions))
         watchers = []
         for container in self._containers.values():
-            self._stop_timers(container)
+            self._follower.stop_timers(container)
             if container.watcher is not None:
                 container.watcher.cancel()
                 watchers.append(container.watcher)
@@ -470,22 +396,3 @@ class Containerizer:
             return self._containers[container_id]
         except KeyError:
             raise NotFound(f"there is no container {container_id}") from None
-
-    def _stop_timers(self, container: LiveContainer) -> None:
-        for timer in (container.term_timer, container.kill_timer):
-            if timer is not None:
-                timer.cancel()
-        self._bounds.leave(container)
-
-    def _drop(self, container: LiveContainer) -> None:
-        """Let go of a container in this process and wake who waits for it."""
-        if container.board is not None and container.termination is None:
-            container.board.close()
-        container.close()
-        self._containers.pop(container.record.container_id, None)
-        container.started.set()
-        container.ended.set()
-
-    def _forget(self, container_id: ContainerId) -> None:
-        if self._ended.pop(container_id, None) is not None:
-            self._checkpoints.forget(container_id)

@@ -1,0 +1,161 @@
+"""A container followed to its end: waited for, judged, everything that it held freed, and remembered for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import msgspec
+
+from mesos_gpu.container.attached import terminals
+from mesos_gpu.container.attached.sessions import Child
+from mesos_gpu.container.cgroups import Cgroups
+from mesos_gpu.container.life.bounds import Bounds
+from mesos_gpu.container.life.killing import Killer
+from mesos_gpu.container.life.provisioner import Provisioner
+from mesos_gpu.container.life.release import Releaser
+from mesos_gpu.container.network.networks import Networks
+from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.container.spec.isolation import Isolator
+from mesos_gpu.container.spec.nesting import descendants
+from mesos_gpu.container.state.checkpoints import Checkpoints
+from mesos_gpu.container.state.endings import judge
+from mesos_gpu.container.state.live import LiveContainer
+from mesos_gpu.container.supervisor.conmon import Conmon
+from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.mesos.ids import ContainerId
+
+REMEMBERED = 1000
+"""How many ended containers are kept for `wait`, at most, when nobody calls `destroy` for them."""
+
+log = logging.getLogger(__name__)
+
+
+class Follower:
+    """Follows the `containers` of a containerizer to their end; it takes them out, and puts them into `ended`."""
+
+    def __init__(
+        self,
+        *,
+        containers: dict[ContainerId, LiveContainer],
+        ended: dict[ContainerId, Termination],
+        conmon: Conmon,
+        cgroups: Cgroups,
+        isolator: Isolator,
+        checkpoints: Checkpoints,
+        bundles: Path,
+        releaser: Releaser,
+        killer: Killer,
+        bounds: Bounds,
+        networks: Networks,
+        provisioner: Provisioner | None,
+    ) -> None:
+        self._containers, self._ended = containers, ended
+        self._conmon, self._cgroups, self._isolator = conmon, cgroups, isolator
+        self._checkpoints, self._bundles, self._provisioner = checkpoints, bundles, provisioner
+        self._releaser, self._killer, self._bounds, self._networks = releaser, killer, bounds, networks
+
+    def follow(self, container: LiveContainer) -> None:
+        """Watch a container that runs, to its end."""
+        self._bounds.watch(container)
+        container.watcher = asyncio.create_task(self._watch(container))
+        container.started.set()
+
+    async def undo(self, container: LiveContainer) -> None:
+        """Take away what a launch that failed has left. Raises MesosGpuError, OSError."""
+        container_id = container.record.container_id
+        try:
+            await self._releaser.release_strays([container_id])
+            await self._networks.cleanup(container_id)
+            self._give_back(container_id)
+            self._checkpoints.forget(container_id)
+        finally:
+            self._drop(container)
+
+    async def destroy(self, container_id: ContainerId) -> None:
+        """End the container now and forget it; returns when nothing of it is left. Unknown containers are fine."""
+        container = self._containers.get(container_id)
+        if container is not None:
+            container.doomed = True
+            container.give_up_pull()
+            await container.started.wait()
+            self._killer.kill_now(container)
+            await container.ended.wait()
+        self._forget(container_id)
+
+    def stop_timers(self, container: LiveContainer) -> None:
+        """Let go of what would act on a container later."""
+        for timer in (container.term_timer, container.kill_timer):
+            if timer is not None:
+                timer.cancel()
+        self._bounds.leave(container)
+
+    async def _watch(self, container: LiveContainer) -> None:
+        container_id = container.record.container_id
+        if container.record.session and container.record.pid and not self._conmon.runtime.leaves_cgroup:
+            # runc relays output to its very end, which a process left behind may put off for ever.
+            if container.first is not None:
+                await container.first.wait()
+            self._cgroups.kill(container_id)
+        if container.init is not None:
+            await container.init.wait()
+        if isinstance(container.init, Child):
+            status = container.init.exit_status
+            if status != 0:
+                self._explain(container)
+        else:
+            status = await self._conmon.exit_status(container_id, container.conmon)
+        container.ending = True
+        if container.holder is not None:
+            await terminals.see_out(container.holder)
+        for child_id in descendants(container_id, self._containers):
+            await self.destroy(child_id)
+        self.stop_timers(container)
+        termination = judge(container, status, self._cgroups)
+        container.record = msgspec.structs.replace(container.record, step="ended", termination=termination)
+        try:
+            self._checkpoints.save(container.record)
+        except OSError as error:  # still a container that ended; only a crash right now would forget how
+            log.error("cannot record the end of container %s: %s", container_id, error)
+        await self._releaser.release(container_id, container.conmon)
+        await self._networks.cleanup(container_id)
+        try:
+            self._give_back(container_id)
+        except (MesosGpuError, OSError) as error:  # its GPUs and image stay held, which is the safe side
+            log.error("cannot give back what container %s held: %s", container_id, error)
+        if container.board is not None:
+            container.board.wind_up()
+        for child_id in descendants(container_id, self._ended):
+            self._forget(child_id)
+        self._ended[container_id] = container.termination = termination
+        self._drop(container)
+        while len(self._ended) > REMEMBERED:
+            self._forget(next(iter(self._ended)))
+
+    def _give_back(self, container_id: ContainerId) -> None:
+        """Free what a container held that has no process any more. Raises MesosGpuError, OSError."""
+        try:
+            if self._provisioner is not None:
+                self._provisioner.release(container_id)
+        finally:
+            self._isolator.cleanup(container_id)
+
+    def _explain(self, container: LiveContainer) -> None:
+        """Tell who is attached to a session why it could not begin."""
+        words = self._conmon.runtime.complaint(self._bundles / container.record.container_id)
+        if words is not None and container.board is not None:
+            container.board.say("STDERR", f"{words}\n".encode())
+
+    def _drop(self, container: LiveContainer) -> None:
+        """Let go of a container in this process and wake who waits for it."""
+        if container.board is not None and container.termination is None:
+            container.board.close()
+        container.close()
+        self._containers.pop(container.record.container_id, None)
+        container.started.set()
+        container.ended.set()
+
+    def _forget(self, container_id: ContainerId) -> None:
+        if self._ended.pop(container_id, None) is not None:
+            self._checkpoints.forget(container_id)
