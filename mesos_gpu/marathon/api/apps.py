@@ -57,8 +57,9 @@ class AppsApi:
         state, query = self._scheduler.state, request.query
         terms = parse_selector(query.get("label", ""))
         asked = {*_ALWAYS, *embeds(query.getall("embed", []))}
+        moment = self._scheduler.moment()
         apps = [
-            app_view(state, spec, asked, self._scheduler.clock())
+            app_view(state, spec, asked, moment)
             for spec in state.apps()
             if not spec.is_pod
             and query.get("id", "") in spec.id
@@ -107,11 +108,10 @@ class AppsApi:
         state = self._scheduler.state
         if request.match_info["app_id"].endswith("*"):
             asked = {*_ALWAYS, *embeds(request.query.getall("embed", []))}
-            return json_response(
-                {"*": [app_view(state, spec, asked, self._scheduler.clock()) for spec in self._group(request)]}
-            )
+            moment = self._scheduler.moment()
+            return json_response({"*": [app_view(state, spec, asked, moment) for spec in self._group(request)]})
         asked = {*_ONE, *embeds(request.query.getall("embed", []))}
-        return json_response({"app": app_view(state, self._spec(request), asked, self._scheduler.clock())})
+        return json_response({"app": app_view(state, self._spec(request), asked, self._scheduler.moment())})
 
     async def remove(self, request: web.Request) -> web.Response:
         """Remove an app."""

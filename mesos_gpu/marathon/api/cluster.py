@@ -104,7 +104,7 @@ class ClusterApi:
     async def show_queue(self, request: web.Request) -> web.Response:
         """Answer with the apps that wait for offers, and why."""
         last_offers = "lastUnusedOffers" in request.query.getall("embed", [])
-        queue = queue_view(self._scheduler.state, self._scheduler.clock(), last_offers=last_offers)
+        queue = queue_view(self._scheduler.state, self._scheduler.moment(), last_offers=last_offers)
         return json_response({"queue": queue})
 
     async def reset_delay(self, request: web.Request) -> web.Response:

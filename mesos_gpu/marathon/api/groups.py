@@ -55,8 +55,8 @@ class GroupsApi:
         asked = group_embeds(request.query.getall("embed", []))
         if found := _APPS.fullmatch(path):
             self._existing(group_id := _group_id(found["id"]))
-            now_s = self._scheduler.clock()
-            return json_response(group_apps(self._scheduler.state, group_id, asked, now_s))
+            moment = self._scheduler.moment()
+            return json_response(group_apps(self._scheduler.state, group_id, asked, moment))
         if found := _VERSIONS.fullmatch(path):
             self._existing(group_id := _group_id(found["id"]))
             return json_response(versions_of(self._scheduler.state, group_id))
@@ -66,7 +66,7 @@ class GroupsApi:
         root = self._existing(group_id)
         state = self._scheduler.state
         apps = {spec.id: spec for spec in state.apps()}
-        return json_response(group_view(state, root, apps, group_id, asked, self._scheduler.clock()))
+        return json_response(group_view(state, root, apps, group_id, asked, self._scheduler.moment()))
 
     async def create(self, request: web.Request) -> web.Response:
         """Create a group with what is in it."""
@@ -129,7 +129,7 @@ class GroupsApi:
         if root is None or apps is None or not (group_id == ROOT or group_id in root.groups):
             raise NotFound(f"Group '{group_id}' does not exist in version {version}")
         plain = frozenset(asked) & {"groups", "apps", "pods"}
-        return json_response(group_view(state, root, apps, group_id, plain, self._scheduler.clock()))
+        return json_response(group_view(state, root, apps, group_id, plain, self._scheduler.moment()))
 
 
 def _canonical(text: str) -> str:

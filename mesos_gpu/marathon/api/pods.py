@@ -86,12 +86,12 @@ class PodsApi:
 
     async def list_status(self, _: web.Request) -> web.Response:
         """Answer with how all pods are."""
-        state, now_s = self._scheduler.state, self._scheduler.clock()
-        return json_response([pod_status(state, spec, now_s) for spec in state.apps() if spec.is_pod])
+        state, moment = self._scheduler.state, self._scheduler.moment()
+        return json_response([pod_status(state, spec, moment) for spec in state.apps() if spec.is_pod])
 
     async def show_status(self, request: web.Request) -> web.Response:
         """Answer with how a pod is."""
-        return json_response(pod_status(self._scheduler.state, self._spec(request), self._scheduler.clock()))
+        return json_response(pod_status(self._scheduler.state, self._spec(request), self._scheduler.moment()))
 
     async def list_versions(self, request: web.Request) -> web.Response:
         """Answer with the versions of a pod, newest first."""

@@ -11,6 +11,7 @@ from typing import Any
 from mesos_gpu.marathon.definitions.app_ids import parent_id
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.groups import ROOT, Group, Root, within
+from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.views.pod_views import pod_view
 from mesos_gpu.marathon.views.tree import children
@@ -32,7 +33,7 @@ def group_view(
     apps: Mapping[str, RunSpec],
     group_id: str,
     asked: Collection[str],
-    now_s: float,
+    moment: Moment,
 ) -> dict[str, Any]:
     """Return a group, with what is in it as far as it is asked for. `apps` has the pods too."""
     group = root.groups.get(group_id, Group(group_id))
@@ -44,22 +45,22 @@ def group_view(
     }
     if "apps" in asked:
         inside = [spec for spec in _inside(apps, group_id) if not spec.is_pod]
-        shown["apps"] = [app_view(state, spec, asked, now_s) for spec in inside]
+        shown["apps"] = [app_view(state, spec, asked, moment) for spec in inside]
     if "pods" in asked:
         shown["pods"] = [pod_view(spec) for spec in _inside(apps, group_id) if spec.is_pod]
     if "groups" in asked:
         shown["groups"] = [
-            group_view(state, root, apps, child.id, asked, now_s) for child in children(root.groups, group_id)
+            group_view(state, root, apps, child.id, asked, moment) for child in children(root.groups, group_id)
         ]
     return shown
 
 
-def group_apps(state: State, group_id: str, asked: Collection[str], now_s: float) -> list[dict[str, Any]]:
+def group_apps(state: State, group_id: str, asked: Collection[str], moment: Moment) -> list[dict[str, Any]]:
     """Return every app in a group, at any depth, sorted by id."""
     inside = sorted(
         (s for s in state.apps() if not s.is_pod and (group_id == ROOT or within(s.id, group_id))), key=lambda s: s.id
     )
-    return [app_view(state, spec, asked, now_s) for spec in inside]
+    return [app_view(state, spec, asked, moment) for spec in inside]
 
 
 def _inside(apps: Mapping[str, RunSpec], group_id: str) -> list[RunSpec]:

@@ -12,6 +12,7 @@ from mesos_gpu.marathon.definitions.pod import SCALARS, shown
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import seconds_of, timestamp
 from mesos_gpu.marathon.model.instances import ContainerTask, Instance, Phase, Task
+from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.pods import healthy
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.views.volume_views import local_volumes
@@ -39,9 +40,9 @@ def pod_view(spec: RunSpec) -> Document:
     return view
 
 
-def pod_status(state: State, spec: RunSpec, now_s: float) -> Document:
+def pod_status(state: State, spec: RunSpec, moment: Moment) -> Document:
     """Return how a pod, its instances and their containers are."""
-    instances = [instance_status(state, instance, now_s) for instance in state.instances_of(spec.id)]
+    instances = [instance_status(state, instance, moment) for instance in state.instances_of(spec.id)]
     stable = sum(instance["status"] == "STABLE" for instance in instances)
     since = max((instance["statusSince"] for instance in instances), default=timestamp(seconds_of(spec.version)))
     status: Document = {
@@ -51,13 +52,13 @@ def pod_status(state: State, spec: RunSpec, now_s: float) -> Document:
         "statusSince": since,
         "instances": instances,
         "terminationHistory": list(state.failures.get(spec.id, {}).get("terminationHistory", ())),
-        "lastUpdated": timestamp(now_s),
+        "lastUpdated": timestamp(moment.now_s),
         "lastChanged": since,
     }
     return status
 
 
-def instance_status(state: State, instance: Instance, now_s: float) -> Document:
+def instance_status(state: State, instance: Instance, moment: Moment) -> Document:
     """Return how one instance of a pod is."""
     spec, task = state.spec_of(instance), instance.task
     since = timestamp(instance.since_s)
@@ -69,7 +70,7 @@ def instance_status(state: State, instance: Instance, now_s: float) -> Document:
         "networks": [],
         "containers": [],
         "localVolumes": local_volumes(instance),
-        "lastUpdated": timestamp(now_s),
+        "lastUpdated": timestamp(moment.now_s),
         "lastChanged": since,
         "role": instance.role,
     }
@@ -92,7 +93,7 @@ def instance_status(state: State, instance: Instance, now_s: float) -> Document:
         ]
         asked = {item["name"]: item for item in spec.document["pod"]["containers"]}
         shown["containers"] = [
-            _container_status(container, asked.get(container.name, {}), now_s) for container in task.containers
+            _container_status(container, asked.get(container.name, {}), moment) for container in task.containers
         ]
     return shown
 
@@ -162,7 +163,7 @@ def _instance_state(state: State, instance: Instance) -> str:
     return "STABLE" if well and not bad else "DEGRADED"
 
 
-def _container_status(container: ContainerTask, asked: Mapping[str, Any], now_s: float) -> Document:
+def _container_status(container: ContainerTask, asked: Mapping[str, Any], moment: Moment) -> Document:
     since = timestamp(container.since_s)
     shown: Document = {
         "name": container.name,
@@ -171,7 +172,7 @@ def _container_status(container: ContainerTask, asked: Mapping[str, Any], now_s:
         "containerId": container.id,
         "conditions": [],
         "endpoints": [],
-        "lastUpdated": timestamp(now_s),
+        "lastUpdated": timestamp(moment.now_s),
         "lastChanged": since,
     }
     if "resources" in asked:
@@ -187,7 +188,7 @@ def _container_status(container: ContainerTask, asked: Mapping[str, Any], now_s:
             "value": str(container.healthy).lower(),
             "reason": "health-reported-by-mesos",
             "lastChanged": since,
-            "lastUpdated": timestamp(now_s),
+            "lastUpdated": timestamp(moment.now_s),
         }
         shown["conditions"] = [healthy_condition]
     checked = {(check or {}).get(way, {}).get("endpoint") for way in ("http", "tcp")}

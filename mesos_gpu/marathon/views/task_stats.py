@@ -13,11 +13,12 @@ from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.definitions.timestamps import seconds_of
 from mesos_gpu.marathon.model.health import verdict
 from mesos_gpu.marathon.model.instances import Instance, Task
+from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.state import State
 
 
-def task_stats(state: State, spec: RunSpec, instances: Sequence[Instance], now_s: float) -> dict[str, Any]:
-    """Return counts of the tasks of an app, and their ages at `now_s`. A group without tasks is left out."""
+def task_stats(state: State, spec: RunSpec, instances: Sequence[Instance], moment: Moment) -> dict[str, Any]:
+    """Return counts of the tasks of an app, and their ages. A group without tasks is left out."""
     info = spec.document["versionInfo"]
     tasks = [i.task for i in instances if i.task is not None]
     groups: dict[str, Callable[[Task], bool]] = {
@@ -29,11 +30,11 @@ def task_stats(state: State, spec: RunSpec, instances: Sequence[Instance], now_s
     shown = {}
     for name, belongs in groups.items():
         if chosen := [task for task in tasks if belongs(task)]:
-            shown[name] = {"stats": _stats(state, chosen, now_s)}
+            shown[name] = {"stats": _stats(state, chosen, moment)}
     return shown
 
 
-def _stats(state: State, tasks: Sequence[Task], now_s: float) -> dict[str, Any]:
+def _stats(state: State, tasks: Sequence[Task], moment: Moment) -> dict[str, Any]:
     states = [task.state for task in tasks]
     verdicts = [verdict(state.health.get(task.id)) for task in tasks]
     stats: dict[str, Any] = {
@@ -44,7 +45,7 @@ def _stats(state: State, tasks: Sequence[Task], now_s: float) -> dict[str, Any]:
             "unhealthy": verdicts.count(False),
         }
     }
-    ages = [now_s - task.started_at_s for task in tasks if task.started_at_s is not None]
+    ages = [moment.now_s - task.started_at_s for task in tasks if task.started_at_s is not None]
     if ages:
         stats["lifeTime"] = {"averageSeconds": fmean(ages), "medianSeconds": median(ages)}
     return stats

@@ -17,6 +17,7 @@ from mesos_gpu.marathon.model.deployment import Deployment, Work
 from mesos_gpu.marathon.model.health import Health, Results, verdict
 from mesos_gpu.marathon.model.instances import Instance, Task
 from mesos_gpu.marathon.model.reservations import Reservation
+from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.queue_entry import QueueEntry, funnel
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.marathon.views.pod_views import pod_task_views, pod_view
@@ -44,9 +45,9 @@ def is_healthy(state: State, instance: Instance) -> bool | None:
 
 
 def app_view(
-    state: State, spec: RunSpec, embed: Collection[str] = ("counts", "deployments"), now_s: float = 0.0
+    state: State, spec: RunSpec, embed: Collection[str] = ("counts", "deployments"), moment: Moment | None = None
 ) -> Document:
-    """Return an app with what is asked to be embedded; ages of tasks are taken at `now_s`."""
+    """Return an app with what is asked to be embedded; `taskStats` needs the moment, for the ages of tasks."""
     shown: Document = dict(spec.document)
     instances = state.instances_of(spec.id)
     if "counts" in embed:
@@ -63,8 +64,8 @@ def app_view(
         shown["tasks"] = task_views(instances, health=state.health)
     if "readiness" in embed:
         shown["readinessCheckResults"] = readiness_views(state, [spec.id])
-    if "taskStats" in embed:
-        shown["tasksStats"] = task_stats(state, spec, instances, now_s)
+    if "taskStats" in embed and moment is not None:
+        shown["tasksStats"] = task_stats(state, spec, instances, moment)
     failure = state.failures.get(spec.id)
     if "lastTaskFailure" in embed and failure is not None:
         shown["lastTaskFailure"] = dict(failure)
@@ -199,22 +200,22 @@ def deployment_event(deployment: Deployment) -> Document:
     }
 
 
-def queue_view(state: State, now_s: float, *, last_offers: bool = False) -> list[Document]:
+def queue_view(state: State, moment: Moment, *, last_offers: bool = False) -> list[Document]:
     """Return the apps that wait for offers, and why the offers so far did not do."""
     counts: dict[str, list[Instance]] = {}
     for instance_id, app_id in state.waiting.items():
         counts.setdefault(app_id, []).append(state.instances[instance_id])
     return [
-        _queued(state, spec, counts[spec.id], now_s, last_offers=last_offers)
+        _queued(state, spec, counts[spec.id], moment, last_offers=last_offers)
         for spec in state.apps()
         if spec.id in counts
     ]
 
 
-def _queued(state: State, spec: RunSpec, waiting: list[Instance], now_s: float, *, last_offers: bool) -> Document:
+def _queued(state: State, spec: RunSpec, waiting: list[Instance], moment: Moment, *, last_offers: bool) -> Document:
     since_s = min(instance.since_s for instance in waiting)
     entry = state.queue.get(spec.id) or QueueEntry(since_s)
-    left_s = max(0, round(ready_at(state.backoffs.get(spec.id), spec) - now_s))
+    left_s = max(0, round(ready_at(state.backoffs.get(spec.id), spec) - moment.now_s))
     summary: Document = {"processedOffersCount": entry.processed, "unusedOffersCount": entry.unused}
     if entry.last_unused_s is not None:
         summary["lastUnusedOfferAt"] = timestamp(entry.last_unused_s)

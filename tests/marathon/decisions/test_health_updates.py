@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -199,7 +200,7 @@ def test_stats_of_tasks_by_version(run: Run) -> None:
     run.put(app(instances=2))
     run.run_all()
     spec = next(iter(run.state.apps()))
-    shown = app_view(run.state, spec, ["taskStats"], run.now_s + 10)["tasksStats"]
+    shown = app_view(run.state, spec, ["taskStats"], replace(run.moment, now_s=run.now_s + 10))["tasksStats"]
     assert run.now_s > T0
     assert set(shown) == {"startedAfterLastScaling", "withLatestConfig", "totalSummary"}
     assert shown["totalSummary"]["stats"]["counts"] == {"staged": 0, "running": 2, "healthy": 0, "unhealthy": 0}

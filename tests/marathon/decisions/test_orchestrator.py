@@ -86,7 +86,7 @@ def test_offers_that_do_not_fit_are_declined_and_the_queue_says_why(run: Run) ->
     run.put(app(gpus=4))
     (decline,) = only(run.offer(gpus=2), Decline)
     assert decline.refuse_s == 120
-    (queued,) = queue_view(run.state, run.now_s, last_offers=True)
+    (queued,) = queue_view(run.state, run.moment, last_offers=True)
     summary = queued["processedOffersSummary"]
     rows = {row["reason"]: row for row in summary["rejectSummaryLaunchAttempt"]}
     assert rows["InsufficientGpus"] == {"reason": "InsufficientGpus", "declined": 1, "processed": 1}

@@ -138,7 +138,7 @@ def test_an_instance_that_failed_starts_anew_on_its_volume_and_nowhere_else(run:
     waiting = [(task_id, run.state.waiting) for task_id in agent.tasks]
     assert waiting == [(second, {})], "it has not ended before all its containers have"
     agent.end(second, "TASK_KILLED")
-    (history,) = pod_status(run.state, run.state.app("/p"), run.now_s)["terminationHistory"]  # type: ignore[arg-type]
+    (history,) = pod_status(run.state, run.state.app("/p"), run.moment)["terminationHistory"]  # type: ignore[arg-type]
     assert history["instanceID"] == instance_id
     run.do(Tick(), after_s=2)
     other = Agent(run, "S1", host="h1")
@@ -155,7 +155,7 @@ def test_an_instance_that_failed_starts_anew_on_its_volume_and_nowhere_else(run:
 def test_the_api_says_where_volumes_are_also_while_nothing_runs(run: Run, agent: Agent) -> None:
     put(run, keeping())
     agent.settle()
-    running = instance_status(run.state, one(run), run.now_s)
+    running = instance_status(run.state, one(run), run.moment)
     (volume,) = running["localVolumes"]
     assert volume["persistenceId"] == f"p#data#{volume['uuid']}"
     assert (volume["runSpecId"], volume["containerPath"]) == ("/p", "data")
@@ -163,13 +163,13 @@ def test_the_api_says_where_volumes_are_also_while_nothing_runs(run: Run, agent:
     put(run, keeping(instances=0), create=False)
     for task_id in list(agent.tasks):
         agent.end(task_id, "TASK_KILLED")
-    resting = instance_status(run.state, one(run), run.now_s)
+    resting = instance_status(run.state, one(run), run.moment)
     assert (resting["status"], resting["localVolumes"]) == ("TERMINAL", [volume])
     assert (resting["agentHostname"], resting["agentId"], resting["containers"]) == ("h0", "S0", [])
     assert task_views([one(run)]) == [], "none of its tasks is there any more"
     put(run, keeping(instances=1), create=False)
     agent.settle()
-    assert (one(run).phase, instance_status(run.state, one(run), run.now_s)["localVolumes"]) == (
+    assert (one(run).phase, instance_status(run.state, one(run), run.moment)["localVolumes"]) == (
         Phase.RUNNING,
         [volume],
     )

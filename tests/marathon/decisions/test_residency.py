@@ -100,7 +100,7 @@ def test_a_task_that_ends_is_followed_by_one_with_the_same_volume_on_the_same_ag
     other = Agent(run, "S1", host="h1")
     other.settle()
     assert not other.kinds, "its volume is not there"
-    (queued,) = queue_view(run.state, run.now_s, last_offers=True)
+    (queued,) = queue_view(run.state, run.moment, last_offers=True)
     reasons = [unused["reason"] for unused in queued["lastUnusedOffers"] if unused["offer"]["agentId"] == "S1"]
     assert reasons in ([], [["NoCorrespondingReservationFound"]])
     run.do(Tick(), after_s=2)
