@@ -58,6 +58,16 @@ def remove_tree(folder: Path) -> bool:
     return True
 
 
+def write_below(folder: Path, name: str, text: str) -> None:
+    """Write to a control file of a cgroup and of all below it, the outermost first; those that are gone are fine."""
+    for below, _, files in os.walk(folder):
+        if name in files:
+            try:
+                (Path(below) / name).write_text(text)
+            except OSError:
+                pass  # it went meanwhile, or is held by one above that is thawed next time
+
+
 def signal_pids(pids: Iterable[int], number: signal.Signals) -> None:
     """Send a signal to each process that is still there."""
     for pid in pids:

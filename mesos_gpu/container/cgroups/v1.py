@@ -19,6 +19,7 @@ from mesos_gpu.container.cgroups.files import (
     remove_tree,
     rename,
     signal_pids,
+    write_below,
 )
 from mesos_gpu.container.spec.linux import UNLIMITED
 from mesos_gpu.container.spec.nesting import cgroup_of
@@ -91,8 +92,13 @@ class CgroupsV1:
         return frozenset().union(*(read_pids(folder) for folder in self._folders(container_id)))
 
     def kill(self, container_id: ContainerId) -> None:
-        """Send SIGKILL to every process in it; a fork may escape one call, so call until `remove` succeeds."""
+        """Send SIGKILL to every process in it; a fork may escape one call, so call until `remove` succeeds.
+
+        What is frozen takes no signal: it is thawed, wherever below the container's cgroup it was frozen.
+        """
         signal_pids(self.pids(container_id), signal.SIGKILL)
+        if "freezer" in self._by_controller:
+            write_below(self._folder("freezer", container_id), "freezer.state", "THAWED")
 
     def remove(self, container_id: ContainerId) -> bool:
         """Remove it from all hierarchies; False while one is busy."""

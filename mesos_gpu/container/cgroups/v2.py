@@ -18,6 +18,7 @@ from mesos_gpu.container.cgroups.files import (
     remove_tree,
     rename,
     signal_pids,
+    write_below,
 )
 from mesos_gpu.container.spec.linux import UNLIMITED
 from mesos_gpu.container.spec.nesting import cgroup_of
@@ -81,7 +82,8 @@ class CgroupsV2:
         return read_pids(self._root / cgroup_of(container_id))
 
     def kill(self, container_id: ContainerId) -> None:
-        """Send SIGKILL to every process in it, in one step where the kernel can (5.14)."""
+        """Send SIGKILL to every process in it, in one step where the kernel can (5.14), and thaw it."""
+        write_below(self._root / cgroup_of(container_id), "cgroup.freeze", "0")
         try:
             (self._root / cgroup_of(container_id) / "cgroup.kill").write_text("1")
         except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.container import open_containerizer
+from mesos_gpu.container.host.mounts import current_mounts
 from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.life.opening import usual_hardening
 from mesos_gpu.container.life.profiles import Profiles
@@ -124,3 +126,29 @@ async def test_a_task_that_covers_the_hosts_files_gains_nothing_by_the_hosts_pro
 async def test_what_gives_away_secrets_of_the_machine_is_hidden(box: Box, runtime: str) -> None:
     look = "; ".join(f"[ ! -e {path} ] || cat {path} 2>/dev/null; ls {path}/ 2>/dev/null" for path in MASKED_PATHS)
     assert await said(box, look, runtime=runtime) == []
+
+
+def freeze(cgroups_root: str, container_id: str) -> None:
+    """Stop a container as its root could who reached its cgroup: by a cgroup that it made in there, where it can."""
+    for mount in current_mounts():
+        if mount.kind == "cgroup" and "freezer" in mount.options:
+            own = Path(mount.path) / cgroups_root / container_id
+            (own / "deeper").mkdir()
+            for pid in (own / "cgroup.procs").read_text().split():
+                (own / "deeper" / "cgroup.procs").write_text(pid)
+            (own / "deeper" / "freezer.state").write_text("FROZEN")
+            (own / "freezer.state").write_text("FROZEN")
+            return
+    (unified,) = [mount.path for mount in current_mounts() if mount.kind == "cgroup2"]
+    (Path(unified) / cgroups_root / container_id / "cgroup.freeze").write_text("1")
+
+
+@pytest.mark.parametrize("grace_s", [0.0, 0.05])
+async def test_a_container_that_was_frozen_can_be_killed(box: Box, grace_s: float) -> None:
+    """Its GPU was gone until somebody thawed it."""
+    containerizer = await box.open()
+    await containerizer.launch(box.config("c", shell="exec sleep 1000", gpus=1))
+    freeze(box.cgroups_root, "c")
+    await containerizer.kill("c", grace_s)
+    await asyncio.wait_for(containerizer.wait("c"), 30)
+    assert box.isolator.free == 4
