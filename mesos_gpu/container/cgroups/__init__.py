@@ -13,7 +13,7 @@ from typing import Protocol
 from mesos_gpu.container.cgroups.files import Statistics
 from mesos_gpu.container.cgroups.v1 import CgroupsV1
 from mesos_gpu.container.cgroups.v2 import CgroupsV2
-from mesos_gpu.container.host.mounts import Mount, current_mounts
+from mesos_gpu.container.host.mounts import Mount, current_mounts, unified_tree
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.ids import ContainerId
 
@@ -53,6 +53,9 @@ class Cgroups(Protocol):
     def make(self, container_id: ContainerId) -> tuple[Path, ...]:
         """Make it, with the limits of what it lies in and none of its own; return the files that take processes."""
 
+    def beside(self, container_id: ContainerId) -> tuple[Path, ...]:
+        """Make the cgroups of a container that no runtime makes; return the files that take processes."""
+
     def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes in it, in the numbering of this process."""
 
@@ -86,7 +89,7 @@ def find_cgroups(root: str) -> Cgroups:
     mounts = current_mounts()
     hierarchies = hierarchies_v1(mounts)
     if "devices" in hierarchies:
-        return CgroupsV1(root, hierarchies)
+        return CgroupsV1(root, hierarchies, unified_tree())
     for mount in mounts:
         if mount.kind == "cgroup2":
             return CgroupsV2(root, Path(mount.path))

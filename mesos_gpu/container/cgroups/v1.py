@@ -41,14 +41,19 @@ MEMORY: tuple[Column, ...] = (
 
 
 class CgroupsV1:
-    """All version 1 hierarchies of this machine as one; `hierarchies` maps each controller to its mount."""
+    """All version 1 hierarchies of this machine as one; `hierarchies` maps each controller to its mount.
+
+    `unified` is the version 2 tree of a hybrid machine, which limits nothing and holds every process all the same.
+    """
 
     version = 1
 
-    def __init__(self, root: str, hierarchies: Mapping[str, Path]) -> None:
+    def __init__(self, root: str, hierarchies: Mapping[str, Path], unified: Path | None = None) -> None:
         self._root = root
         self._by_controller = dict(hierarchies)
-        self._mounts = tuple(dict.fromkeys(hierarchies.values()))
+        self._unified = unified
+        trees = [*hierarchies.values(), *([] if unified is None else [unified])]
+        self._mounts = tuple(dict.fromkeys(trees))
 
     def controllers(self) -> frozenset[str]:
         """Return which of `cpu`, `memory` and `pids` are mounted."""
@@ -87,6 +92,14 @@ class CgroupsV1:
                     make_like_parent(below)
         return tuple(folder / "cgroup.procs" for folder in self._folders(container_id))
 
+    def beside(self, container_id: ContainerId) -> tuple[Path, ...]:
+        """Make its cgroup in the version 2 tree, which runtimes leave alone; return the file that takes processes."""
+        if self._unified is None:
+            return ()
+        folder = self._unified / self._root / cgroup_of(container_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / "cgroup.procs",)
+
     def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes that are in the container's cgroup of any hierarchy."""
         return frozenset().union(*(read_pids(folder) for folder in self._folders(container_id)))
@@ -97,6 +110,8 @@ class CgroupsV1:
         What is frozen takes no signal: it is thawed, wherever below the container's cgroup it was frozen.
         """
         signal_pids(self.pids(container_id), signal.SIGKILL)
+        if self._unified is not None:
+            write_below(self._unified / self._root / cgroup_of(container_id), "cgroup.freeze", "0")
         if "freezer" in self._by_controller:
             write_below(self._folder("freezer", container_id), "freezer.state", "THAWED")
 

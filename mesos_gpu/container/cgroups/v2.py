@@ -77,6 +77,10 @@ class CgroupsV2:
         folder.mkdir(parents=True, exist_ok=True)
         return (folder / "cgroup.procs",)
 
+    def beside(self, container_id: ContainerId) -> tuple[Path, ...]:
+        """Return nothing: the runtime makes all there is."""
+        return ()
+
     def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes in it and below it."""
         return read_pids(self._root / cgroup_of(container_id))

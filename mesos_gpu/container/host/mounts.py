@@ -27,6 +27,8 @@ PINNED = "/isolators/network/cni/"
 """What the path of a network namespace has in it that an agent has pinned."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_unified: list[int] = []
+"""The cgroup2 tree that was taken out of the view of this process, held open before that."""
 _first: list[int] = []
 """The mounts that this process was started with, held before any of its threads left them."""
 
@@ -83,6 +85,7 @@ def enter_private_mounts() -> None:
         if any(mount.kind == "cgroup" for mount in mounts):
             for mount in mounts:
                 if mount.kind == "cgroup2" and Path(mount.path).name == "unified":
+                    unified_tree()
                     call("umount2", os.fsencode(mount.path), MNT_DETACH)
         # Pinned network namespaces would live on in this copy when they are given up outside.
         for mount in mounts:
@@ -102,6 +105,20 @@ def unmount(path: str | Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOENT):
             raise
+
+
+def unified_tree() -> Path | None:
+    """Return a path to the cgroup2 tree that lies beside v1 controllers, for as long as this process runs; else None.
+
+    Containers have a cgroup there, too: else one of them that gets at the tree would find itself at its root, where
+    all of the host's processes can be ended.
+    """
+    if not _unified:
+        for mount in current_mounts():
+            if mount.kind == "cgroup2" and Path(mount.path).name == "unified":
+                _unified.append(os.open(mount.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+                break
+    return Path(f"/proc/{os.getpid()}/fd/{_unified[0]}") if _unified else None
 
 
 def first_mounts() -> int | None:

@@ -118,12 +118,13 @@ class Executor:
     ) -> subprocess.Popen[bytes]:
         # A nested container's runtime knows of no cgroup to move the command to: it begins in the right one.
         nested = is_nested(container_id) and self._runtime.leaves_cgroup
+        enter = self._cgroups.make(container_id) if nested else self._cgroups.beside(container_id)
         command = [
             *(str(self._runtime.path), *self._runtime.arguments(bundle), "exec"),
             *(f"--process={document}", f"--pid-file={pid_file}", container_id),
         ]
         return subprocess.Popen(
-            within(self._cgroups.make(container_id) if nested else (), command),
+            within(enter, command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -170,7 +170,10 @@ class Launcher:
             closing.callback(os.close, stderr)
             if config.terminal:
                 console, container.holder = Path(terminals.CONSOLE), terminals.start_holder(bundle, stdout)
-            return await self._conmon.start(config.container_id, bundle, stdout, stderr, enter=enter, console=console)
+            beside = () if enter else self._cgroups.beside(config.container_id)
+            return await self._conmon.start(
+                config.container_id, bundle, stdout, stderr, enter=enter, console=console, beside=beside
+            )
 
     def _note_running(self, container: LiveContainer, supervised: Supervised) -> None:
         # What is not in the container's cgroup is not its init any more: that has ended, and the pid may be another's.
@@ -214,6 +217,11 @@ class Launcher:
         attachment = container.board.attach()
         pid = await first_pid(bundle / "pid", child)
         container.first = None if pid is None else Process.open(pid)
+        if pid is not None and not runtime.leaves_cgroup:
+            # runc stays, to relay, where it was started: what the session ends with must not be in its cgroup.
+            for file in self._cgroups.beside(config.container_id):
+                with suppress(OSError):  # it has ended
+                    file.write_text(str(pid))
         container.record = msgspec.structs.replace(container.record, step="running", pid=pid)
         self._checkpoints.save(container.record)
         return attachment

@@ -178,7 +178,7 @@ def compose(
         ],
         "linux": {
             "namespaces": [
-                *({"type": kind} for kind in ("pid", "mount", "ipc")),
+                *({"type": kind} for kind in ("pid", "mount", "ipc", "cgroup")),
                 *(namespace for view in views for namespace in view.namespaces()),
             ],
             "cgroupsPath": f"/{host.cgroups_root}/{cgroup_of(config.container_id)}",
@@ -220,7 +220,7 @@ def _in_image(
         image.config.workdir or config.image.sandbox,
         config.image.sandbox,
         (
-            # With the cgroups in it, and like them read-only there already.
+            # Read-only there already.
             _mount("/sys", "bind", f"{host.rootfs}/sys", "rbind", "ro", "nosuid", "noexec", "nodev"),
             _bind(init, INIT_PATH, read_only=True),
             _bind(sandbox or str(config.sandbox), config.image.sandbox, read_only=False),
@@ -233,12 +233,10 @@ def _network_mounts(network: NetworkView | None, host: HostSetting, *, in_image:
     own = [] if network is None else network.mounts(None if in_image else host.files)
     mounts = []
     if network is not None and network.namespace is not None:
-        cgroups = "/sys/fs/cgroup"
         mounts.append(_mount("/sys", "sysfs", "sysfs", "ro", "nosuid", "noexec", "nodev"))
-        mounts.append(_mount(cgroups, "bind", f"{host.rootfs}{cgroups}", "rbind", "ro", "nosuid", "noexec", "nodev"))
     given = {mount["destination"] for mount in own}
     shared = [_bind(path, path, read_only=True) for path in host.files if in_image and path not in given]
-    return [*mounts, *shared, *own]
+    return [*mounts, CGROUPS, *shared, *own]
 
 
 def _volume(volume: Volume, config: ContainerConfig, sandbox: str) -> dict[str, Any]:
@@ -301,3 +299,5 @@ BASE_MOUNTS = (
     _mount("/dev/shm", "tmpfs", "shm", "nosuid", "nodev", "mode=1777"),
     _mount("/dev/mqueue", "mqueue", "mqueue", "nosuid", "noexec", "nodev"),
 )
+CGROUPS = _mount("/sys/fs/cgroup", "cgroup", "cgroup", "ro", "nosuid", "noexec", "nodev", "relatime")
+"""The container's own cgroup as the root of all, over those of the host that come with its /sys."""

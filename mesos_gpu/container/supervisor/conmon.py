@@ -71,14 +71,15 @@ class Conmon:
         *,
         enter: Sequence[Path] = (),
         console: Path | None = None,
+        beside: Sequence[Path] = (),
     ) -> Supervised:
         """Start the container of `bundle`; return when its init runs.
 
-        The container writes to the descriptors `stdout` and `stderr` itself, no process relays. `enter` and `console`
-        are those of Runtime.starting; a relative `console` is in the bundle. Raises ContainerError with the runtime's
-        words; the caller then removes what is left (cgroup, bundle).
+        The container writes to the descriptors `stdout` and `stderr` itself, no process relays. `enter`, `console`
+        and `beside` are those of Runtime.starting; a relative `console` is in the bundle. Raises ContainerError with
+        the runtime's words; the caller then removes what is left (cgroup, bundle).
         """
-        command = self._runtime.starting(bundle, enter, console)
+        command = self._runtime.starting(bundle, enter, console, beside)
         private_folder(self._exits)
         told, tell = os.pipe()
         try:

@@ -152,3 +152,23 @@ async def test_a_container_that_was_frozen_can_be_killed(box: Box, grace_s: floa
     await containerizer.kill("c", grace_s)
     await asyncio.wait_for(containerizer.wait("c"), 30)
     assert box.isolator.free == 4
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+async def test_a_container_has_its_own_cgroup_as_the_root_of_all_that_it_sees(box: Box, runtime: str) -> None:
+    """Even one that no filter keeps from mounting them: on a hybrid machine the tree of version 2 is among them."""
+    containerizer = await box.open(runtimes=(runtime,))
+    look = (
+        "unshare -Um sh -c 'mount -t cgroup2 none /mnt && ls -d /mnt/*/ 2>/dev/null && cat /mnt/cgroup.procs';"
+        "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; exec sleep 1000"
+    )
+    free = LinuxSettings(unconfined=True)
+    await containerizer.launch(box.config("c", shell=look, linux=free, mem_bytes=128 << 20))
+    box.until_said("c", str(128 << 20))
+    assert "/" not in box.said("c"), "no cgroup of another is below it"
+    pid = containerizer.pid_of("c")
+    mine = [line.split(":", 2)[2] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    kinds = {mount.kind for mount in current_mounts()} & {"cgroup", "cgroup2"}
+    assert kinds
+    assert {line.endswith(f"/{box.cgroups_root}/c") for line in mine} == {True}, mine
+    await containerizer.destroy("c")

@@ -97,8 +97,9 @@ def test_a_node_outside_dev_is_refused_because_it_would_be_made_on_the_host(path
 
 def test_no_mount_point_needs_to_be_made_on_the_host() -> None:
     destinations = [mount["destination"] for mount in composed()["mounts"]]
-    assert destinations == ["/proc", "/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"]
-    assert all(path in ("/proc", "/dev") or path.startswith("/dev/") for path in destinations)
+    assert destinations == ["/proc", "/dev", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys/fs/cgroup"]
+    there = ("/proc", "/dev", "/sys/fs/cgroup")
+    assert all(path in there or path.startswith("/dev/") for path in destinations)
 
 
 def test_mounts_of_the_plan_are_read_only_unless_said_otherwise() -> None:
@@ -108,8 +109,8 @@ def test_mounts_of_the_plan_are_read_only_unless_said_otherwise() -> None:
     assert second["options"][:2] == ["rbind", "rw"]
 
 
-def test_namespaces_are_pid_mount_and_ipc_so_network_and_host_name_are_the_hosts() -> None:
-    assert [n["type"] for n in composed()["linux"]["namespaces"]] == ["pid", "mount", "ipc"]
+def test_namespaces_are_pid_mount_ipc_and_cgroup_so_network_and_host_name_are_the_hosts() -> None:
+    assert [n["type"] for n in composed()["linux"]["namespaces"]] == ["pid", "mount", "ipc", "cgroup"]
 
 
 def test_cpu_is_a_share_unless_a_quota_is_asked() -> None:
