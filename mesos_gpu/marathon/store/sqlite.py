@@ -6,7 +6,9 @@ time may have the file open; the lock goes with the process, however it ends.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -50,12 +52,18 @@ class SqliteStore:
     """A Store (store.py) in one file."""
 
     def __init__(self, path: Path, *, max_versions: int = MAX_VERSIONS) -> None:
-        """Open or create the file. Raises Unavailable when that cannot be, or another process has it."""
+        """Open the file, or create it where there is none. Raises Unavailable.
+
+        That is when it cannot be had, another process has it, or it lost what it held: whoever takes an emptied file
+        for a new one forgets all apps, and their tasks run on without a word.
+        """
         self._path, self._max_versions = path, max_versions
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # The environment of apps is in there, and with it often a password.
-            path.touch(mode=0o600, exist_ok=True)
+            if not path.exists():
+                _create(path)
+            if path.stat().st_size == 0:
+                raise Unavailable(_emptied(path))
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.5)
         except (OSError, sqlite3.Error) as error:
             raise Unavailable(f"cannot use {path} as --store_path: {error}") from None
@@ -77,9 +85,11 @@ class SqliteStore:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
         found = db.execute("PRAGMA user_version").fetchone()[0]
-        if found in (0, 1, 2):
-            taken_over = ("", _FROM_1, _FROM_2)[found]
+        if found in (1, 2):
+            taken_over = (_FROM_1, _FROM_2)[found - 1]
             db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {taken_over} PRAGMA user_version={FORMAT}; COMMIT;")
+        elif found == 0:
+            raise Unavailable(_emptied(self._path))
         elif found != FORMAT:
             raise Unavailable(
                 f"{self._path} has format {found}, and this program writes format {FORMAT}: "
@@ -124,3 +134,38 @@ class SqliteStore:
         self._db.execute(_PUT, (row.kind, row.key, row.version, row.document))
         if row.kind in VERSIONED:
             self._db.execute(_PRUNE, (row.kind, row.key, self._max_versions))
+
+
+def _create(path: Path) -> None:
+    """Make a file without rows, at once: `path` is never there without its tables, whatever ends us meanwhile.
+
+    Nothing happens when another process is faster. Raises Unavailable, OSError, sqlite3.Error.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size > 0:
+        # SQLite would replay it into the new file; and what it holds was not meant to be given up.
+        raise Unavailable(
+            f"{path} is gone, but {log.name}, which belongs to it, is there: put back {path.name}, or, to begin anew "
+            f"without its apps, remove {log.name} too"
+        )
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        new = Path(folder) / path.name
+        # The environment of apps is in there, and with it often a password.
+        new.touch(mode=0o600)
+        with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous=FULL")
+            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version={FORMAT}; COMMIT;")
+        try:
+            path.hardlink_to(new)
+        except FileExistsError:
+            return
+        except OSError:
+            new.rename(path)  # FAT, and folders shared with virtual machines, have one name for each file
+
+
+def _emptied(path: Path) -> str:
+    return (
+        f"{path} is empty, and it was not when it was made: what Marathon wrote there is lost (a full disk, a damaged "
+        "file system or a program that cut it off). Put back a copy of it, or, to begin anew without its apps, remove "
+        f"{path.name} and {path.name}-wal; tasks that run then end when the master has waited for their framework"
+    )

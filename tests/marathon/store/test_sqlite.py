@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sqlite3
 import subprocess
@@ -62,6 +63,51 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"cannot use .* not a database"):
         SqliteStore(path)
     assert path.read_text().startswith("Dear reader")
+
+
+def test_an_emptied_file_is_not_taken_for_a_new_one(store: SqliteStore, path: Path) -> None:
+    """It was made with its tables in it: empty, it has lost them, and with them the apps whose tasks run on."""
+    store.save([Save({"/a": spec("/a")}, {}, {}, {})])
+    store.close()
+    path.write_bytes(b"")
+    with pytest.raises(Unavailable, match=r"is empty.*Put back a copy.*remove marathon\.db and marathon\.db-wal"):
+        SqliteStore(path)
+    assert path.read_bytes() == b"", "left as it was found"
+
+
+def test_a_database_without_tables_is_not_taken_for_a_new_one(path: Path) -> None:
+    path.parent.mkdir()
+    db = sqlite3.connect(path)
+    db.executescript("CREATE TABLE apps (id); DROP TABLE apps;")
+    db.close()
+    with pytest.raises(Unavailable, match="is empty"):
+        SqliteStore(path)
+
+
+def test_a_log_without_its_file_is_not_given_up(store: SqliteStore, path: Path) -> None:
+    """As a killed Marathon leaves it: part of the apps is in the log alone."""
+    store.close()
+    path.unlink()
+    path.with_name("marathon.db-wal").write_bytes(b"pages")
+    with pytest.raises(Unavailable, match=r"is gone, but marathon\.db-wal.*put back"):
+        SqliteStore(path)
+    assert not path.exists()
+
+
+def test_a_new_file_is_for_its_user_alone_and_nothing_lies_beside_it(store: SqliteStore, path: Path) -> None:
+    store.close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_is_made_where_files_have_one_name_each(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(made: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, f"{made} to {target}")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    store = SqliteStore(path)
+    assert reopened(store, path) == Lasting()
+    assert list(path.parent.iterdir()) == [path]
 
 
 OLD = """
