@@ -221,3 +221,17 @@ def test_no_function_is_too_long_to_be_read_at_once() -> None:
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
     ]
     assert long == []
+
+
+def test_each_folder_of_code_has_its_line_in_the_architecture_and_words_are_few() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    folders = {path.parent for package in walls.PACKAGES for path in (ROOT / package).glob("*/__init__.py")}
+    folders |= {path.parent for name in set(ROOMS.values()) for path in (ROOT / name).glob("*/__init__.py")}
+    assert [
+        str(folder.relative_to(ROOT))
+        for folder in sorted(folders)
+        if f"`{folder.name}/`" not in page and f"`{folder.relative_to(ROOT)}/`" not in page
+    ] == []
+    words = [line for line in (ROOT / "docs" / "glossary.md").read_text().splitlines() if line.startswith("| ")][1:]
+    assert len(words) <= 30
+    assert words == sorted(words, key=str.casefold)

@@ -181,7 +181,7 @@ def _master(plan: Blueprint) -> dict[str, str | bool]:
         flags["cluster"] = plan.cluster_name
     flags["filter_gpu_resources"] = plan.gpus_are_scarce
     if plan.enable_gpu_isolation:
-        # A team with all GPUs and few CPUs shall not starve for CPUs; a machine with only GPUs left shall be offered.
+        # A team with all GPUs and few CPUs must not starve for CPUs; a machine with only GPUs left must be offered.
         flags["fair_sharing_excluded_resource_names"] = "gpus"
         flags["min_allocatable_resources"] = "cpus:0.01|mem:32|gpus:1"
     return flags

@@ -88,7 +88,7 @@ class Feed:
         return self._connection.socket.fileno()
 
     def send(self, record: bytes) -> None:
-        """Send a record. Raises OSError when the agent listens no more; `look` may tell why."""
+        """Send a record. Raises OSError when the agent no longer listens; `look` may tell why."""
         self._connection.socket.sendall(b"%x\r\n%b\r\n" % (len(record), record))
 
     def look(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which tasks a name means: an id, an app's name, the begin of an id, or a pattern. Pure.
+"""Which tasks a name means: an id, an app's name, the beginning of an id, or a pattern. Pure.
 
 Source: the rules of `dcos task` (an exact id wins; else an id that contains the word, or matches it as a pattern), with
 apps' and pods' names as Marathon's users write them. More than one is refused where one is needed, with the candidates.
@@ -35,7 +35,7 @@ class TaskRef:
 
     @property
     def ended(self) -> bool:
-        """Tell whether it runs no more."""
+        """Tell whether it no longer runs."""
         return is_terminal(self.state)
 
     @classmethod
@@ -66,7 +66,7 @@ def matching(tasks: Sequence[TaskRef], name: str) -> list[TaskRef]:
     """Return the tasks that `name` means, running ones before others, in the order of their ids.
 
     The first of these rules that finds any counts: the id itself; a pattern with * ? or [ ]; the name of an app or pod,
-    with or without slashes; the begin of an id; a part of one.
+    with or without slashes; the beginning of an id; a part of one.
     """
     dotted = name.strip("/").replace("/", "_")
     pattern = any(char in name for char in "*?[")

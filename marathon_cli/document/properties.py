@@ -104,7 +104,7 @@ def guess(text: str) -> Any:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise BadInput(f"the value {text!r} begins as JSON and is none: {error}; quote it to mean text") from None
+            raise BadInput(f"the value {text!r} begins like JSON and is not: {error}; quote it to mean text") from None
     return text
 
 

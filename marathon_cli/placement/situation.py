@@ -1,4 +1,4 @@
-"""All that is known of an app that shall run, in one value. Pure."""
+"""All that is known of an app that is to run, in one value. Pure."""
 
 from __future__ import annotations
 

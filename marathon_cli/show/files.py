@@ -176,7 +176,7 @@ def _entry(found: Any, folder: str) -> Entry:
             float(found["mtime"]),
         )
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise ProtocolError(f"the agent shows a file that is none: {str(found)[:100]}") from None
+        raise ProtocolError(f"the agent lists something that is not a file: {str(found)[:100]}") from None
 
 
 def _mode(shown: str) -> int:

@@ -34,7 +34,7 @@ class PullDisplay:
         self._phases: dict[str, str] = {}
 
     def show(self, pulls: Sequence[Mapping[str, Any]], now_s: float) -> None:
-        """Show where these pulls are; one that is in the list no more is done."""
+        """Show where these pulls are; one that is no longer in the list is done."""
         if self._bars:
             self._show_bars(pulls)
             return

@@ -42,7 +42,7 @@ class Address:
     same_user_peers: bool
     """Messages are taken from programs of root and of the agent's user alone."""
     domain_socket: Path | None
-    """Where executors reach the agent that cannot by its address, or shall not."""
+    """Where executors reach the agent that cannot use its address, or must not."""
 
     @property
     def reached_at(self) -> str:

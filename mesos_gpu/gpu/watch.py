@@ -65,7 +65,7 @@ class HealthWatch:
         self._begun.wait()  # NVML forgets what happens before it is asked.
 
     def end(self) -> None:
-        """Listen no more; return when the thread has ended. May be called twice, but not by the listener."""
+        """Stop listening; return when the thread has ended. May be called twice, but not by the listener."""
         self._ended.set()
         self._thread.join()
 

@@ -76,7 +76,7 @@ class Folders:
         return (self._layers / _name(diff_id)).is_dir()
 
     def layers(self) -> Iterator[LayerRecord]:
-        """Yield all layers; what is none is removed."""
+        """Yield all layers; what is not a layer is removed."""
         for path in self._layers.iterdir():
             try:
                 yield msgspec.json.decode((path / "layer.json").read_bytes(), type=LayerRecord)

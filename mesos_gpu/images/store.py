@@ -216,7 +216,7 @@ class ImageStore:
             self._touch(name)
 
     def release(self, container_id: ContainerId) -> None:
-        """A container uses its image no more; nothing happens if it used none. Raises ImageError."""
+        """A container no longer uses its image; nothing happens if it used none. Raises ImageError."""
         use = self._uses.get(container_id)
         if use is not None:
             with disk_errors(self._folders.uses / container_id):

@@ -168,7 +168,7 @@ class NvidiaGpuIsolator:
         leaving = max(len(holds) - gpus, 0)
         if release is not None and (len(frozenset(release)) != leaving or not holds.issuperset(release)):
             raise BadInput(
-                f"container {container_id} holds {len(holds)} GPUs and shall hold {gpus}, so {leaving} of its own must "
+                f"container {container_id} holds {len(holds)} GPUs and is to hold {gpus}, so {leaving} of its own must "
                 f"be released, not {', '.join(gpu.uuid for gpu in sorted(release)) or 'none'}"
             )
         if leaving:

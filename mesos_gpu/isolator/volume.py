@@ -49,7 +49,7 @@ class NvidiaVolume:
         It is built aside and renamed whole, so it is never there in part. One that is there gets what it lacks, file
         by file; what it has beyond that stays, for containers may be using it. So do volumes of other driver versions
         that a process still uses; the others are removed. `directory` is this volume's alone. `root` is where the
-        driver is installed, `capabilities` are those of NVIDIA_DRIVER_CAPABILITIES that the files shall serve. Files
+        driver is installed, `capabilities` are those of NVIDIA_DRIVER_CAPABILITIES that the files are to serve. Files
         are links to the driver's where `directory` is on the same file system, else copies.
 
         Where `directory` lies on a filesystem that forbids execution, as /run often does, a tmpfs is mounted over it

@@ -12,7 +12,7 @@ import binascii
 from mesos_gpu.errors import ProtocolError
 
 NOT_VALID = "Not a valid UUID"
-"""What Mesos says of what is none."""
+"""What Mesos says of text that is not a UUID."""
 UUID_BYTES = 16
 _VERSIONS = range(1, 6)
 
@@ -36,5 +36,5 @@ def is_uuid(text: str) -> bool:
 def uuid_in(text: str, what: str) -> str:
     """Return `text` when it is a UUID. Raises ProtocolError, naming `what` it was to be the UUID of."""
     if not is_uuid(text):
-        raise ProtocolError(f"the uuid of {what} is none: {text!r}")
+        raise ProtocolError(f"the uuid of {what} is not a UUID: {text!r}")
     return text

@@ -71,7 +71,7 @@ class ListDetector:
         self._asking = asyncio.create_task(self._ask(on_leader))
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)

@@ -116,7 +116,7 @@ class Links:
     def unlink(self, to: Pid, *, silent: bool = False) -> None:
         """Give up the connection to `to`, which may be dead without knowing it; nobody is told.
 
-        With `silent` what was sent and has not arrived never shall.
+        With `silent`, what was sent and has not arrived never will.
         """
         link = self._links.pop(to.address, None)
         if link is not None:

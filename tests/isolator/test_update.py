@@ -93,7 +93,7 @@ def test_named_gpu_that_a_process_has_open_is_not_taken_and_can_be_opened_again(
 @pytest.mark.parametrize("release", [[], GPUS[2:3], GPUS[:2]])
 def test_release_must_fit(tmp_path: Path, release: Collection[Gpu]) -> None:
     c = Running(tmp_path, 2)
-    with pytest.raises(BadInput, match="holds 2 GPUs and shall hold 1, so 1 of its own must be released"):
+    with pytest.raises(BadInput, match="holds 2 GPUs and is to hold 1, so 1 of its own must be released"):
         c.isolator.update("c", 1, release)
     assert c.isolator.status("c") == GPUS[:2]
 

@@ -122,7 +122,7 @@ def log(
     """Print what a task writes: the file stdout of its sandbox, or another FILE there.
 
     For an app, of all its tasks; of the one that failed last when none runs. A task of another framework is named by
-    its id, the begin of one, or a pattern.
+    its id, the beginning of one, or a pattern.
     """
     if file is not None and stderr_file:
         raise click.UsageError("give a FILE or --stderr, not both")

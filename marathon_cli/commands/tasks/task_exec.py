@@ -55,7 +55,7 @@ def exec_(
 ) -> int:
     """Run COMMAND in the container of TASK, with its GPUs, files and limits.
 
-    TASK is an id, the begin of one, an app or a pattern, as long as it means one running task. Options stand before
+    TASK is an id, the beginning of one, an app or a pattern, as long as it means one running task. Options stand before
     TASK. Ends with COMMAND's exit status (128 + N for signal N). Without -t Ctrl-C ends COMMAND.
     """
     # Here: sessions need HTTP (ssl) and terminals, which --help and the commands beside this one do without.
@@ -71,7 +71,7 @@ def exec_(
     try:
         end = execute(agent, container_of(found), words, wish, user=user, environment=environment)
     except NotFound as error:
-        raise NotFound(f"task {found.id} runs no more: {error}") from None
+        raise NotFound(f"task {found.id} no longer runs: {error}") from None
     if end.detached:
         say(f"\ndetached; {words[0]} was ended, as its agent does when nobody is connected")
         return DETACHED
@@ -103,7 +103,7 @@ def attach(console: Console, no_stdin: bool, detach_keys: str, task: str) -> int
     try:
         end = attach_to(agent, container_of(found), Wish(not no_stdin, here and not no_stdin, keys))
     except NotFound as error:
-        raise NotFound(f"task {found.id} runs no more: {error}") from None
+        raise NotFound(f"task {found.id} no longer runs: {error}") from None
     except Refused as error:
         if error.status == 409:
             raise Conflict(f"somebody else types into task {found.id} already; --no-stdin looks on") from None

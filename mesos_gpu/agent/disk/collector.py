@@ -121,7 +121,7 @@ class Collector:
         try:
             await self._work_on()
         except Exception:
-            log.exception("sandboxes are collected no more until the agent is restarted")
+            log.exception("sandboxes are no longer collected until the agent is restarted")
 
     async def _work_on(self) -> None:
         for root in self._roots:

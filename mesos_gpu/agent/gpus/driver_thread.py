@@ -48,7 +48,7 @@ class DriverThread:
         return await answer
 
     def close(self) -> None:
-        """Take no more work; what is under way comes to its end by itself."""
+        """Take no more work; what is under way ends by itself."""
         self._work.put(None)
 
     def _run(self) -> None:

@@ -147,7 +147,7 @@ class _DriverStream:
         self._link.send(self._pid, messages_of(event, self._driver))
 
     def close(self) -> None:
-        """Take and send no more."""
+        """Stop taking and sending."""
         self._link.forget(self._pid)
 
 

@@ -29,7 +29,7 @@ class Checker(Generic[K]):
         self._tasks[key] = [asyncio.create_task(self._follow(key, course, look)) for course in courses]
 
     def end(self, key: K) -> None:
-        """Probe no more, and tell nothing more; a probe under way is ended."""
+        """Stop probing, and tell nothing more; a probe under way is ended."""
         for task in self._tasks.pop(key, ()):
             task.cancel()
 

@@ -71,7 +71,7 @@ class Containers(Protocol):
         """Return the NetworkInfos of those it joined, with its addresses; nothing for the host's."""
 
     def network_namespace(self, container_id: ContainerId) -> int | None:
-        """Return a descriptor of its network namespace, None when that is the host's; close it not."""
+        """Return a descriptor of its network namespace, None when that is the host's. Do not close it."""
 
     async def kill(self, container_id: ContainerId, grace_s: float) -> None:
         """Ask every process in it to end, and end them after the grace."""

@@ -78,7 +78,7 @@ class AgentImages:
             self._pulls.pop(number, None)
 
     def release(self, container_id: ContainerId) -> None:
-        """A container uses its image no more."""
+        """A container no longer uses its image."""
         self.store.release(container_id)
 
     async def prune(self, max_bytes: int | None, max_age_s: float | None) -> Pruned:

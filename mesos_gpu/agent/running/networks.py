@@ -45,7 +45,7 @@ def has_networks(flags: Mapping[str, Any]) -> bool:
 
 
 def domain_socket(flags: Mapping[str, Any], runtime_dir: Path) -> Path | None:
-    """Return where executors reach the agent that cannot by its address, or shall not; None when there are none."""
+    """Return where executors reach the agent that cannot use its address, or must not; None when there are none."""
     if not has_networks(flags) and not flags["http_executor_domain_sockets"]:
         return None
     return Path(flags["domain_socket_location"] or runtime_dir / "agent.sock").absolute()

@@ -152,7 +152,7 @@ def _spawn(command: Sequence[str], streams: tuple[int, int, int]) -> Child:
         env={"PATH": os.environ.get("PATH", os.defpath)},
         start_new_session=True,
     )
-    process.returncode = 0  # Popen shall not wait for it: `Child` does
+    process.returncode = 0  # Popen must not wait for it: `Child` does
     child = Child.open(process.pid)
     if not isinstance(child, Child):  # only if somebody else in this process reaps our children
         raise ContainerError("a session has vanished")

@@ -94,7 +94,7 @@ def start_holder(bundle: Path, stdout: int) -> Process:
             pass_fds=numbers,
             start_new_session=True,
         )
-    process.returncode = 0  # Popen shall not wait for it: `Process` does, and after a restart nobody of ours
+    process.returncode = 0  # Popen must not wait for it: `Process` does, and after a restart nobody of ours
     started = Process.open(process.pid)
     if started is None:  # only if somebody else in this process reaps our children
         raise ContainerError("the holder of the terminal has vanished")

@@ -99,7 +99,7 @@ def enter_private_mounts() -> None:
 
 
 def unmount(path: str | Path) -> None:
-    """Take a mount away, with what is below it; nothing happens to what is none (any more). Raises OSError."""
+    """Take a mount away, with what is below it; nothing happens to what is not mounted (any more). Raises OSError."""
     try:
         call("umount2", os.fsencode(path), MNT_DETACH)
     except OSError as error:

@@ -36,7 +36,7 @@ class Bounds:
             container.disk_watch = container.disk_used = None
 
     def leave(self, container: LiveContainer) -> None:
-        """Watch a container no more."""
+        """Stop watching a container."""
         if container.disk_watch is not None:
             container.disk_watch.cancel()
         if container.oom_watch is not None:

@@ -302,7 +302,7 @@ class Containerizer:
         return () if joined is None else joined.infos
 
     def network_namespace(self, container_id: ContainerId) -> int | None:
-        """Return a descriptor of a container's network namespace, None when that is the host's; close it not."""
+        """Return a descriptor of a container's network namespace, None when that is the host's. Do not close it."""
         joined = self._networks.joined(top_level(container_id))
         return None if joined is None else joined.namespace
 

@@ -38,7 +38,7 @@ class Images(Protocol):
         """Return an image, which the container `by` uses from before this returns. Raises BadInput, ImageError."""
 
     def release(self, container_id: ContainerId) -> None:
-        """The container uses its image no more. Raises ImageError."""
+        """The container no longer uses its image. Raises ImageError."""
 
 
 class Provisioner:
@@ -95,7 +95,7 @@ class Provisioner:
         return await self._mounts.run(partial(find_image_user, Path(root.path), root.config.user))
 
     def release(self, container_id: ContainerId) -> None:
-        """The container, of which no file is left, uses its image no more; without one nothing happens.
+        """The container, of which no file is left, no longer uses its image; without one nothing happens.
 
         Raises ImageError when the store cannot write that down.
         """

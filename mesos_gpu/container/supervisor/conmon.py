@@ -148,13 +148,13 @@ class Conmon:
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
-            # Nothing of the agent's environment: neither runtime nor conmon shall find a NOTIFY_SOCKET or the like.
+            # Nothing of the agent's environment: neither runtime nor conmon may find a NOTIFY_SOCKET or the like.
             env={"PATH": os.environ.get("PATH", os.defpath), "_OCI_SYNCPIPE": str(tell)},
             pass_fds=(tell,),
             cwd=bundle,  # conmon leaves a file there when memory runs out
             start_new_session=True,
         )
-        process.returncode = 0  # Popen shall not wait for it: `Process` does, and after a restart nobody of ours
+        process.returncode = 0  # Popen must not wait for it: `Process` does, and after a restart nobody of ours
         conmon = Process.open(process.pid)
         if conmon is None:  # only if somebody else in this process reaps our children
             raise ContainerError("conmon has vanished")

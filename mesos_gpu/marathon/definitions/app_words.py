@@ -1,4 +1,4 @@
-"""The first stage's refusals: Marathon's code for machines, a sentence and an advice for people."""
+"""The first stage's refusals: Marathon's code for machines, a sentence and advice for people."""
 
 from __future__ import annotations
 

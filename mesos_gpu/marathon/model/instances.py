@@ -135,7 +135,7 @@ class ContainerTask:
 
     @property
     def ended(self) -> bool:
-        """Tell whether it runs no more."""
+        """Tell whether it no longer runs."""
         return is_terminal(self.state) or self.state == "TASK_UNKNOWN"
 
 

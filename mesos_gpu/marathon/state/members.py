@@ -33,7 +33,7 @@ class Members(Table[frozenset[str]]):
             self._set(app_id).add(instance_id)
 
     def discard(self, app_id: str, instance_id: str) -> None:
-        """Let an app have an instance no more; nothing happens when it has not."""
+        """Take an instance from an app; nothing happens when it does not have it."""
         if instance_id in self.of(app_id):
             self._set(app_id).discard(instance_id)
 

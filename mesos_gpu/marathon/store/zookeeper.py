@@ -38,7 +38,7 @@ class ZkLimits:
 
 
 class ZooKeeperStore:
-    """A Store (store.py) in a ZkTree. `load` makes it ours; whoever had it before can write no more."""
+    """A Store (store.py) in a ZkTree. `load` makes it ours; whoever had it before can no longer write."""
 
     def __init__(self, tree: ZkTree, limits: ZkLimits | None = None) -> None:
         self._tree, self._limits = tree, limits or ZkLimits()

@@ -41,7 +41,7 @@ class Absences:
         self._engine.call_later(self._patience_s, lambda: self._too_long(agent_id, absence))
 
     def back(self, agent_id: AgentId) -> None:
-        """Wait no more: it is back, or gone for good."""
+        """Stop waiting: it is back, or gone for good."""
         self._away.pop(agent_id, None)
         self._limit.withdraw(agent_id)
 

@@ -98,7 +98,7 @@ class AgentLink:
         self._watch(agent_id, pid)
 
     def forget(self, agent_id: AgentId) -> None:
-        """Ping it no more."""
+        """Stop pinging it."""
         observer = self._observers.pop(agent_id, None)
         if observer is not None:
             observer.stop()

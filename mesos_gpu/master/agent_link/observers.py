@@ -120,7 +120,7 @@ class Observer:
         return self._to
 
     def stop(self) -> None:
-        """Ping no more."""
+        """Stop pinging."""
         self._limit.withdraw(self)
         self._timer.cancel()
         self._endpoint.terminate(self._id)

@@ -235,7 +235,7 @@ class ShareTree:
 
 
 def add_to(sums: dict[str, int], change: Quantities, times: int = 1) -> None:
-    """Add amounts to sums; a name of which nothing is left is no more."""
+    """Add amounts to sums; a name of which nothing is left is removed."""
     for name, amount in change.items():
         left = sums.get(name, 0) + times * amount
         if left:

@@ -185,7 +185,7 @@ def schedule_problem(state: MasterState, schedule: Mapping[str, Any]) -> str | N
 
 
 def _drainages(state: MasterState) -> list[tuple[Agent, Drainage]]:
-    """Return the agents that are to be left, and forget those that are no more."""
+    """Return the agents that are to be left, and forget those that are gone."""
     for agent_id in [agent_id for agent_id in state.drainages if agent_id not in state.agents]:
         del state.drainages[agent_id]
     return [(state.agents[agent_id], drainage) for agent_id, drainage in state.drainages.items()]

@@ -227,7 +227,7 @@ def _invalid(agent: Agent, operation: Mapping[str, Any]) -> str:
 
 
 def _withdraw(state: MasterState, agent: Agent, changes: Sequence[Conversion]) -> list[Action]:
-    """Take back the offers of shared volumes that are about to be no more; others may be offered them, too."""
+    """Take back the offers of shared volumes that are about to vanish; others may be offered them, too."""
     shared = [volume for change in changes if change.last for volume in change.consumed if volume.shared]
     if not shared:
         return []

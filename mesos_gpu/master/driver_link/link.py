@@ -121,7 +121,7 @@ class _DriverStream:
             _send(self._endpoint, self._pid, *message)
 
     def close(self) -> None:
-        """Send no more. The connection stays: other drivers may share it, and its end is of no interest then."""
+        """Stop sending. The connection stays: other drivers may share it, and its end is of no interest then."""
         self._closed(self._pid)
 
     def _agent_pid(self, agent_id: AgentId) -> str:

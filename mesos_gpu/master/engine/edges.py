@@ -33,4 +33,4 @@ class Agents(Protocol):
         """Link to an agent and ping it from now on."""
 
     def part(self, agent_id: AgentId, *, silent: bool) -> None:
-        """Ping it no more, and have no connection to it; with `silent`, what did not arrive yet never shall."""
+        """Stop pinging it and close the connection to it; with `silent`, what has not arrived yet never will."""

@@ -79,7 +79,7 @@ class Engine:
 
     @property
     def stopped(self) -> bool:
-        """Tell whether events are applied no more."""
+        """Tell whether events are no longer applied."""
         return self._stopped
 
     def fail(self, why: str) -> None:

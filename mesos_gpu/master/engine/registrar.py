@@ -72,7 +72,7 @@ class Registrar:
             asyncio.get_running_loop().call_soon(self._begin)  # with what else this turn of the loop asks for
 
     async def close(self) -> None:
-        """Write no more; wait for the write that is under way, whose fate nobody hears of any more."""
+        """Stop writing; wait for the write that is under way, whose fate nobody hears of any longer."""
         self._closed = True
         if self._writing is not None:
             await asyncio.wait([self._writing])

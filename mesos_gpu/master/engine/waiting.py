@@ -20,7 +20,7 @@ class Waiting:
         self._expected += 1
 
     def fail(self, why: str) -> None:
-        """Wait no more: it will not be."""
+        """Stop waiting: it will not come."""
         if not self.done.done():
             self.done.set_exception(Unavailable(why))
             self.done.exception()  # it is told to who waits, if anybody does still

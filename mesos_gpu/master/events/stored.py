@@ -113,7 +113,7 @@ class AgentGone(Stored):
 
 @dataclass(frozen=True, slots=True)
 class AgentsForgotten(Stored):
-    """Agents that were unreachable, or gone, for too long, or were too many, are known no more."""
+    """Agents that were unreachable, or gone, for too long, or were too many, are forgotten."""
 
     unreachable: tuple[AgentId, ...]
     gone: tuple[AgentId, ...]

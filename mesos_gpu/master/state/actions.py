@@ -59,7 +59,7 @@ class ObserveAgent:
 
 @dataclass(frozen=True, slots=True)
 class ForgetAgent:
-    """Ping the agent no more, and close the link to it; with `silent`, what did not arrive yet never shall."""
+    """Stop pinging the agent and close the link to it; with `silent`, what has not arrived yet never will."""
 
     agent_id: AgentId
     silent: bool = False
@@ -100,7 +100,7 @@ class RunTask:
 
 @dataclass(frozen=True, slots=True)
 class RunTaskGroup:
-    """Start tasks that share one executor; `launch_executor` when the agent has it not yet."""
+    """Start tasks that share one executor; `launch_executor` when the agent does not have it yet."""
 
     agent_id: AgentId
     framework_info: Document

@@ -29,7 +29,7 @@ class Transitions:
         return pid in self.registering or any(report.pid == pid for report in self.returning.values())
 
     def leaving(self, agent_id: AgentId) -> bool:
-        """Tell whether an agent is about to be here no more."""
+        """Tell whether an agent is about to leave."""
         return agent_id in self.marking_unreachable or agent_id in self.marking_gone or agent_id in self.removing
 
     def under_way(self, agent_id: AgentId) -> bool:

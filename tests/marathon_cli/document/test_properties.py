@@ -95,7 +95,7 @@ def test_null_takes_a_key_away() -> None:
         (['{"cpus": 1}'], "a whole document is given with --file"),
         (["cpus=1", "cpus=2"], "cpus is given twice"),
         (["container={}", "container.docker.image=i"], "contradict each other"),
-        (["constraints=[1"], "begins as JSON and is none"),
+        (["constraints=[1"], "begins like JSON and is not"),
         (["=1"], "is no key"),
         (["[0]=1"], "is no key"),
         (["a..b=1"], "is no key"),

@@ -188,7 +188,7 @@ def test_what_is_no_file_is_left_out_and_a_name_that_is_none_refused(
     assert (result.exit_code, "left out pipe" in result.stderr) == (0, True)
     evil = {"path": "/sb/..", "mode": "-rw-r--r--", "size": 1, "mtime": 0.0}
     marathon.on("GET", "/files/browse", Answer(200, [evil]))
-    assert "shows a file that is none" in run("task", "download", "train", "-d", str(tmp_path / "y")).stderr
+    assert "lists something that is not a file" in run("task", "download", "train", "-d", str(tmp_path / "y")).stderr
     assert not (tmp_path / "y").exists()
 
 
