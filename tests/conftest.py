@@ -43,7 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if IS_ROOT and report.skipped and "root" in report.keywords and "gpu" not in report.keywords:
+    # No root makes a library run on a processor that it was not built for (tests/genuine).
+    excused = "gpu" in report.keywords or "PyPI has Mesos for Linux on x86_64 alone" in str(report.longrepr)
+    if IS_ROOT and report.skipped and "root" in report.keywords and not excused:
         _config[0].stash[skipped_as_root].append(report.nodeid)
 
 

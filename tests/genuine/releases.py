@@ -21,15 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RELEASES = (
-    *("1.4.3", "1.5.2", "1.5.3", "1.6.1", "1.6.2", "1.7.0", "1.7.1", "1.7.2", "1.7.3", "1.8.0", "1.8.1"),
+    *("1.4.3", "1.5.2", "1.5.3", "1.6.2", "1.7.0", "1.7.1", "1.7.2", "1.7.3", "1.8.0", "1.8.1"),
     *("1.9.0", "1.10.0", "1.11.0"),
 )
-"""What PyPI has; no other release was packaged."""
+"""What PyPI has, but for 1.6.1, which was built against other libraries than Debian's; nothing else was packaged."""
 LINES = ("1.4.3", "1.5.3", "1.6.2", "1.7.3", "1.8.1", "1.9.0", "1.10.0", "1.11.0")
 """The last of each line."""
 USUAL = ("1.4.3", "1.7.3", "1.11.0")
 """The oldest, the last one built on libevent, and the newest."""
 
+NOT_FOR_THIS_MACHINE = "PyPI has Mesos for Linux on x86_64 alone"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mesos-gpu" / "genuine-mesos"
 HOST = Path(__file__).with_name("host.c")
 # The last pip that takes versions such as 1.11.0.linux-x86_64.
@@ -70,7 +71,7 @@ class Release:
 def open_release(version: str) -> Release:
     """Return this release, downloaded and built where it was not yet. Raises Missing."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        raise Missing(f"PyPI has Mesos for Linux on x86_64 alone, not for {platform.system()} on {platform.machine()}")
+        raise Missing(f"{NOT_FOR_THIS_MACHINE}, not for {platform.system()} on {platform.machine()}")
     for tool in ("gcc", "nm", "ldd"):
         if shutil.which(tool) is None:
             raise Missing(f"needs {tool}, to make what loads Mesos' library")
