@@ -14,6 +14,7 @@ from mesos_gpu.master.events.schedulers import DriverSubscribes
 from mesos_gpu.master.model.model import Framework, Moment
 from mesos_gpu.master.state.actions import Action, CloseStream, SendEvent, Warn
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.documents import FrameworkInfo, framework_id_of
 from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.resource import Document
 
@@ -25,8 +26,8 @@ DISCONNECTED = "Framework disconnected"
 
 def subscribe(state: MasterState, asked: DriverSubscribes, now: Moment) -> list[Action]:
     """A driver subscribes, for the first time or again; a refusal is an ERROR, upon which drivers give up."""
-    info = dict(asked.info)
-    framework_id = info.get("id", {}).get("value", "")
+    info = asked.info.copy()
+    framework_id = framework_id_of(info)
     state.counters["calls_subscribe"] += 1
     state.counters["messages_reregister_framework"] += bool(framework_id)
     problem = subscriptions.subscription_problem(state, info, asked.suppressed, asked.offer_constraints)
@@ -102,15 +103,15 @@ def _authentication_problem(state: MasterState, asked: DriverSubscribes) -> str 
     return f"Framework principal '{given}' does not match authenticated principal '{asked.principal}'"
 
 
-def _first_time(state: MasterState, asked: DriverSubscribes, info: Document, now: Moment) -> list[Action]:
+def _first_time(state: MasterState, asked: DriverSubscribes, info: FrameworkInfo, now: Moment) -> list[Action]:
     """Enter a framework that is new, or that this master, elected since, has not heard of."""
-    framework = subscriptions.add_framework(state, info, info.get("id", {}).get("value", ""), now)
+    framework = subscriptions.add_framework(state, info, framework_id_of(info), now)
     state.announce("FRAMEWORK_ADDED", framework)
     return [_connect(state, framework, asked, REGISTERED)]
 
 
 def _again(
-    state: MasterState, framework: Framework, asked: DriverSubscribes, info: Document, now: Moment
+    state: MasterState, framework: Framework, asked: DriverSubscribes, info: FrameworkInfo, now: Moment
 ) -> list[Action]:
     """Let the driver that is expected, or one that takes its place, have a framework."""
     actions: list[Action] = []

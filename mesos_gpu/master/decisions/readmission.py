@@ -28,6 +28,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.calls import framework_problem
+from mesos_gpu.mesos.documents import AgentInfo
 from mesos_gpu.mesos.ids import AgentId, FrameworkId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
@@ -84,7 +85,7 @@ def _store(state: MasterState, report: Report, agent_id: AgentId) -> Store:
     return Store(Admit(agent_id, known), AgentReadmitted(agent_id, known.pid, known.info))
 
 
-def readmitted(state: MasterState, agent_id: AgentId, pid: str, info: Document, now: Moment) -> list[Action]:
+def readmitted(state: MasterState, agent_id: AgentId, pid: str, info: AgentInfo, now: Moment) -> list[Action]:
     """An agent that came back is in the registry with this AgentInfo: welcome it, by what it said last."""
     latest = state.transitions.returning.pop(agent_id)
     if agent_id in state.transitions.marking_gone:

@@ -6,7 +6,7 @@ Source: Mesos src/master/master.cpp (subscribe, disconnect, failoverFramework, r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from mesos_gpu.errors import BadInput, Forbidden
 from mesos_gpu.master.allocation import constraints
@@ -25,6 +25,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.calls import framework_problem
+from mesos_gpu.mesos.documents import FrameworkInfo, framework_id_of
 from mesos_gpu.mesos.ids import FrameworkId, Role, role_problem
 from mesos_gpu.mesos.resource import Document
 
@@ -34,9 +35,9 @@ _KEPT = ("user", "checkpoint")
 
 def subscribe(state: MasterState, stream_id: str, subscribe_body: Mapping[str, Any], now: Moment) -> list[Action]:
     """A scheduler subscribes over a new stream; a refusal is an ERROR event and the end of the stream."""
-    info = dict(subscribe_body["framework_info"])
+    info: FrameworkInfo = subscribe_body["framework_info"]
     suppressed = tuple(subscribe_body.get("suppressed_roles", ()))
-    framework_id = info.get("id", {}).get("value", "")
+    framework_id = framework_id_of(info)
     known = state.frameworks.get(framework_id)
     wanted = dict(subscribe_body.get("offer_constraints", {}))
     problem = subscription_problem(state, info, suppressed, wanted)
@@ -88,7 +89,8 @@ def activate(
 
 def update_framework(state: MasterState, framework: Framework, body: Mapping[str, Any]) -> list[Action]:
     """UPDATE_FRAMEWORK. Raises BadInput, and Forbidden for roles that the framework may not have."""
-    info, suppressed = dict(body["framework_info"]), tuple(body.get("suppressed_roles", ()))
+    info: FrameworkInfo = body["framework_info"]
+    suppressed = tuple(body.get("suppressed_roles", ()))
     wanted = dict(body.get("offer_constraints", {}))
     problem = framework_problem(info, suppressed) or _offers_problem(state, info, wanted)
     problem = problem or principal_problem(framework, info)
@@ -176,7 +178,7 @@ def remove_framework(state: MasterState, framework: Framework, now: Moment) -> l
     return actions
 
 
-def recover_framework(state: MasterState, info: Document, now: Moment) -> Framework:
+def recover_framework(state: MasterState, info: FrameworkInfo, now: Moment) -> Framework:
     """Enter a framework that only its agent's report tells of; it may subscribe again."""
     framework = Framework(info["id"]["value"], info, now.wall_s, recovered=True)
     state.frameworks[framework.id] = framework
@@ -184,7 +186,7 @@ def recover_framework(state: MasterState, info: Document, now: Moment) -> Framew
     return framework
 
 
-def add_framework(state: MasterState, info: Document, framework_id: FrameworkId, now: Moment) -> Framework:
+def add_framework(state: MasterState, info: FrameworkInfo, framework_id: FrameworkId, now: Moment) -> Framework:
     """Enter a framework, under a new id when it has none."""
     if not framework_id:
         framework_id = state.ids.framework()
@@ -193,7 +195,7 @@ def add_framework(state: MasterState, info: Document, framework_id: FrameworkId,
     return framework
 
 
-def _take_over(state: MasterState, framework: Framework, info: Document, now: Moment) -> list[Action]:
+def _take_over(state: MasterState, framework: Framework, info: FrameworkInfo, now: Moment) -> list[Action]:
     actions: list[Action] = []
     if framework.stream_id is not None:
         error = {"type": "ERROR", "error": {"message": "Framework failed over"}}
@@ -203,10 +205,12 @@ def _take_over(state: MasterState, framework: Framework, info: Document, now: Mo
     return actions
 
 
-def renew(framework: Framework, info: Document, now: Moment) -> None:
+def renew(framework: Framework, info: FrameworkInfo, now: Moment) -> None:
     """Take over what a framework says of itself when it comes back, but for what cannot change."""
-    kept = {field: framework.info[field] for field in _KEPT if field in framework.info}
-    framework.info = {**{field: value for field, value in info.items() if field not in _KEPT}, **kept}
+    kept = {field: value for field, value in framework.info.items() if field in _KEPT}
+    framework.info = cast(
+        FrameworkInfo, {**{field: value for field, value in info.items() if field not in _KEPT}, **kept}
+    )
     framework.recovered = False
     framework.reregistered_s = now.wall_s
 

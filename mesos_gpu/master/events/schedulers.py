@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mesos_gpu.mesos.documents import FrameworkInfo
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resource import Document
 
@@ -29,7 +30,7 @@ class DriverSubscribes:
     """
 
     pid: str
-    info: Document
+    info: FrameworkInfo
     force: bool = False
     """Whether it takes the place of another driver: set by programs that were started with a framework's id."""
     suppressed: tuple[Role, ...] = ()

@@ -14,6 +14,7 @@ from mesos_gpu.master.model.policy import MachineKey
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.model.report import Report
+from mesos_gpu.mesos.documents import AgentInfo
 from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.resource import Document
 
@@ -51,7 +52,7 @@ class AgentReadmitted(Stored):
 
     agent_id: AgentId
     pid: str
-    info: Document
+    info: AgentInfo
 
 
 @dataclass(frozen=True, slots=True)

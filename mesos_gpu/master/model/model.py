@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from mesos_gpu.master.model.documents import Operation, Task, capabilities_of, roles_of
 from mesos_gpu.master.model.shared_volumes import free_of
+from mesos_gpu.mesos.documents import AgentInfo, FrameworkInfo
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, OfferId, Role, TaskId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
@@ -67,7 +68,7 @@ class Framework:
     """A framework, connected or not. `info` is its v1 FrameworkInfo with the id."""
 
     id: FrameworkId
-    info: Document
+    info: FrameworkInfo
     registered_s: float
     stream_id: str | None = None
     """The stream that its events go to; of a scheduler driver, its pid. None while it is not connected."""
@@ -156,7 +157,7 @@ class Agent:
     """An agent, connected or on its way back. `info` is its v1 AgentInfo with the id and refined resources."""
 
     id: AgentId
-    info: Document
+    info: AgentInfo
     pid: str
     version: str
     capabilities: tuple[str, ...]
@@ -247,7 +248,7 @@ class Agent:
 class KnownAgent:
     """An agent of the registry that is not here: `since_s` is when it became unreachable, None while it may return."""
 
-    info: Document
+    info: AgentInfo
     pid: str
     since_s: float | None = None
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mesos_gpu.errors import BadResources, ProtocolError
 from mesos_gpu.mesos.conversions import with_kept
+from mesos_gpu.mesos.documents import AgentInfo, FrameworkInfo
 from mesos_gpu.mesos.ids import AgentId, id_problem
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
@@ -24,7 +25,7 @@ class Report:
     """What an agent says of itself when it (re-)registers; `info` is a v1 AgentInfo."""
 
     pid: str
-    info: Document
+    info: AgentInfo
     version: str
     capabilities: tuple[str, ...] = ()
     checkpoint: bool = False
@@ -34,7 +35,7 @@ class Report:
     tasks: Sequence[Document] = ()
     """v1 Tasks that run there, or have ended but are not acknowledged."""
     executors: Sequence[Document] = ()
-    frameworks: Sequence[Document] = ()
+    frameworks: Sequence[FrameworkInfo] = ()
     """FrameworkInfos of those."""
 
 
@@ -115,13 +116,13 @@ def tasks_problem(report: Report) -> str | None:
     return None
 
 
-def described(report: Report, agent_id: AgentId, kept: Resources | None = None) -> tuple[Document, Resources]:
+def described(report: Report, agent_id: AgentId, kept: Resources | None = None) -> tuple[AgentInfo, Resources]:
     """Return the AgentInfo to keep, and the agent's total with what it keeps: `kept`, or else what it reports.
 
     The info has what the agent's flags say, and the total what became of it.
     """
     flags = Resources.from_json(report.info.get("resources", []))
-    info = {**report.info, "id": {"value": agent_id}, "resources": flags.to_json(refined=True)}
+    info: AgentInfo = {**report.info, "id": {"value": agent_id}, "resources": flags.to_json(refined=True)}
     if kept is not None and flags.contains(kept.base()):
         return info, with_kept(flags, kept)
     return info, with_kept(flags, Resources.from_json(report.kept))

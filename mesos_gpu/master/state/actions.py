@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from mesos_gpu.master.events.stored import StoredEvent
 from mesos_gpu.master.registry.operations import Operation
+from mesos_gpu.mesos.documents import FrameworkInfo
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 
@@ -93,7 +94,7 @@ class RunTask:
     """Start a task; `launch_executor` when the agent has no executor for it yet."""
 
     agent_id: AgentId
-    framework_info: Document
+    framework_info: FrameworkInfo
     task: Document
     launch_executor: bool
 
@@ -103,7 +104,7 @@ class RunTaskGroup:
     """Start tasks that share one executor; `launch_executor` when the agent does not have it yet."""
 
     agent_id: AgentId
-    framework_info: Document
+    framework_info: FrameworkInfo
     executor: Document
     tasks: list[Document]
     launch_executor: bool
@@ -142,7 +143,7 @@ class UpdateFramework:
     """Tell an agent what a framework looks like now; it resends what was not acknowledged."""
 
     agent_id: AgentId
-    framework_info: Document
+    framework_info: FrameworkInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Source: Mesos src/messages/messages.proto, src/master/master.cpp (initialize: wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 from mesos_gpu.errors import ProtocolError
 from mesos_gpu.master.events.agents import (
@@ -19,6 +20,7 @@ from mesos_gpu.master.events.agents import (
 )
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.wire import agent_operations
+from mesos_gpu.mesos.documents import AgentInfo
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.messages import with_defaults
@@ -70,7 +72,7 @@ def _report(document: Document, pid: str) -> Report:
     capabilities = [c["type"] for c in document.get("agent_capabilities", ()) if "type" in c]
     return Report(
         pid=pid,
-        info={name: value for name, value in agent.items() if name != "checkpoint"},
+        info=cast(AgentInfo, {name: value for name, value in agent.items() if name != "checkpoint"}),
         version=document.get("version", ""),
         capabilities=tuple(str(capability) for capability in capabilities),
         checkpoint=agent.get("checkpoint", False),

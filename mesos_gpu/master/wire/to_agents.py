@@ -32,6 +32,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.wire import agent_operations
 from mesos_gpu.master.wire.agent_forms import NO_PID, resource_version, resources_for, task_for
+from mesos_gpu.mesos.documents import FrameworkInfo
 from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.resource import Document
 
@@ -103,7 +104,7 @@ def _launch(action: RunTask | RunTaskGroup, books: Books) -> Message:
     return "RunTaskGroupMessage", document
 
 
-def _pid_of(framework_info: Document, books: Books) -> str:
+def _pid_of(framework_info: FrameworkInfo, books: Books) -> str:
     return books.driver_pid(framework_info["id"]["value"]) or NO_PID
 
 

@@ -432,7 +432,8 @@ async def test_credentials(make_marathon: Callable[..., Any]) -> None:
         token = base64.b64encode(given.encode()).decode()
         answer = await marathon.call("GET", "/v2/apps", headers={"Authorization": f"Basic {token}"})
         assert answer.status == status
-    assert (await marathon.call("GET", "/v2/apps", headers={"Authorization": "Basic ///"})).status == 401
+    for given in ("///", "ünïcode", "\U0001f600"):
+        assert (await marathon.call("GET", "/v2/apps", headers={"Authorization": f"Basic {given}"})).status == 401
 
 
 async def test_our_own_mistakes_are_500_and_in_the_log(
