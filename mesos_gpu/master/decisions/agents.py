@@ -13,7 +13,7 @@ from mesos_gpu.master.decisions import operations
 from mesos_gpu.master.events.agents import NOT_ANSWERING
 from mesos_gpu.master.events.stored import AgentAdmitted, AgentRemoved, AgentUnreachable, MissingAgentUnreachable
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Agent, Framework, KnownAgent, Moment
+from mesos_gpu.master.model.model import Agent, Framework, KnownAgent
 from mesos_gpu.master.model.report import Report, described, report_problem
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.registry.operations import Admit, MarkUnreachable, Remove
@@ -28,6 +28,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.ids import AgentId
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 MACHINE_DOWN = "Machine is `DOWN`"

@@ -13,12 +13,13 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.master.decisions import operations
 from mesos_gpu.master.decisions.agents import end_task, tell_agent_lost
 from mesos_gpu.master.events.stored import AgentDeactivated, AgentDrained, AgentGone, AgentReactivated, NothingStored
-from mesos_gpu.master.model.model import Agent, Drain, Moment
+from mesos_gpu.master.model.model import Agent, Drain
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.registry.operations import Deactivate, MarkDrained, MarkGone, Nothing, Reactivate
 from mesos_gpu.master.state.actions import Action, DrainAgent, ForgetAgent, ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.ids import AgentId
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 CAPABILITY = "AGENT_DRAINING"

@@ -11,11 +11,12 @@ from __future__ import annotations
 from mesos_gpu.master.decisions import subscriptions
 from mesos_gpu.master.decisions.permissions import subscription_refusal
 from mesos_gpu.master.events.schedulers import DriverSubscribes
-from mesos_gpu.master.model.model import Framework, Moment
+from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.state.actions import Action, CloseStream, SendEvent, Warn
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.documents import FrameworkInfo, framework_id_of
 from mesos_gpu.mesos.ids import FrameworkId
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 REGISTERED, REREGISTERED = "SUBSCRIBED", "REREGISTERED"

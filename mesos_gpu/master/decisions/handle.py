@@ -26,9 +26,9 @@ from mesos_gpu.master.events import operators as asked
 from mesos_gpu.master.events import schedulers as calls
 from mesos_gpu.master.events import stored, timers
 from mesos_gpu.master.events.event import Event
-from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.moment import Moment
 
 
 def handle(state: MasterState, event: Event, now: Moment) -> list[Action]:

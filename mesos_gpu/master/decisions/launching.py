@@ -12,7 +12,7 @@ from mesos_gpu.master.allocation.filters import refuse_seconds
 from mesos_gpu.master.decisions.operations import failed, perform, refined
 from mesos_gpu.master.decisions.permissions import task_refusal
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Agent, Executor, Framework, Moment, Offer, add
+from mesos_gpu.master.model.model import Agent, Executor, Framework, Offer, add
 from mesos_gpu.master.model.shared_volumes import Left
 from mesos_gpu.master.model.statuses import made_here
 from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup
@@ -20,6 +20,7 @@ from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.group_validation import GroupLaunch, group_problem
 from mesos_gpu.master.validation.validation import Launch, executor_resources, task_problem
 from mesos_gpu.mesos.ids import Role
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.secrets import without_secrets
@@ -102,7 +103,7 @@ def _offers_problem(framework: Framework, offer_ids: Sequence[str], offers: Sequ
 def _refuse(state: MasterState, offer: Offer, resources: Resources, seconds: float, now: Moment) -> None:
     if resources:
         state.filters.refuse(
-            offer.framework_id, offer.role, offer.agent_id, resources.unallocated(), seconds, now.monotonic_s
+            offer.framework_id, offer.role, offer.agent_id, resources.unallocated(), seconds, now.mono_s
         )
 
 

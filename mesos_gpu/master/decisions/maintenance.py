@@ -14,12 +14,13 @@ from mesos_gpu.errors import BadInput
 from mesos_gpu.master.allocation.filters import refuse_seconds
 from mesos_gpu.master.decisions.agents import remove
 from mesos_gpu.master.events.stored import MaintenanceStarted, MaintenanceStopped, ScheduleSet
-from mesos_gpu.master.model.model import Agent, Drainage, Framework, Moment
+from mesos_gpu.master.model.model import Agent, Drainage, Framework
 from mesos_gpu.master.model.policy import MachineKey, key_of, key_of_agent
 from mesos_gpu.master.registry.operations import SetSchedule, StartMaintenance, StopMaintenance
 from mesos_gpu.master.state.actions import Action, ShutdownAgent, Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, OfferId
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 DOWN = "Operator initiated 'Machine DOWN'"
@@ -146,7 +147,7 @@ def answer(
             "framework_id": {"value": framework.id},
             "timestamp": {"nanoseconds": round(now.wall_s * 1e9)},
         }
-        drainage.refused[framework.id] = now.monotonic_s + seconds
+        drainage.refused[framework.id] = now.mono_s + seconds
     return []
 
 
@@ -156,7 +157,7 @@ def expire(drainages: Mapping[AgentId, Drainage], now: Moment) -> bool:
         (drainage, framework_id)
         for drainage in drainages.values()
         for framework_id, until in drainage.refused.items()
-        if until <= now.monotonic_s
+        if until <= now.mono_s
     ]
     for drainage, framework_id in ended:
         del drainage.refused[framework_id]

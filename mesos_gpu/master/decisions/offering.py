@@ -7,18 +7,19 @@ from heapq import heappop, heappush
 from mesos_gpu.master.allocation.allocator_feed import holdings_of
 from mesos_gpu.master.allocation.eligibility import Allocation
 from mesos_gpu.master.decisions import maintenance
-from mesos_gpu.master.model.model import NOTHING, Moment, Offer
+from mesos_gpu.master.model.model import NOTHING, Offer
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.ids import FrameworkId, Role
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
 
 def tick(state: MasterState, now: Moment) -> list[Action]:
     """One allocation interval has passed: refusals and offers may have run out."""
-    state.filters.expire(now.monotonic_s)
+    state.filters.expire(now.mono_s)
     state.let_go(state.withheld)
     actions = _end_offers(state, now)
     if maintenance.expire(state.drainages, now):
@@ -37,7 +38,7 @@ def offer_resources(state: MasterState, now: Moment) -> list[Action]:
         state.frameworks[offer.framework_id].counters["offers/sent"] += 1
         made.setdefault(offer.framework_id, []).append(offer.document)
         if state.settings.offer_timeout_s is not None:
-            heappush(state.offer_ends, (now.monotonic_s + state.settings.offer_timeout_s, offer.id, offer.framework_id))
+            heappush(state.offer_ends, (now.mono_s + state.settings.offer_timeout_s, offer.id, offer.framework_id))
     for agent_id in {allocation.agent_id for allocation in allocations}:
         state.accounted(state.agents[agent_id])
     actions = [
@@ -51,7 +52,7 @@ def offer_resources(state: MasterState, now: Moment) -> list[Action]:
 def _end_offers(state: MasterState, now: Moment) -> list[Action]:
     """Take back offers that nobody has answered for `--offer_timeout`."""
     actions: list[Action] = []
-    while state.offer_ends and state.offer_ends[0][0] <= now.monotonic_s:
+    while state.offer_ends and state.offer_ends[0][0] <= now.mono_s:
         _, offer_id, framework_id = heappop(state.offer_ends)
         framework = state.frameworks.get(framework_id)
         offer = None if framework is None else framework.offers.get(offer_id)

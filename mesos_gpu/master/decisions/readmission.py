@@ -10,7 +10,7 @@ from mesos_gpu.master.decisions.agents import MACHINE_DOWN, admit, may_stay, unr
 from mesos_gpu.master.decisions.subscriptions import recover_framework
 from mesos_gpu.master.events.stored import AgentReadmitted
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Agent, Executor, Framework, KnownAgent, Moment
+from mesos_gpu.master.model.model import Agent, Executor, Framework, KnownAgent
 from mesos_gpu.master.model.report import Report, described, kept_problem, report_problem, tasks_problem
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.registry.operations import Admit
@@ -31,6 +31,7 @@ from mesos_gpu.master.validation.calls import framework_problem
 from mesos_gpu.mesos.documents import AgentInfo
 from mesos_gpu.mesos.ids import AgentId, FrameworkId
 from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mesos_gpu.master.events.stored import AgentsForgotten
-from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.registry.operations import Prune
 from mesos_gpu.master.state.actions import Action, Store
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.ids import AgentId
+from mesos_gpu.mesos.moment import Moment
 
 
 def due(

@@ -9,10 +9,10 @@ from typing_extensions import assert_never
 
 from mesos_gpu.master.decisions import launching, maintenance, operations, subscriptions, updates
 from mesos_gpu.master.events import schedulers as calls
-from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.ids import FrameworkId
+from mesos_gpu.mesos.moment import Moment
 
 
 def count(state: MasterState, framework_id: FrameworkId, kind: str) -> None:

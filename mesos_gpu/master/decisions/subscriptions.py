@@ -13,7 +13,7 @@ from mesos_gpu.master.allocation import constraints
 from mesos_gpu.master.allocation.allocator_feed import offer_filters_problem
 from mesos_gpu.master.decisions.permissions import subscription_refusal
 from mesos_gpu.master.model.documents import roles_of
-from mesos_gpu.master.model.model import Framework, Moment
+from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.model.statuses import about, record
 from mesos_gpu.master.state.actions import (
     Action,
@@ -27,6 +27,7 @@ from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.calls import framework_problem
 from mesos_gpu.mesos.documents import FrameworkInfo, framework_id_of
 from mesos_gpu.mesos.ids import FrameworkId, Role, role_problem
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 # What a subscription cannot change; the old value is kept without a word.

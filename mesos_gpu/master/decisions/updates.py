@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Framework, Moment
+from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.model.statuses import about, made_here, record
 from mesos_gpu.master.state.actions import (
     AcknowledgeStatus,
@@ -21,6 +21,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 

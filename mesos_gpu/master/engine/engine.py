@@ -22,7 +22,6 @@ from mesos_gpu.master.engine.watchers import Watchers
 from mesos_gpu.master.events.event import Event
 from mesos_gpu.master.events.schedulers import StreamClosed
 from mesos_gpu.master.events.timers import Allocate, FailoverExpired, Tick
-from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import (
     AwaitFailover,
     CloseStream,
@@ -34,6 +33,7 @@ from mesos_gpu.master.state.actions import (
     Warn,
 )
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.timers import Timer
 from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 def clock() -> Moment:
     """Return what time it is."""
-    return Moment(time.time(), time.monotonic())
+    return Moment(time.monotonic(), time.time())
 
 
 class Engine:
@@ -137,7 +137,7 @@ class Engine:
     def allocate_soon(self) -> None:
         """Offer what is free once the events of this turn of the loop are through, if anything changed."""
         if self.state.allocation_due and not self._allocating and not self._stopped:
-            self._allocating, self._due_s = True, self.now().monotonic_s
+            self._allocating, self._due_s = True, self.now().mono_s
             asyncio.get_running_loop().call_soon(self._allocate)
 
     def open_stream(self, stream_id: str, subscriber: Subscriber) -> None:
@@ -202,11 +202,11 @@ class Engine:
 
     def _timed(self, event: Event) -> None:
         """Apply an event that may allocate; if it does, keep how long that was due and how long it took."""
-        began_s, before = self.now().monotonic_s, self.state.counters["allocation_runs"]
+        began_s, before = self.now().mono_s, self.state.counters["allocation_runs"]
         self.do(event)
         if self.state.counters["allocation_runs"] == before:
             return
-        self._runs.add(self.now().monotonic_s - began_s)
+        self._runs.add(self.now().mono_s - began_s)
         if self._due_s is not None:
             self._latency.add(began_s - self._due_s)
             self._due_s = None

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from mesos_gpu.master.model.model import Drain, Moment
+from mesos_gpu.master.model.model import Drain
 from mesos_gpu.master.model.policy import MachineKey
 from mesos_gpu.master.model.quota import Quota
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.mesos.documents import AgentInfo
 from mesos_gpu.mesos.ids import AgentId, Role
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 

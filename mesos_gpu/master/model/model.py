@@ -24,14 +24,6 @@ _Key = TypeVar("_Key", FrameworkId, tuple[Role, FrameworkId])
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """What time it is: `wall_s` since the epoch for documents, `monotonic_s` for how long something lasts."""
-
-    wall_s: float
-    monotonic_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Offer:
     """Resources of one agent for one role of one framework; `resources` are allocated to that role."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Framework, Moment
+from mesos_gpu.master.model.model import Framework
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, TaskId
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 

@@ -23,7 +23,6 @@ from mesos_gpu.master.model.model import (
     Executor,
     Framework,
     KnownAgent,
-    Moment,
     Offer,
 )
 from mesos_gpu.master.model.policy import Policy
@@ -33,6 +32,7 @@ from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.master.state.transitions import Transitions
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, OfferId, Role
 from mesos_gpu.mesos.messages import with_defaults
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 MAX_COMPLETED_FRAMEWORKS = 50

@@ -8,12 +8,12 @@ from itertools import accumulate
 from mesos_gpu.master.allocation.eligibility import dominant_share, quantities
 from mesos_gpu.master.decisions.offering import held_by_role
 from mesos_gpu.master.decisions.operation_metrics import of_operations
-from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.model.quota import countable
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views.framework_metrics import of_framework
 from mesos_gpu.master.views.views import known_roles
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Resource
 
 _RESOURCES = ("cpus", "gpus", "mem", "disk")
@@ -72,7 +72,7 @@ _COUNTED = [
 def snapshot(state: MasterState, now: Moment, system: dict[str, float]) -> dict[str, float]:
     """Return the metrics by name; `system` is what the machine reports (system/...)."""
     metrics: dict[str, float] = {
-        "master/uptime_secs": now.monotonic_s - state.started.monotonic_s,
+        "master/uptime_secs": now.mono_s - state.started.mono_s,
         "master/elected": 1.0,
         "master/outstanding_offers": float(sum(len(a.offers) for a in state.agents.values())),
         "allocator/mesos/allocation_runs": float(state.counters["allocation_runs"]),

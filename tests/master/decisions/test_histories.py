@@ -46,7 +46,7 @@ from mesos_gpu.master.events.schedulers import (
 )
 from mesos_gpu.master.events.timers import Allocate, FailoverExpired, Tick
 from mesos_gpu.master.model.documents import Task
-from mesos_gpu.master.model.model import Framework, Moment
+from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.registry.queue import RegistryQueue
@@ -62,6 +62,7 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.conversions import applied, conversions, unallocated, with_kept
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document, Reservation, Resource
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal
@@ -105,7 +106,7 @@ class Histories(RuleBasedStateMachine):
     @property
     def now(self) -> Moment:
         self.seconds += 0.1
-        return Moment(NOW.wall_s + self.seconds, NOW.monotonic_s + self.seconds)
+        return Moment(NOW.mono_s + self.seconds, NOW.wall_s + self.seconds)
 
     def does(self, event: Event) -> None:
         """It happens, and all that follows from it."""

@@ -60,7 +60,7 @@ def framework(state: MasterState, agent: Agent) -> Framework:
     framework = add_framework(state)
     [offer] = offers(state)
     launch(state, offer, task_info(agent), refuse_s=0)
-    state.filters.expire(NOW.monotonic_s)
+    state.filters.expire(NOW.mono_s)
     assert len(offers(state)) == 1
     return framework
 

@@ -14,9 +14,9 @@ from mesos_gpu.master.decisions import maintenance as _maintenance
 from mesos_gpu.master.decisions import readmission as _readmission
 from mesos_gpu.master.decisions import roles as _roles
 from mesos_gpu.master.decisions.handle import decide
-from mesos_gpu.master.model.model import Moment
 from mesos_gpu.master.state.actions import Action, Store
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.moment import Moment
 from tests.support.master.build import NOW
 
 

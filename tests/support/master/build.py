@@ -13,20 +13,21 @@ from mesos_gpu.master.allocation.eligibility import (
 from mesos_gpu.master.decisions import agents, invariants, launching, offering, subscriptions
 from mesos_gpu.master.decisions.handle import decide
 from mesos_gpu.master.flags import min_allocatable
-from mesos_gpu.master.model.model import Agent, Framework, Moment, Offer
+from mesos_gpu.master.model.model import Agent, Framework, Offer
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.state.actions import Action, SendEvent, Store
 from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views.views import master_info
 from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from tests.support import places
 
 MASTER_ID = "11111111-2222-3333-4444-555555555555"
 RULES = Rules(excluded_names=frozenset({"gpus"}), min_allocatable=min_allocatable("cpus:0.01|mem:32|gpus:1"))
-NOW = Moment(1_795_256_500.0, 100.0)
+NOW = Moment(100.0, 1_795_256_500.0)
 GPU_AGENT = "cpus:2;gpus:4;mem:2048;disk:1000;ports:[31000-32000]"
 CAPABILITIES = ("MULTI_ROLE", "HIERARCHICAL_ROLE", "RESERVATION_REFINEMENT", "TASK_RESOURCE_LIMITS")
 UUID = "A7QnFBs4R1ejR5TzhHNOYA=="
@@ -41,7 +42,7 @@ def recorded() -> Any:
 
 
 def later(seconds: float) -> Moment:
-    return Moment(NOW.wall_s + seconds, NOW.monotonic_s + seconds)
+    return Moment(NOW.mono_s + seconds, NOW.wall_s + seconds)
 
 
 def new_state(rules: Rules = RULES) -> MasterState:
