@@ -30,6 +30,9 @@ FORGET_S = 3.0
 STDIN = 0
 _PIECE = 32 * 1024
 
+NO_INPUT = "I/O switchboard server was disabled"
+"""What an agent says of a container that takes no input, and of a session that has ended (Mesos src/slave/http.cpp)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -75,7 +78,7 @@ def execute(
         leaving.callback(answers.close)
         waiting = _Waiting(agent, container_id)
         waiting.start()
-        detached = _connect(agent, container_id, answers, wish, feed=True)
+        detached = _connect(agent, container_id, answers, wish, feed=True, ours=True)
         if detached:
             return End(None, detached=True)
         # The answer is closed only when the status is known: an agent ends the session of who leaves.
@@ -140,11 +143,17 @@ def _launch(
 
 
 def _connect(
-    agent: HttpClient, container_id: Mapping[str, Any], answers: streams.Answers, wish: Wish, *, feed: bool
+    agent: HttpClient,
+    container_id: Mapping[str, Any],
+    answers: streams.Answers,
+    wish: Wish,
+    *,
+    feed: bool,
+    ours: bool = False,
 ) -> bool:
-    """Carry bytes both ways until the process has said its last; tell whether we detached."""
+    """Carry bytes both ways until the process, perhaps one of `ours`, has said its last; tell whether we detached."""
     with ExitStack() as leaving:
-        typist = _Typist(agent, container_id, wish, answers) if feed or wish.tty else None
+        typist = _Typist(agent, container_id, wish, answers, ours=ours) if feed or wish.tty else None
         # Only who types there needs every key; else Ctrl-C is for us.
         if wish.tty and wish.interactive:
             leaving.enter_context(terminal.raw(STDIN))
@@ -168,9 +177,10 @@ class _Typist(threading.Thread):
     """Sends what is typed, the size of our window, and heartbeats; looks for the keys that detach."""
 
     def __init__(
-        self, agent: HttpClient, container_id: Mapping[str, Any], wish: Wish, answers: streams.Answers
+        self, agent: HttpClient, container_id: Mapping[str, Any], wish: Wish, answers: streams.Answers, *, ours: bool
     ) -> None:
         super().__init__(name="typist", daemon=True)
+        self._ours = ours
         self._agent, self._container_id, self._wish, self._answers = agent, container_id, wish, answers
         self._keys = records.DetachKeys(wish.detach_keys if wish.tty else b"")
         self._woken, self._waker = os.pipe()
@@ -263,7 +273,7 @@ class _Typist(threading.Thread):
             pass
 
     def _fail(self, error: MesosGpuError) -> None:
-        if isinstance(error, NotFound):
+        if isinstance(error, NotFound) or (self._ours and NO_INPUT in str(error)):
             return  # a short command has ended before its input was connected; its output says how
         self.failure = error
         self._answers.leave()
