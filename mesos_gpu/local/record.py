@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -24,6 +25,15 @@ class Service(msgspec.Struct, frozen=True):
     started: int
     gpus: int = 0
     gpu_driver: str = ""
+
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+class _AgentInfo(msgspec.Struct):
+    """What an agent's checkpoint says of its port."""
+
+    port: Port
 
 
 class Box(msgspec.Struct, frozen=True):
@@ -54,7 +64,7 @@ class Records:
         """Return the note, None when there is none or it cannot be read (a box writes a new one at its start)."""
         try:
             return msgspec.json.decode((self.work_dir / FILE).read_bytes(), type=Box)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, ValueError, RecursionError):
             return None
 
     def write(self, box: Box) -> None:
@@ -66,11 +76,25 @@ class Records:
         (self.work_dir / FILE).unlink(missing_ok=True)
 
     def ports(self) -> dict[str, int]:
-        """Return the port that each service had last, by name. An agent whose tasks run on must have it again."""
+        """Return the port that each service had last, by name. An agent whose tasks run on must have it again.
+
+        Where the file is lost or damaged, agents' ports are found in what they wrote down themselves.
+        """
         try:
-            return msgspec.json.decode((self.work_dir / PORTS_FILE).read_bytes(), type=dict[str, int])
-        except (OSError, msgspec.DecodeError):
-            return {}
+            noted = msgspec.json.decode((self.work_dir / PORTS_FILE).read_bytes(), type=dict[str, Port])
+        except (OSError, ValueError, RecursionError):
+            noted = {}
+        return {**self._agents_ports(), **noted}
+
+    def _agents_ports(self) -> dict[str, int]:
+        found = {}
+        for path in self.work_dir.glob("agent*/meta/slaves/latest/slave.info"):
+            try:
+                info = msgspec.json.decode(path.read_bytes(), type=_AgentInfo)
+            except (OSError, ValueError, RecursionError):
+                continue  # the agent itself says what is wrong with it
+            found[path.relative_to(self.work_dir).parts[0]] = info.port
+        return found
 
     def write_ports(self, box: Box) -> None:
         """Remember the ports of a box for its next start."""

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.local.record import Box, Records, Service, is_alive, start_time
+from mesos_gpu.mesos.ids import AgentId
 
 
 def test_a_note_reads_back_as_written(tmp_path: Path) -> None:
@@ -44,3 +48,23 @@ def test_ports_are_remembered_after_the_box_is_forgotten(tmp_path: Path) -> None
     records.write_ports(Box(1, 2, master, [agent], Service("http://127.0.0.1:8080", 11, 12)))
     records.remove()
     assert records.ports() == {"master": 5050, "agent1": 5051, "marathon": 8080}
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"[]", b"\xff\xfe", b'{"agent1": 99999}', b"[" * 100_000])
+def test_ports_that_were_lost_are_found_at_the_agents(tmp_path: Path, damage: bytes | None) -> None:
+    """An agent on another port is another agent: it would refuse to start, and its tasks would be nobody's."""
+    for name, port in (("agent1", 40001), ("agent2", 40002)):
+        checkpoints = Checkpoints(tmp_path / name)
+        checkpoints.open()
+        checkpoints.save_agent({"id": {"value": AgentId("S0")}, "hostname": "h", "port": port})
+    if damage is not None:
+        (tmp_path / "ports.json").write_bytes(damage)
+    assert Records(tmp_path).ports() == {"agent1": 40001, "agent2": 40002}
+
+
+def test_an_agent_whose_checkpoint_is_damaged_has_no_port_to_find(tmp_path: Path) -> None:
+    folder = tmp_path / "agent1" / "meta" / "slaves" / "latest"
+    folder.mkdir(parents=True)
+    for damage in (b"", b"[]", b"{}", b'{"port": "\xff"}', b'{"port": 0}'):
+        (folder / "slave.info").write_bytes(damage)
+        assert Records(tmp_path).ports() == {}

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from mesos_gpu.agent.disk.shapes import is_record
 from mesos_gpu.agent.model.executors import ExecutorKey, own_executor
 from mesos_gpu.agent.model.paths import executor_directory, framework_directory, run_directory, task_directory
 from mesos_gpu.agent.model.updates import TaskKey
@@ -176,15 +177,23 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return the JSON at `path`; None when it is absent or cut short (a power cut), which are the same to a reader."""
+    """Return the JSON at `path`; None when it is absent, cut short (a power cut) or no JSON: the same to a reader."""
     try:
-        return msgspec.json.decode(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return decoded(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def decoded(data: bytes) -> Any:
+    """Return the JSON that this is; None when it is none."""
+    try:
+        return msgspec.json.decode(data)
+    except (ValueError, RecursionError):  # text that is not UTF-8 is a ValueError, as are msgspec's own
         return None
 
 
 def read_log(path: Path) -> list[Document]:
-    """Return the whole records of a log, and cut off what a kill or a power cut left half written."""
+    """Return the whole records of a log, and cut off what a kill, a power cut or other damage left after them."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -192,11 +201,8 @@ def read_log(path: Path) -> list[Document]:
     records: list[Document] = []
     good = 0
     for line in data.splitlines(keepends=True):
-        try:
-            record = msgspec.json.decode(line) if line.endswith(b"\n") else None
-        except msgspec.DecodeError:
-            record = None
-        if not isinstance(record, dict):
+        record = decoded(line) if line.endswith(b"\n") else None
+        if not (isinstance(record, dict) and is_record(record)):
             break
         records.append(record)
         good += len(line)

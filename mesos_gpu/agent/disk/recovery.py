@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,17 @@ from typing import TypeVar
 
 from mesos_gpu.agent.decisions.from_executors import LIBPROCESS_PID
 from mesos_gpu.agent.decisions.replay import ExecutorRun, Run, replay, replay_executor
-from mesos_gpu.agent.disk.checkpoints import FRAMEWORK_PID, HOLDINGS, LATEST, SENTINEL, Checkpoints, read_json, read_log
+from mesos_gpu.agent.disk.checkpoints import (
+    FRAMEWORK_PID,
+    HOLDINGS,
+    LATEST,
+    SENTINEL,
+    Checkpoints,
+    decoded,
+    read_json,
+    read_log,
+)
+from mesos_gpu.agent.disk.shapes import AgentShape, DrainShape, ExecutorShape, HoldingsShape, TaskShape, fits
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.frameworks import MAX_COMPLETED_EXECUTORS, Framework
@@ -22,6 +33,8 @@ from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 
 log = logging.getLogger(__name__)
+
+_BOOT_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +55,17 @@ class Recovered:
 
 
 def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
-    """Return what the last process left; with an agent id, `checkpoints` go on in its folder."""
+    """Return what the last process left; with an agent id, `checkpoints` go on in its folder.
+
+    What only one task or framework needs is skipped with a warning when it is damaged. Raises Conflict when what is
+    damaged says who the agent is or what is reserved on it: to begin anew would end its tasks and give volumes away.
+    """
     meta = checkpoints.meta
-    link = meta / "slaves" / LATEST
-    agent = read_json(link / "slave.info") if link.is_symlink() else None
-    if agent is None:
-        _not_anothers(link / "slave.info")
+    agent = _agent(meta / "slaves" / LATEST)
     holdings = _holdings(meta)
     if agent is None:
         return Recovered(resources=tuple(holdings["resources"]))
     checkpoints.use(agent["id"]["value"])
-    try:
-        before = (meta / "boot_id").read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        before = boot_id
     found: dict[str, Document] = {}
     drivers: dict[str, str] = {}
     runs: list[Run] = []
@@ -63,7 +73,7 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
     folder = meta / "slaves" / checkpoints.agent_id
     for framework in _folders(folder / "frameworks"):
         info = read_json(framework / "framework.info")
-        if info is None:
+        if not isinstance(info, dict):
             log.warning("skipping framework %s: its framework.info is not readable", framework.name)
             continue
         mine = list(_runs(framework))
@@ -75,14 +85,14 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
             drivers[framework.name] = driver
     return Recovered(
         agent=agent,
-        rebooted=before != boot_id,
+        rebooted=_boot_id(meta / "boot_id", boot_id) != boot_id,
         frameworks=found,
         drivers=drivers,
         runs=tuple(runs),
         executors=tuple(executors),
         resources=tuple(holdings["resources"]),
         operations=tuple(holdings["operations"]),
-        drain=read_json(folder / "drain.config"),
+        drain=_drain(folder / "drain.config"),
     )
 
 
@@ -95,25 +105,60 @@ def _worth_keeping(runs: list[AnyRun]) -> list[AnyRun]:
     return complete + [run for run in runs if not run.complete]
 
 
-def _holdings(meta: Path) -> Document:
-    found = read_json(meta / "resources" / HOLDINGS)
-    if isinstance(found, dict):
-        return found
-    # What versions before this one wrote.
-    return {"resources": read_json(meta / "resources" / "resources.info") or (), "operations": ()}
-
-
-def _not_anothers(path: Path) -> None:
-    """Raise Conflict when the folder is a mesos-agent's: it wrote protobuf, and its tasks may still run."""
+def _agent(link: Path) -> Document | None:
+    """Return who the agent is; None when there was none here, or it had been told to go. Raises Conflict."""
+    path = link / "slave.info"
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return
-    if data and not data.startswith(b"{"):
+        return None
+    found = decoded(data)
+    if fits(found, AgentShape):
+        agent: Document = found
+        return agent if link.is_symlink() else None
+    if data and found is None and not data.startswith(b"{"):
+        # A mesos-agent's folder: it wrote protobuf, and its tasks may still run.
         raise Conflict(
-            f"{path} was written by another agent (mesos-agent?): drain that one and stop it, then start this one with "
-            "a --work_dir of its own"
+            f"{path} was written by another agent (mesos-agent?), or it is damaged: drain that one and stop it, then "
+            "start this one with a --work_dir of its own"
         )
+    raise Conflict(
+        f"{path} is damaged: it does not say which agent ran here. Put back a copy of it, or remove {link} to begin "
+        "anew as another agent; what still runs here is then ended"
+    )
+
+
+def _boot_id(path: Path, now: str) -> str:
+    """Return in which boot the last process ran; this one where that is not known, since containers know theirs."""
+    text = _text(path)
+    if text is None or not _BOOT_ID.fullmatch(text):
+        log.warning("%s does not say in which boot the agent ran last; taking it for this one", path)
+        return now
+    return text
+
+
+def _drain(path: Path) -> Document | None:
+    found: Document | None = read_json(path)
+    if fits(found, DrainShape):
+        return found
+    if path.exists():
+        log.warning("%s is damaged: whether this agent drains will be heard from the master", path)
+    return None
+
+
+def _holdings(meta: Path) -> Document:
+    path = meta / "resources" / HOLDINGS
+    if path.exists():
+        found = read_json(path)
+        if fits(found, HoldingsShape):
+            holdings: Document = found
+            return holdings
+        raise Conflict(
+            f"{path} is damaged: it does not say what is reserved on this agent. Put back a copy of it, or, to give up "
+            f"reservations and persistent volumes, remove {path.parent}"
+        )
+    # What versions before this one wrote.
+    return {"resources": read_json(meta / "resources" / "resources.info") or (), "operations": ()}
 
 
 def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
@@ -123,7 +168,9 @@ def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
     for run in sorted((run for run in runs if run.is_dir()), key=lambda run: run.stat().st_mtime):
         executor = read_json(run.parent.parent / "executor.info")
         tasks = tuple(_tasks(framework, run))
-        if executor is None:
+        if not fits(executor, ExecutorShape):
+            if executor is not None:
+                log.warning("%s/executor.info is not readable; going on with its tasks alone", run.parent.parent)
             yield from tasks
         else:
             pid, driver = _forked_pid(run), _text(run / LIBPROCESS_PID)
@@ -141,7 +188,7 @@ def _runs(framework: Path) -> Iterator[Run | ExecutorRun]:
 def _tasks(framework: Path, run: Path) -> Iterator[Run]:
     for task in _folders(run / "tasks"):
         info = read_json(task / "task.info")
-        if info is None:
+        if not fits(info, TaskShape):
             log.warning("skipping task %s: its task.info is not readable", task.name)
             continue
         records = tuple(read_log(task / "task.updates"))
@@ -156,10 +203,10 @@ def _forked_pid(run: Path) -> int | None:
 
 
 def _text(path: Path) -> str | None:
-    """Return what a small file says; None where there is none, or a power cut left nothing in it."""
+    """Return what a small file says; None where there is none, or a power cut left nothing or no text in it."""
     try:
         return path.read_text(encoding="utf-8").strip() or None
-    except FileNotFoundError:
+    except (FileNotFoundError, UnicodeDecodeError):
         return None
 
 

@@ -81,7 +81,7 @@ class Checkpoints:
                 continue
             try:
                 record = self._decoder.decode(path.read_bytes())
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):  # bytes that are not UTF-8 are a ValueError, as are msgspec's own
                 record = None
             found[ContainerId(path.stem)] = record if record is not None and record.container_id == path.stem else None
         return found

@@ -94,7 +94,15 @@ def test_an_agent_that_was_told_to_go_leaves_nothing_to_take_up(checkpoints: Che
 def test_a_record_cut_short_is_cut_off_and_writing_goes_on_after_it(checkpoints: Checkpoints, tmp_path: Path) -> None:
     log = tmp_path / "task.updates"
     whole = b'{"type":"ACK","uuid":"1"}\n'
-    for torn in (b'{"type":"UPD', b'{"type":"ACK","uuid":"2"}', b"\x00\x00\n", b"7\n"):
+    damage = (
+        b"\xff\xfe\n",
+        b"[" * 100_000 + b"\n",
+        b"{}\n",
+        b'{"type":"ACK","uuid":[]}\n',
+        b'{"type":"UPDATE","status":7}\n',
+    )
+    unknown_fate = b'{"type":"KILL","fate":"eaten"}\n'
+    for torn in (b'{"type":"UPD', b'{"type":"ACK","uuid":"2"}', b"\x00\x00\n", b"7\n", unknown_fate, *damage):
         log.write_bytes(whole + torn)
         assert read_log(log) == [{"type": "ACK", "uuid": "1"}]
         assert log.read_bytes() == whole
@@ -140,3 +148,50 @@ def test_what_is_written_down_is_for_the_agents_user_alone(tmp_path: Path) -> No
     files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
     assert {path.name for path in files} >= {"slave.info", "task.info", "task.updates"}
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+DAMAGE = [b"[]", b"7", b'"text"', b"null", b"{}", b'{"id": {"value": 7}}', b'{"id"', b'{"id": "\xff"}', b"[" * 100_000]
+
+
+@pytest.mark.parametrize("data", [b"", *DAMAGE])
+def test_an_agent_that_does_not_say_who_it_is_is_refused_in_words(checkpoints: Checkpoints, data: bytes) -> None:
+    """To begin anew would end its tasks, and without the id none of them can be taken up."""
+    (checkpoints.meta / "slaves" / "latest" / "slave.info").write_bytes(data)
+    with pytest.raises(Conflict, match=r"slave\.info .*(Put back a copy of it|drain that one)"):
+        recovered(checkpoints)
+
+
+@pytest.mark.parametrize("data", [b"", *DAMAGE, b'{"resources": [1], "operations": []}'])
+def test_reservations_that_cannot_be_read_are_not_given_away(checkpoints: Checkpoints, data: bytes) -> None:
+    checkpoints.save_holdings([{"name": "gpus"}], [])
+    (checkpoints.meta / "resources" / "resources_and_operations.state").write_bytes(data)
+    with pytest.raises(Conflict, match=r"what is reserved on this agent\. Put back a copy of it, or, to give up"):
+        recovered(checkpoints)
+
+
+@pytest.mark.parametrize("data", DAMAGE)
+def test_what_belongs_to_one_task_is_skipped_when_it_is_damaged(checkpoints: Checkpoints, data: bytes) -> None:
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_task(key(), "c1", task())
+    checkpoints.save_task(key("t2"), "c2", task("t2"))
+    next(checkpoints.meta.rglob("c1/tasks/t1/task.info")).write_bytes(data)
+    assert [run.container_id for run in recovered(checkpoints).runs] == ["c2"]
+
+
+@pytest.mark.parametrize("data", [data for data in DAMAGE if not data.endswith(b"}")])
+def test_a_framework_or_a_drain_that_is_damaged_stops_nothing(checkpoints: Checkpoints, data: bytes) -> None:
+    checkpoints.save_framework(FRAMEWORK_ID, framework())
+    checkpoints.save_drain({"gone": True})
+    folder = checkpoints.meta / "slaves" / AGENT_ID
+    (folder / "drain.config").write_bytes(data)
+    (folder / "frameworks" / FRAMEWORK_ID / "framework.info").write_bytes(data)
+    (folder / "frameworks" / FRAMEWORK_ID / "framework.pid").write_bytes(b"\xff")
+    found = recovered(checkpoints)
+    assert (found.agent, found.frameworks, found.drain) == (INFO, {}, None)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00", b"\x00" * 36, b"two words", b"x" * 5000])
+def test_a_boot_id_that_is_none_ends_no_tasks(checkpoints: Checkpoints, data: bytes) -> None:
+    """Containers know in which boot they were made; after a real reboot they are found gone one by one."""
+    (checkpoints.meta / "boot_id").write_bytes(data)
+    assert not recovered(checkpoints).rebooted

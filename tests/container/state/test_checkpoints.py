@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.container.state.checkpoints import Checkpoints, Record
 
@@ -29,6 +31,12 @@ def test_an_unreadable_record_still_names_its_container(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("")
     (tmp_path / "other.json").write_text('{"container_id": "c", "step": "running", "boot_id": "", "sandbox": ""}')
     assert Checkpoints(tmp_path).load() == {"broken": None, "other": None}
+
+
+@pytest.mark.parametrize("damage", [b"[]", b"\xff\xfe", b'{"container_id": "\xff"}', b"[" * 100_000])
+def test_garbage_still_names_its_container(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "c.json").write_bytes(damage)
+    assert Checkpoints(tmp_path).load() == {"c": None}
 
 
 def test_forgetting_twice_is_forgetting_once(tmp_path: Path) -> None:
