@@ -158,6 +158,9 @@ def read_config(data: bytes) -> ImageConfig:
     volumes = run.get("Volumes") or {}
     if not isinstance(labels, dict) or not isinstance(volumes, dict):
         raise ImageError("damaged image config: Labels and Volumes must be objects")
+    for name, texts in (("WorkingDir", [run.get("WorkingDir")]), ("User", [run.get("User")]), ("Volumes", volumes)):
+        if any(isinstance(text, str) and "\0" in text for text in texts):
+            raise ImageError(f"damaged image config: {name} has a NUL character; build the image again without it")
     return ImageConfig(
         env=_environment(_texts(run.get("Env")) or ()),
         entrypoint=_texts(run.get("Entrypoint")),

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -184,11 +185,17 @@ def _agent_state(agent: Service) -> dict[str, Any]:
     state = _ask(agent.url + "/state") if is_alive(agent.pid, agent.started) else None
     if state is None:
         return {"url": agent.url, "pid": None, "gpus": agent.gpus, "gpus_free": None}
-    document = state.json()
+    total, free = gpus_of(state.json())
+    return {"url": agent.url, "pid": agent.pid, "gpus": total, "gpus_free": free}
+
+
+def gpus_of(document: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many GPUs an agent has by its /state, and how many of them are free."""
     taken = [document["unreserved_resources_allocated"], *document["reserved_resources_allocated"].values()]
     total = document["resources"]["gpus"]
+    # A GPU that vanished is still held by its task, but no longer one of the agent's.
     free = total - sum(resources["gpus"] for resources in taken)
-    return {"url": agent.url, "pid": agent.pid, "gpus": int(total), "gpus_free": int(free)}
+    return int(total), max(0, int(free))
 
 
 def _ask(url: str) -> requests.Response | None:

@@ -133,6 +133,9 @@ def test_what_a_config_leaves_out_is_none() -> None:
         b'{"config": {"Env": "A=b"}}',
         b'{"config": {"Cmd": [1]}}',
         b'{"rootfs": {"diff_ids": ["x"]}}',
+        b'{"config": {"WorkingDir": "/a\\u0000b"}}',
+        b'{"config": {"Volumes": {"/a\\u0000b": {}}}}',
+        b'{"config": {"User": "a\\u0000b"}}',
     ],
 )
 def test_damaged_configs_are_refused(document: bytes) -> None:

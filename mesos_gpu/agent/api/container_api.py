@@ -24,7 +24,7 @@ from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.agent.running.containers import Containers
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
 from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
-from mesos_gpu.container.spec.config import ContainerConfig
+from mesos_gpu.container.spec.config import ContainerConfig, check_id
 from mesos_gpu.container.spec.nesting import parent_of, top_level
 from mesos_gpu.container.state.checkpoints import Record
 from mesos_gpu.errors import BadInput, Conflict, Forbidden, MesosGpuError, NotFound, ProtocolError
@@ -130,8 +130,15 @@ class ContainerApi:
         return web.Response()
 
     async def remove(self, call: Mapping[str, Any]) -> web.Response:
-        """REMOVE_CONTAINER: forget one that has ended, with its sandbox; 500 while it runs. It may be gone already."""
+        """REMOVE_CONTAINER: forget one that has ended, with its sandbox; 500 while it runs. It may be gone already.
+
+        400 for an id that no container can have.
+        """
         name = container_name(call["container_id"])
+        try:
+            check_id(name)
+        except BadInput as error:
+            raise refuse(400, str(error)) from None
         if name in self._containers.containers():
             raise refuse(500, "Nested container has not terminated yet")
         await self._containers.destroy(name)

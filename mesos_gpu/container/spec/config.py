@@ -167,8 +167,8 @@ def check_id(container_id: ContainerId) -> None:
     """Raise BadInput for what cannot be the id of a container."""
     if not CONTAINER_ID.fullmatch(container_id):
         raise BadInput(
-            f"container {container_id!r}: an id has letters, digits, '_' and '-' only, and starts with a letter or "
-            "digit; dots lead from a container to one nested in it"
+            f"container {container_id!r}: an id has letters, digits, '_' and '-' only, 240 characters at most, and "
+            "starts with a letter or digit; dots lead from a container to one nested in it"
         )
 
 

@@ -23,6 +23,7 @@ _COMPARE: Mapping[str, Callable[[object, object], bool]] = {
     ">=": operator.ge,  # type: ignore[dict-item]
 }
 _PREFIX, _CUDA, _DISABLE = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE"
+_SHOWN = 200
 _TRUE = ("1", "true", "yes", "on")
 
 
@@ -50,7 +51,8 @@ def unmet(image: ImageConfig, driver: DriverFacts) -> str | None:
         words = text.split()
         if words and not any(all(_holds(part, driver) for part in word.split(",") if part) for word in words):
             have = f"CUDA {driver.cuda or 'of unknown version'} (driver {driver.version or 'of unknown version'})"
-            return f"the image needs {text.strip()} ({name}), and this machine's NVIDIA driver has {have}"
+            need = f"{text.strip()[:_SHOWN]} ({name[:_SHOWN]})"
+            return f"the image needs {need}, and this machine's NVIDIA driver has {have}"
     return None
 
 
@@ -68,7 +70,8 @@ def _holds(condition: str, driver: DriverFacts) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:4])
+    # int() takes no more than 4300 digits; so many are more than any version has, cut off or not.
+    return tuple(int(number.lstrip("0")[:20] or "0") for number in re.findall(r"\d+", version)[:4])
 
 
 def _padded(numbers: tuple[int, ...], width: int) -> tuple[int, ...]:

@@ -127,6 +127,13 @@ async def test_a_standalone_container_has_gpus_of_its_own(agent: LiveAgent, clie
     assert not output.parent.exists()
 
 
+async def test_a_name_that_no_container_can_have_is_refused_in_words(client: Client) -> None:
+    long = {"value": "x" * 300}
+    for kind, named in (("REMOVE_CONTAINER", long), ("REMOVE_NESTED_CONTAINER", {**long, "parent": {"value": "p"}})):
+        status, words = await client.post(kind, container_id=named)
+        assert (status, "an id has letters" in str(words)) == (400, True), words
+
+
 @pytest.mark.parametrize("message_type", [JSON, PROTOBUF])
 async def test_a_session_streams_what_its_command_says(client: Client, parent: str, message_type: str) -> None:
     name = f"{parent}.session-{len(message_type)}"

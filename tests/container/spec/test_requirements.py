@@ -42,6 +42,17 @@ def test_a_label_asks_as_the_environment_does_which_counts_more() -> None:
     assert unmet(ImageConfig(labels=label, env={"NVIDIA_REQUIRE_CUDA": "cuda>=12"}), DRIVER) is None
 
 
+def test_a_huge_number_is_more_than_any_driver_has() -> None:
+    """Python refuses to read more than 4300 digits."""
+    said = unmet(ImageConfig(env={"NVIDIA_REQUIRE_CUDA": f"cuda>={'9' * 100_000}"}), DriverFacts("550.1", "12.4"))
+    assert said is not None
+    assert "CUDA 12.4" in said
+    assert len(said) < 500
+    assert (
+        unmet(ImageConfig(env={"NVIDIA_REQUIRE_CUDA": f"cuda>={'0' * 5000}12"}), DriverFacts("550.1", "12.4")) is None
+    )
+
+
 def test_every_requirement_has_to_hold() -> None:
     assert unmet(ImageConfig(env={"NVIDIA_REQUIRE_CUDA": "cuda>=12", "NVIDIA_REQUIRE_X": "driver>=999"}), DRIVER)
 
