@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -12,6 +13,11 @@ from mesos_gpu.errors import NotFound, Unavailable
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 1.0
 SILENCE_S = 60.0
 """How long an agent may be silent (it is being restarted) before following it is given up."""
+
+_CONTROL = re.compile(rb"(\x1b\[[0-9;:]{0,64}m)|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
+"""Colours (SGR), and what a terminal obeys but tab, newline, return and backspace. Source: ECMA-48 5.2, 8.3.117."""
+_BEGUN = re.compile(rb"(\x1b(\[[0-9;:]{0,64})?|\xc2)\Z")
+"""The beginning of one of these at the end of a piece."""
 
 
 @dataclass(slots=True)
@@ -56,9 +62,16 @@ class Printer:
     def __init__(self, out: BinaryIO, *, headlines: bool) -> None:
         self._out, self._headlines = out, headlines
         self._last: str | None = None
+        self._harmless = out.isatty()
+        self._held: dict[str, bytes] = {}
 
     def write(self, log: Log, data: bytes) -> None:
-        """Write `data` of `log` at once."""
+        """Write `data` of `log` at once; to a terminal without what would steer it, but for colours."""
+        if self._harmless:
+            whole = self._held.pop(log.sandbox.task_id, b"") + data
+            if (begun := _BEGUN.search(whole)) is not None:
+                self._held[log.sandbox.task_id], whole = begun[0], whole[: begun.start()]
+            data = _CONTROL.sub(lambda found: found[1] or b"", whole)
         if self._headlines and log.sandbox.task_id != self._last:
             gap = "" if self._last is None else "\n"
             self._out.write(f"{gap}==> {log.sandbox.task_id} <==\n".encode())
