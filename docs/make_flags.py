@@ -14,8 +14,8 @@ from mesos_gpu.master.mesos_flags import FOREIGN as MASTER_FOREIGN
 from mesos_gpu.master.mesos_flags import OLD_NAMES as MASTER_OLD_NAMES
 from mesos_gpu.mesos.flags import Flag, default_text
 from mesos_gpu.mesos.foreign import Foreign
-from mesos_gpu.mesos.tls_settings import FLAGS as TLS
-from mesos_gpu.mesos.tls_settings import OLD_PREFIX, PREFIX
+from mesos_gpu.mesos.security.tls_settings import FLAGS as TLS
+from mesos_gpu.mesos.security.tls_settings import OLD_PREFIX, PREFIX
 
 HEAD = """# Flags of the services
 

@@ -19,8 +19,8 @@ from mesos_gpu.agent.running.networks import NetworkSettings, domain_socket, net
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
-from mesos_gpu.mesos.cram_md5 import Credential, read_credential
 from mesos_gpu.mesos.ids import Role
+from mesos_gpu.mesos.security.cram_md5 import Credential, read_credential
 from mesos_gpu.process.browsers import Names, names_of
 from mesos_gpu.process.program import read_secret
 

@@ -10,8 +10,8 @@ import socket
 from collections.abc import Mapping
 
 from mesos_gpu.errors import BadInput, Unavailable
-from mesos_gpu.mesos.tls_names import not_of
-from mesos_gpu.mesos.tls_settings import PREFIX, TlsSettings, read_tls_settings
+from mesos_gpu.mesos.security.tls_names import not_of
+from mesos_gpu.mesos.security.tls_settings import PREFIX, TlsSettings, read_tls_settings
 from mesos_gpu.process.tls_context import client_context, tls_problem
 
 

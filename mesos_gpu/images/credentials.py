@@ -17,7 +17,7 @@ import msgspec
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.images.reference import DOCKER_HUB, is_docker_hub
-from mesos_gpu.mesos.authentication import basic_header
+from mesos_gpu.mesos.security.authentication import basic_header
 
 _PIECE = re.compile(r'\s*(?:([\w.~+-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))|([\w-]+)(?=\s|$))\s*,?')
 

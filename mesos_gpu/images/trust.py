@@ -6,7 +6,7 @@ import os
 import ssl
 from functools import lru_cache
 
-from mesos_gpu.mesos.tls_words import tls_words
+from mesos_gpu.mesos.security.tls_words import tls_words
 
 HOW = "SSL_CERT_FILE in the agent's environment names a file of authorities in place of this machine's"
 

@@ -16,7 +16,7 @@ import msgspec
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.local.plan import ServiceSpec, next_delay_s
 from mesos_gpu.local.record import Service, start_time
-from mesos_gpu.mesos.tls_settings import without_tls
+from mesos_gpu.mesos.security.tls_settings import without_tls
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.store.zookeeper import ZkLimits
 from mesos_gpu.mesos.leader import parse_zk_url
-from mesos_gpu.mesos.tls_settings import TlsSettings
+from mesos_gpu.mesos.security.tls_settings import TlsSettings
 
 LOGGING_LEVELS: Mapping[str, int] = {
     "off": logging.CRITICAL + 1,

@@ -11,11 +11,11 @@ from mesos_gpu.master.allocation.eligibility import Rules, quantities
 from mesos_gpu.master.api.access import MASTER_ACCESS_FLAGS, WALLS
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.state.settings import Settings
-from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
 from mesos_gpu.mesos.ids import ANY_ROLE, Role
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.security.authorization import OPEN, Acls
 from mesos_gpu.process.access import check_address
 from mesos_gpu.process.browsers import HTTP_HOSTS
 from mesos_gpu.process.peers import SAME_USER_PEERS

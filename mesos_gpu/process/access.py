@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.authentication import Basic
-from mesos_gpu.mesos.authorization import OPEN, Acls, read_acls
-from mesos_gpu.mesos.cram_md5 import read_credentials
 from mesos_gpu.mesos.flags import Flag
+from mesos_gpu.mesos.security.authentication import Basic
+from mesos_gpu.mesos.security.authorization import OPEN, Acls, read_acls
+from mesos_gpu.mesos.security.cram_md5 import read_credentials
 from mesos_gpu.process.program import read_secret
 
 log = logging.getLogger(__name__)

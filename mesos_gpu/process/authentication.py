@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from mesos_gpu.mesos.authentication import Realm
-from mesos_gpu.mesos.authorization import Acls, Principal
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.authentication import Realm
+from mesos_gpu.mesos.security.authorization import Acls, Principal
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.http import error_response
 from mesos_gpu.process.requests import header
 

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from mesos_gpu.errors import BadInput, Forbidden
-from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.authorization import OPEN, Acls
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.authentication import viewer_of
 from mesos_gpu.process.files import Place, SandboxFiles, as_text
 from mesos_gpu.process.http import encoded_json_response, json_response, to_json

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import cast
 
 from mesos_gpu.mesos.libprocess import ACCEPTED, MAX_HEAD, NOT_FOUND, Message, MessageDecoder, is_message_head
-from mesos_gpu.mesos.tls_settings import CLIENT_HELLO
+from mesos_gpu.mesos.security.tls_settings import CLIENT_HELLO
 
 log = logging.getLogger(__name__)
 

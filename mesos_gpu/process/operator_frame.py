@@ -27,9 +27,9 @@ from mesos_gpu.errors import (
     Unavailable,
 )
 from mesos_gpu.mesos import messages
-from mesos_gpu.mesos.authorization import ENDPOINTS, OPEN, Acls
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.authorization import ENDPOINTS, OPEN, Acls
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.authentication import Gate, viewer_of
 from mesos_gpu.process.build import build
 from mesos_gpu.process.files_api import FilesApi

@@ -6,8 +6,8 @@ import ssl
 from pathlib import Path
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.tls_settings import PREFIX, TlsSettings
-from mesos_gpu.mesos.tls_words import tls_words
+from mesos_gpu.mesos.security.tls_settings import PREFIX, TlsSettings
+from mesos_gpu.mesos.security.tls_words import tls_words
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN
+from mesos_gpu.mesos.security.authentication import EXECUTOR_TOKEN
 from tests.support.agent.access import JSON, as_, secret_files
 from tests.support.agent.documents import task
 from tests.support.agent.groups import launch, said

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.master.service import RunningMaster
-from mesos_gpu.mesos.cram_md5 import Credential
+from mesos_gpu.mesos.security.cram_md5 import Credential
 from tests.support.cluster import cluster_agent
 from tests.support.master.live import ScriptedAgent, live_master, soon, until
 

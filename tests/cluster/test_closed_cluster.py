@@ -16,9 +16,9 @@ import pytest
 
 from mesos_gpu.agent.api.access import open_access
 from mesos_gpu.agent.flags import FLAGS
-from mesos_gpu.mesos.authentication import basic_header
-from mesos_gpu.mesos.cram_md5 import Credential
 from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.mesos.security.authentication import basic_header
+from mesos_gpu.mesos.security.cram_md5 import Credential
 from tests.support import places
 from tests.support.cluster import ClusterAgent, cluster_agent
 from tests.support.marathon.program import Program

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from mesos_gpu.master.service import RunningMaster, open_master
-from mesos_gpu.mesos.tls_settings import TlsSettings
+from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process.tls import Tls
 from mesos_gpu.process.tls_context import client_context
 from tests.support.cluster import cluster_agent

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from mesos_gpu.mesos.libprocess import Message, Pid
-from mesos_gpu.mesos.tls_settings import TlsSettings
+from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process import tls as tls_module
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint

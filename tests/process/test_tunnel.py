@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from mesos_gpu.mesos.tls_settings import TlsSettings
+from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
 from mesos_gpu.process.tls import Tls

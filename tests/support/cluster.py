@@ -19,7 +19,7 @@ from mesos_gpu.agent.disk.recovery import recover
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.resources import Machine, agent_resources
-from mesos_gpu.mesos.cram_md5 import Credential
+from mesos_gpu.mesos.security.cram_md5 import Credential
 from mesos_gpu.process.detector import Detector, open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.tls import Tls

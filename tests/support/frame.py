@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from mesos_gpu.mesos.authorization import OPEN, Acls
+from mesos_gpu.mesos.security.authorization import OPEN, Acls
 from mesos_gpu.process.access import READONLY
 from mesos_gpu.process.authentication import Gate
 from mesos_gpu.process.files import SandboxFiles

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.authentication import Authenticator, Bearer, Realm
-from mesos_gpu.mesos.authorization import Acls
 from mesos_gpu.mesos.flags import Flag
+from mesos_gpu.mesos.security.authentication import Authenticator, Bearer, Realm
+from mesos_gpu.mesos.security.authorization import Acls
 from mesos_gpu.process.access import ACCESS_FLAGS, BASIC, READONLY, READWRITE, basic, open_acls, read_secrets
 from mesos_gpu.process.authentication import Gate
 from mesos_gpu.process.program import read_secret

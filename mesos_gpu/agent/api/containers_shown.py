@@ -17,7 +17,7 @@ from mesos_gpu.container.spec.nesting import is_nested, top_level
 from mesos_gpu.errors import NotFound
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.http import json_response
 
 

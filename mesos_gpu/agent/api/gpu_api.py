@@ -14,7 +14,7 @@ from mesos_gpu.errors import NotFound
 from mesos_gpu.gpu.device import GpuUsage
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.operator_frame import ANY_SEGMENT, Handler, only, segment
 

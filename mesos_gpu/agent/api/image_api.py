@@ -14,7 +14,7 @@ from mesos_gpu.agent.running.images import AgentImages
 from mesos_gpu.errors import BadInput, Forbidden, MesosGpuError
 from mesos_gpu.images.progress import Progress
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.operator_frame import Handler, only

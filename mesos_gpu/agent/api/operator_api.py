@@ -27,9 +27,9 @@ from mesos_gpu.agent.views.state_json import (
     total_resources,
     used_resources,
 )
-from mesos_gpu.mesos.authorization import OPEN
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.authorization import OPEN
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.authentication import Gate
 from mesos_gpu.process.build import build
 from mesos_gpu.process.files import SandboxFiles

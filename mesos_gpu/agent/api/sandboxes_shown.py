@@ -14,7 +14,7 @@ from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.paths import latest_path, virtual_latest_path
 from mesos_gpu.agent.model.tasks import Task
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.viewing import Viewer
 
 LOG, LOG_FLAG = "/slave/log", "external_log_file"
 

@@ -16,7 +16,7 @@ from mesos_gpu.agent.launching.nested import id_problem
 from mesos_gpu.errors import Forbidden
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.operator_frame import v1_answer
 from mesos_gpu.process.requests import (
     JSON,

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.mesos.cram_md5 import Credential, Progress, authenticatee
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, encode
+from mesos_gpu.mesos.security.cram_md5 import Credential, Progress, authenticatee
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)

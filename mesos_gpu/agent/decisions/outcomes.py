@@ -15,9 +15,9 @@ from mesos_gpu.agent.model.status import how_it_ended, verdict_of
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.agent.model.verdict import AGENT, Verdict
 from mesos_gpu.container.spec.config import Termination
-from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.authorization import OPEN, Acls
 from mesos_gpu.mesos.tasks import is_terminal, seen_by
 
 

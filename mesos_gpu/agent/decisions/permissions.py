@@ -15,10 +15,10 @@ from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.container.spec.nesting import is_nested, top_level
-from mesos_gpu.mesos.authorization import Acls, Principal
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import Viewer, user_of, user_of_task
+from mesos_gpu.mesos.security.authorization import Acls, Principal
+from mesos_gpu.mesos.security.viewing import Viewer, user_of, user_of_task
 
 _WITHOUT_OBJECT = {"SET_LOGGING_LEVEL": "set_log_level", "PRUNE_IMAGES": "prune_images", "GET_FLAGS": "view_flags"}
 _LAUNCHES = {

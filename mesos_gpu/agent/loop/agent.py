@@ -40,11 +40,11 @@ from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.running.checker import Checker
 from mesos_gpu.agent.running.containers import Containers, Runner
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
-from mesos_gpu.mesos.cram_md5 import Credential
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.security.cram_md5 import Credential
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from typing import TypeAlias
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.container.spec.config import Termination
-from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.checks import News
 from mesos_gpu.mesos.ids import AgentId, ContainerId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.authorization import OPEN, Acls
 
 Owner: TypeAlias = TaskKey | ExecutorKey
 """What a container is for: a command task, or an executor."""

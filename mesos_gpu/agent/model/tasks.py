@@ -9,7 +9,7 @@ from enum import Enum, unique
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.secrets import without_secrets
+from mesos_gpu.mesos.security.secrets import without_secrets
 
 _COPIED = ("labels", "discovery", "container", "health_check", "kill_policy", "limits")
 

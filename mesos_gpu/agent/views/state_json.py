@@ -14,8 +14,8 @@ from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.mesos.secrets import without_secrets
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.secrets import without_secrets
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 _SHOWN_OF_CONTAINER = ("container_id", "network_infos")
 

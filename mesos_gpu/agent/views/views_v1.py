@@ -15,7 +15,7 @@ from mesos_gpu.mesos.ids import AgentId, FrameworkId
 from mesos_gpu.mesos.messages import normalize, with_defaults
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 COMMAND_EXECUTOR = "mesos-executor"
 _OF_OPERATIONS = ("resources", "source", "volumes", "volume", "addition")

@@ -11,9 +11,9 @@ import secrets
 from collections.abc import Mapping
 
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.mesos.cram_md5 import ERROR, MECHANISM, MECHANISMS, Progress, authenticator
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, encode
+from mesos_gpu.mesos.security.cram_md5 import ERROR, MECHANISM, MECHANISMS, Progress, authenticator
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)

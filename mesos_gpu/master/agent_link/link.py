@@ -19,11 +19,11 @@ from mesos_gpu.master.events.agents import AgentSilent, LinkBroken
 from mesos_gpu.master.state.actions import AboutOperations, ShutdownAgent, ToAgent
 from mesos_gpu.master.wire.from_agents import READERS
 from mesos_gpu.master.wire.to_agents import Books, message_of
-from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.ids import AgentId, FrameworkId
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.authorization import Principal
 from mesos_gpu.process.endpoint import Endpoint
 
 log = logging.getLogger(__name__)

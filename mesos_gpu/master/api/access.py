@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.authentication import Realm
-from mesos_gpu.mesos.authorization import Acls
 from mesos_gpu.mesos.flags import Flag
+from mesos_gpu.mesos.security.authentication import Realm
+from mesos_gpu.mesos.security.authorization import Acls
 from mesos_gpu.process.access import (
     ACCESS_FLAGS,
     BASIC,

@@ -33,7 +33,7 @@ from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.authentication import principal_of, viewer_of
 from mesos_gpu.process.bodies import read_body
 from mesos_gpu.process.http import error_response, json_response

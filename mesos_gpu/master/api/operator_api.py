@@ -19,7 +19,7 @@ from mesos_gpu.master.views import metrics, views, views_v1
 from mesos_gpu.mesos import messages
 from mesos_gpu.mesos.ids import FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.authentication import Gate, principal_of
 from mesos_gpu.process.bodies import read_form
 from mesos_gpu.process.build import build

@@ -14,9 +14,9 @@ from mesos_gpu.errors import BadInput, Conflict, ProtocolError
 from mesos_gpu.master.engine.engine import Engine
 from mesos_gpu.master.events.operators import Operate
 from mesos_gpu.mesos import messages
-from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.authorization import Principal
 from mesos_gpu.process.authentication import principal_of
 from mesos_gpu.process.bodies import read_form
 from mesos_gpu.process.http import error_response

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from mesos_gpu.master.api.event_stream import TypedStream
 from mesos_gpu.master.engine.engine import Engine
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.http import EventStream
 
 EVENT = "mesos.v1.master.Event"

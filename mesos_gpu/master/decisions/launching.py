@@ -23,7 +23,7 @@ from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.mesos.secrets import without_secrets
+from mesos_gpu.mesos.security.secrets import without_secrets
 
 # Fields of a TaskInfo that its Task keeps.
 _TASK_FIELDS = (

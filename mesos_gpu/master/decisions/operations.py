@@ -26,11 +26,11 @@ from mesos_gpu.master.state.actions import (
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.operation_asked import Asked
 from mesos_gpu.master.validation.operation_validation import named, operation_problem, resource_lists
-from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.conversions import Conversion, applied, conversions, unallocated
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.security.authorization import Principal
 
 LATEST = "Reconciliation: Latest operation state"
 

@@ -13,10 +13,10 @@ from typing import Any
 from mesos_gpu.master.model.documents import roles_of
 from mesos_gpu.master.model.model import Framework
 from mesos_gpu.master.state.state import MasterState
-from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.mesos.viewing import user_of_task
+from mesos_gpu.mesos.security.authorization import Principal
+from mesos_gpu.mesos.security.viewing import user_of_task
 
 Pair = tuple[str, "str | None"]
 """An action, and what it is done to; None: anything."""

@@ -34,8 +34,8 @@ from mesos_gpu.master.state.actions import (
 )
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.moment import Moment
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 from mesos_gpu.mesos.timers import Timer
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mesos_gpu.master.engine.edges import Subscriber
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views import operator_events
-from mesos_gpu.mesos.viewing import Viewer
+from mesos_gpu.mesos.security.viewing import Viewer
 
 
 class Watchers:

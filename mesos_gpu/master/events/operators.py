@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mesos_gpu.mesos.authorization import Principal
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.authorization import Principal
 
 
 class OperatorRequest:

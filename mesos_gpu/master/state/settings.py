@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from mesos_gpu.master.allocation.eligibility import Rules
 from mesos_gpu.master.allocation.random_sorter import Draw
-from mesos_gpu.mesos.authorization import OPEN, Acls
 from mesos_gpu.mesos.ids import Role
+from mesos_gpu.mesos.security.authorization import OPEN, Acls
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.mesos.resource import Document, Resource, amount_text
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 _TASK_EXTRAS = ("user", "discovery", "container", "health_check")
 _CONTAINER_STATUS = ("container_id", "network_infos", "cgroup_info")

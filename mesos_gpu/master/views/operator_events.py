@@ -12,7 +12,7 @@ from mesos_gpu.master.views import views_v1
 from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 HEARTBEAT: Document = {"type": "HEARTBEAT"}
 

@@ -30,7 +30,7 @@ from mesos_gpu.mesos.ids import ANY_ROLE, FrameworkId, Role, TaskId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 MASTER_CAPABILITIES = ("AGENT_UPDATE", "AGENT_DRAINING", "QUOTA_V2")
 DEFAULT_TASK_LIMIT = 100

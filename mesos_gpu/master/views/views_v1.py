@@ -21,7 +21,7 @@ from mesos_gpu.master.views.views import framework_ids, known_roles, seen
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document, Resource
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 
 def get_state(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:

@@ -15,9 +15,9 @@ from yarl import URL
 from mesos_gpu.agent.api.access import EXECUTORS, NOBODY_ASKED, Access, open_access, use_of
 from mesos_gpu.agent.flags import FLAGS, check_flags, flags_as_text
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.authentication import EXECUTOR_TOKEN, basic_header
 from mesos_gpu.mesos.flags import parse_flags
 from mesos_gpu.mesos.messages import devolve
+from mesos_gpu.mesos.security.authentication import EXECUTOR_TOKEN, basic_header
 from mesos_gpu.process.access import READONLY, READWRITE
 from mesos_gpu.process.operator_frame import ANY_SEGMENT
 from tests.fakes.master import ScriptedMaster

@@ -11,8 +11,8 @@ from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.views import state_json, views_v1
-from mesos_gpu.mesos.authorization import Acls, Principal, read_acls
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.authorization import Acls, Principal, read_acls
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 from tests.support.agent.documents import ALL_CAPABILITIES, FRAMEWORK_ID, at, framework, new_state, run, task
 
 OPS, EVE = Principal("ops"), Principal("eve")

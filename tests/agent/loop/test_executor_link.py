@@ -15,10 +15,10 @@ from mesos_gpu.agent.api.access import Access
 from mesos_gpu.agent.loop.executor_messages import Driver, messages_of, status_of
 from mesos_gpu.agent.model.executors import ExecutorKey, Stage
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.mesos.authorization import OPEN
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, devolve, encode
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.authorization import OPEN
 from mesos_gpu.process.authentication import Gate
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app

@@ -30,7 +30,7 @@ from mesos_gpu.marathon.state.actions import (
     UpdateRoles,
 )
 from mesos_gpu.marathon.state.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
-from mesos_gpu.mesos.tls_settings import TlsSettings
+from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
 from mesos_gpu.process.tls import Tls

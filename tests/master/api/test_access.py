@@ -18,7 +18,7 @@ from mesos_gpu.errors import BadFlag
 from mesos_gpu.master.api.access import FRAMEWORKS, NOBODY_ASKED, open_access, use_of
 from mesos_gpu.master.events.operators import UpdateWeights
 from mesos_gpu.master.flags import check_flags, flags_as_text
-from mesos_gpu.mesos.authentication import basic_header
+from mesos_gpu.mesos.security.authentication import basic_header
 from mesos_gpu.process.access import READONLY, READWRITE
 from tests.support.master.build import framework_info
 from tests.support.master.live import JSON, PATIENCE_S, Scheduler, ScriptedAgent, live_master, master_flags, soon

@@ -11,9 +11,9 @@ from mesos_gpu.master.state.actions import CloseStream, RunTask
 from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.views import operator_events, views, views_v1
-from mesos_gpu.mesos.authorization import Acls, Principal, read_acls
 from mesos_gpu.mesos.resource import Document
-from mesos_gpu.mesos.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.security.authorization import Acls, Principal, read_acls
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 from tests.support.master.build import (
     NOW,
     RULES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mesos_gpu.mesos.authentication import basic_header
+from mesos_gpu.mesos.security.authentication import basic_header
 
 SECRETS = {"ops": "s3cret", "eve": "eavesdrop"}
 

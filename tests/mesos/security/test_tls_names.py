@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.mesos.tls_names import not_of
+from mesos_gpu.mesos.security.tls_names import not_of
 
 IP = "10.0.0.7"
 BOTH = {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.authorization import ACTIONS, OPEN, Acls, Kind, Principal, read_acls
+from mesos_gpu.mesos.security.authorization import ACTIONS, OPEN, Acls, Kind, Principal, read_acls
 
 FOO, BAR = Principal("foo"), Principal("bar")
 ANY, NONE = {"type": "ANY"}, {"type": "NONE"}

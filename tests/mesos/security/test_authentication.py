@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesos_gpu.mesos.authentication import Basic, Bearer, Realm, basic_header, make_token, read_token
-from mesos_gpu.mesos.authorization import Principal
+from mesos_gpu.mesos.security.authentication import Basic, Bearer, Realm, basic_header, make_token, read_token
+from mesos_gpu.mesos.security.authorization import Principal
 
 SECRETS = {"foo": "bar", "ünï": "pass:word"}
 KEY = b"a key that is long enough"

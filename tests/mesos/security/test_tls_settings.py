@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.tls_settings import CIPHERS, FLAGS, MESOS_CIPHERS, TlsSettings, read_tls_settings, tls_variables
+from mesos_gpu.mesos.security.tls_settings import (
+    CIPHERS,
+    FLAGS,
+    MESOS_CIPHERS,
+    TlsSettings,
+    read_tls_settings,
+    tls_variables,
+)
 
 LEAST = {"LIBPROCESS_SSL_ENABLED": "1", "LIBPROCESS_SSL_KEY_FILE": "/k.pem", "LIBPROCESS_SSL_CERT_FILE": "/c.pem"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesos_gpu.mesos.secrets import without_secrets
+from mesos_gpu.mesos.security.secrets import without_secrets
 
 
 def test_values_are_left_out_wherever_they_are_and_all_else_stays() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mesos_gpu.mesos.authorization import OPEN, Acls, Principal
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.security.authorization import OPEN, Acls, Principal
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from mesos_gpu.mesos.authorization import Principal
+from mesos_gpu.mesos.security.authorization import Principal
 
 UNAUTHORIZED = "401 Unauthorized."
 EXECUTOR_TOKEN = "MESOS_EXECUTOR_AUTHENTICATION_TOKEN"

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadFlag
-from mesos_gpu.mesos.cram_md5 import (
+from mesos_gpu.mesos.messages import decode, encode
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.cram_md5 import (
     ERROR,
     MECHANISMS,
     START,
@@ -23,8 +25,6 @@ from mesos_gpu.mesos.cram_md5 import (
     read_credential,
     read_credentials,
 )
-from mesos_gpu.mesos.messages import decode, encode
-from mesos_gpu.mesos.resource import Document
 
 TIM = Credential("tim", "tanstaaftanstaaf")
 CHALLENGE = b"<1896.697170952@postoffice.reston.mci.net>"
