@@ -13,7 +13,10 @@ PROFILES = {"fast": 0.2, "ci": 1.0, "deep": 20.0}
 def register_profiles() -> None:
     """Make the profiles known to Hypothesis. No example has a deadline: a busy machine is no fault of the code."""
     for name, times in PROFILES.items():
-        settings.register_profile(name, deadline=None, max_examples=round(times * USUAL), print_blob=True)
+        # The fast tests are measured (./run coverage): the same examples each time, so that a figure means something.
+        settings.register_profile(
+            name, deadline=None, max_examples=round(times * USUAL), print_blob=True, derandomize=name == "fast"
+        )
 
 
 def examples(usual: int) -> int:
