@@ -45,11 +45,22 @@ class Shared(Generic[Key, Result]):
 
 
 async def all_or_none(work: list[Coroutine[Any, Any, None]]) -> None:
-    """Run all; when one fails, cancel the others, wait for their end, and raise what it raised."""
+    """Run all; when one fails, cancel the others, wait for their end, and raise what it raised.
+
+    Each is cancelled once, also when this is cancelled: a second time would break off what it does about the first.
+    """
     tasks = [asyncio.ensure_future(one) for one in work]
+    if not tasks:
+        return
     try:
-        await asyncio.gather(*tasks)
+        # Not gather, which would cancel them, too.
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait(tasks)
+    failures = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
+    if failures:
+        raise failures[0]
+    if any(task.cancelled() for task in tasks):
+        raise asyncio.CancelledError
