@@ -18,6 +18,8 @@ from docs.make_cli import cli_page, help_page
 from docs.make_flags import flags_page
 from tests.support import rooms, walls
 
+pytestmark = pytest.mark.slow  # `./run check` runs it
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))

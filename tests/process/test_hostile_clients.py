@@ -112,6 +112,7 @@ async def test_an_encoding_that_nobody_knows_is_refused_in_words(endpoint: Endpo
     assert "gzip" in words
 
 
+@pytest.mark.slow
 async def test_a_body_that_grows_beyond_the_limit_is_given_up_at_the_limit(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

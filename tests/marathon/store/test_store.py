@@ -43,7 +43,7 @@ class Place:
         return self.store.load()
 
 
-@pytest.fixture(params=["sqlite", "zookeeper"])
+@pytest.fixture(params=["sqlite", pytest.param("zookeeper", marks=pytest.mark.slow)])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
     session = None
     if request.param == "sqlite":
