@@ -18,6 +18,7 @@ from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.plan import BindMount, LaunchPlan
 from tests.support.container.box import MEM_BYTES, TRY_ALL_GPUS, Box, FakeIsolator
+from tests.support.container.waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -328,9 +329,13 @@ async def test_a_launch_that_nobody_waits_for_any_more_is_undone(
 async def test_without_conmon_the_end_is_unknown_and_never_a_success(box: Box, containerizer: Containerizer) -> None:
     pid = await containerizer.launch(box.config("c", shell="echo up; sleep 60"))
     box.until_said("c", "up")
-    conmon = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    assert Path(f"/proc/{conmon}/comm").read_text() == "conmon\n"
-    os.kill(conmon, signal.SIGKILL)
+
+    def parent() -> int:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+    # Until it has ended, the runtime that started the container is its parent.
+    until(lambda: Path(f"/proc/{parent()}/comm").read_text() == "conmon\n")
+    os.kill(parent(), signal.SIGKILL)
     await containerizer.kill("c", 0.0)
     end = await containerizer.wait("c")
     assert (end.exit_code, end.signal) == (None, None)
