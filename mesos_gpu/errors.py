@@ -9,6 +9,7 @@
     ├── Forbidden           who asks is known, and may not: somebody else must ask, or the access control lists change
     ├── Conflict            it cannot be done now, because of the state of things
     │   ├── NotEnoughGpus   more GPUs were asked for than are free
+    │   ├── GpusTaken       GPUs that a holder outside Mesos asked for are somebody's; the message says whose
     │   ├── Locked          a running deployment holds the app; carries the ids of such deployments
     │   └── TooMany         a limit of the service is reached
     ├── ProtocolError       the peer sent what the protocol does not allow
@@ -92,6 +93,14 @@ class NotEnoughGpus(Conflict):
 
     def __init__(self, *, asked: int, free: int) -> None:
         super().__init__(f"Requested {asked} gpus but only {free} available")
+        self.asked, self.free = asked, free
+
+
+class GpusTaken(Conflict):
+    """GPUs cannot be lent: others hold them, or they are not fit. The message says who holds what."""
+
+    def __init__(self, message: str, *, asked: int, free: int) -> None:
+        super().__init__(message)
         self.asked, self.free = asked, free
 
 

@@ -32,6 +32,11 @@ class GpuLine:
     task: str | None = None
     app: str | None = None
     """The app of the task, where it is Marathon's; else the task's framework."""
+    door: str | None = None
+    """The way that a holder outside Mesos came by: docker, cdi, kubernetes."""
+    lessee: str | None = None
+    """That holder, and its lease."""
+    lease: str | None = None
     memory_used_mib: int | None = None
     utilization_percent: int | None = None
     power_w: float | None = None
@@ -39,12 +44,14 @@ class GpuLine:
 
     @property
     def held(self) -> bool:
-        """Tell whether a task holds it."""
-        return self.task is not None
+        """Tell whether somebody holds it, in Mesos or outside."""
+        return self.task is not None or self.lease is not None
 
     @property
     def holder(self) -> str:
         """Return who holds it, in a word."""
+        if self.lease is not None:
+            return f"{self.door}: {self.lessee or self.lease}"
         return self.app or self.task or "---"
 
     def document(self) -> dict[str, Any]:
@@ -84,6 +91,9 @@ def gpu_lines(
                 reason=_words(gpu.get("reason")),
                 task=task,
                 app=None if task is None else (apps or {}).get(task) or app_of(task) or frameworks.get(task) or None,
+                door=_words(gpu.get("door")),
+                lessee=_words(gpu.get("holder")),
+                lease=_words(gpu.get("lease_id")),
                 memory_used_mib=_whole(gpu.get("memory_used_mib")),
                 utilization_percent=_whole(gpu.get("utilization_percent")),
                 power_w=gpu.get("power_w"),

@@ -26,6 +26,11 @@ from mesos_gpu.agent.fetch.fetch_cache import FetchCache
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.gpu_record import HealthRecord
+from mesos_gpu.agent.gpus.holders import Host
+from mesos_gpu.agent.gpus.host_nodes import HostNodes
+from mesos_gpu.agent.gpus.lease_records import LeaseRecords
+from mesos_gpu.agent.gpus.lender import Lender
+from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.model.events import Identity
@@ -112,7 +117,8 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         retest_s = configuration.gpus.retest_interval_s
         care = AgentGpus(gpus.driver, isolator, record, retest_interval_s=retest_s)
         endpoint = _endpoint(configuration, tls)
-        agent = _agent(configuration, info, endpoint, checkpoints, containers, care)
+        desk = _open_desk(configuration, isolator, checkpoints)
+        agent = _agent(configuration, info, endpoint, checkpoints, containers, care, desk)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
         app = api.make_app()
@@ -134,6 +140,7 @@ def _agent(
     checkpoints: Checkpoints,
     containers: Containerizer,
     care: AgentGpus,
+    desk: LendingDesk,
 ) -> Agent:
     master, gpus = configuration.master, configuration.gpus
     ids = FreshIds(lambda: _base64(uuid.uuid4()), lambda: ContainerId(str(uuid.uuid4())))
@@ -146,6 +153,7 @@ def _agent(
         checkpoints=checkpoints,
         registration=Registration(master.registration_backoff_s),
         gpus=care if gpus.isolated else None,
+        desk=desk if gpus.isolated else None,
         kill_for_gpus=gpus.kill_for_ill,
         fetcher=_open_fetcher(configuration),
         credential=master.credential,
@@ -221,6 +229,14 @@ def _open_isolator(runtime_dir: Path, gpus: MachineGpus) -> NvidiaGpuIsolator:
     volume = NvidiaVolume.create(runtime_dir / "volumes", gpus.driver) if gpus.gpus else None
     choice = partial(best, topology=gpus.driver.topology())
     return NvidiaGpuIsolator(gpus.gpus, gpus.driver, volume, GpuCheckpoints(runtime_dir / "gpus"), choice=choice)
+
+
+def _open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkpoints: Checkpoints) -> LendingDesk:
+    """Return the book of leases. It is on disk where it outlasts a reboot, as engines' containers do."""
+    choice = partial(best, topology=isolator.driver.topology())
+    records, folder = LeaseRecords(checkpoints.meta / "gpu_leases.json"), configuration.runtime_dir / "leases"
+    lender = Lender(isolator, records, folder, Host(), choice=choice)
+    return LendingDesk(lender, isolator, HostNodes(configuration.runtime_dir / "nodes"))
 
 
 def _discover(settings: GpuSettings, asked: int | None, driver: GpuDriver, *, restarting: bool) -> tuple[Gpu, ...]:

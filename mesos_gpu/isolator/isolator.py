@@ -20,6 +20,7 @@ from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.ids import ContainerId
 
 _log = logging.getLogger(__name__)
+_LENT = "/"  # begins what is lent: no container's name has it, for that is a file's name, too
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -49,6 +50,7 @@ class NvidiaGpuIsolator:
         self._find_walls = walls
         self._walls: dict[ContainerId, LiveAccess] = {}
         self._unsure: set[ContainerId] = set()  # containers whose walls or records may not be as they are held
+        self._lent: dict[ContainerId, frozenset[Gpu]] = {}
 
     @property
     def total(self) -> frozenset[Gpu]:
@@ -76,7 +78,46 @@ class NvidiaGpuIsolator:
     @property
     def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
         """The GPUs of every container that was prepared or recovered and is not cleaned up; empty for one without."""
-        return self._pool.held
+        held = dict(self._pool.held)
+        for borrower in self._lent:
+            del held[borrower]
+        return held
+
+    @property
+    def lent(self) -> Mapping[str, frozenset[Gpu]]:
+        """The GPUs that holders outside Mesos have, by the name that they were lent under."""
+        return {name.removeprefix(_LENT): gpus for name, gpus in self._lent.items()}
+
+    @property
+    def driver(self) -> GpuDriver:
+        """What drives the GPUs."""
+        return self._driver
+
+    @property
+    def volume(self) -> NvidiaVolume | None:
+        """The driver's files, None where there are none."""
+        return self._volume
+
+    def lend(self, name: str, gpus: Collection[Gpu]) -> None:
+        """Give free GPUs to a holder outside Mesos; who it is, and the record of it, is the caller's affair.
+
+        Also before `recover`, which keeps what is lent. Raises Conflict when one is not free, or the name is taken.
+        """
+        borrower = ContainerId(_LENT + name)
+        if borrower in self._lent:
+            raise Conflict(f"GPUs are lent under the name {name} already")
+        self._pool.take(borrower, gpus)
+        self._lent[borrower] = frozenset(gpus)
+
+    def take_back(self, name: str) -> None:
+        """Free what was lent under a name; an unknown one is not an error."""
+        borrower = ContainerId(_LENT + name)
+        if self._lent.pop(borrower, None) is not None:
+            self._pool.release(borrower)
+
+    def plan_for(self, gpus: Collection[Gpu]) -> LaunchPlan:
+        """Return what a container with an image needs to use these GPUs, whoever holds them."""
+        return self._plan(frozenset(gpus), True, _NO_LABELS)
 
     def recover(self, live: Collection[ContainerId]) -> frozenset[ContainerId]:
         """Take up what containers held before a restart; call it once, before anything else.
@@ -86,6 +127,8 @@ class NvidiaGpuIsolator:
         vanished since is dropped with a line in the log. Raises Unavailable when a record cannot be read.
         """
         pool = self._pool.fresh()
+        for borrower, lent in self._lent.items():
+            pool.take(borrower, lent)
         recorded = self._checkpoints.load()
         for container_id, was_held in sorted(recorded.items()):
             gpus = self._still_here(container_id, was_held)
@@ -98,7 +141,7 @@ class NvidiaGpuIsolator:
                 pool.take(container_id, ())
         self._pool = pool
         self._walls.clear()
-        self._unsure = set(pool.held)
+        self._unsure = set(pool.held).difference(self._lent)
         return frozenset(recorded) - frozenset(live)
 
     def prepare(

@@ -48,6 +48,7 @@ class ScriptedPool:
     def __init__(self) -> None:
         self.total = frozenset(GPUS)
         self.held: Mapping[str, frozenset[Gpu]] = {}
+        self.lent: Mapping[str, frozenset[Gpu]] = {}
         self.withdrawn: set[str] = set()
 
     def withdraw(self, uuids: Any) -> None:

@@ -69,6 +69,7 @@ class GpuApi:
             return []
         usage = await gpus.usage()
         tasks = {task.container_id: task for task in self._agent.state.frameworks.tasks()}
+        lent = {} if self._agent.desk is None else self._agent.desk.lender.by_gpu()
         views = []
         for gpu in gpus.all():
             container = gpus.holder(gpu.uuid) or ContainerId("")
@@ -76,5 +77,7 @@ class GpuApi:
             if container and not sees_container(viewer, self._agent.state.frameworks, container):
                 container, task = ContainerId(""), None
             names = {} if task is None else {"framework": task.key.framework, "task": task.key.task}
+            if lease := lent.get(gpu.uuid):
+                names = {"lease": lease.id, "door": lease.door, "holder": lease.holder or lease.container}
             views.append(GpuView(gpu, usage.get(gpu.uuid), gpus.illness(gpu.uuid), container, **names))
         return views

@@ -11,6 +11,7 @@ from mesos_gpu.agent.api.container_api import ContainerApi
 from mesos_gpu.agent.api.containers_shown import ContainersShown
 from mesos_gpu.agent.api.gpu_api import GpuApi
 from mesos_gpu.agent.api.image_api import ImageApi
+from mesos_gpu.agent.api.lease_api import LeaseApi
 from mesos_gpu.agent.api.sandboxes_shown import LOG_FLAG, SandboxesShown
 from mesos_gpu.agent.api.v1_api import Sources, V1Api
 from mesos_gpu.agent.cluster.master_link import CAPABILITIES, PROCESS_ID
@@ -58,6 +59,7 @@ class OperatorApi:
         gate, acls = (Gate(), OPEN) if access is None else (access.gate, access.acls)
         sandboxes = SandboxesShown(lambda: agent.state, flags)
         gpus, stored = GpuApi(agent, self._viewer), ImageApi(images, self._viewer)
+        leases = LeaseApi(agent, self._viewer)
         containers = ContainersShown(agent, gpus, self._viewer)
         executors = ExecutorApi(
             agent.state.frameworks,
@@ -81,12 +83,14 @@ class OperatorApi:
                     "containers": containers.containers,
                     "monitor/statistics": containers.statistics,
                     **gpus.shown(),
+                    **leases.shown(),
                     **stored.shown(),
                 },
                 called={
                     "api/v1": lambda request: self._v1.handle(request),
                     "api/v1/executor": executors.handle,
                     **gpus.called(),
+                    **leases.called(),
                     **stored.called(),
                 },
             ),

@@ -35,6 +35,10 @@ class Holders(Protocol):
     def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
         """Return what each container holds."""
 
+    @property
+    def lent(self) -> Mapping[str, frozenset[Gpu]]:
+        """Return what each holder outside Mesos has."""
+
     def withdraw(self, uuids: Collection[str], /) -> None:
         """Give these to no container from now on."""
 
@@ -118,11 +122,13 @@ class AgentGpus:
 
     @property
     def advertised(self) -> int:
-        """Return how many GPUs may be offered: all but those that are withdrawn and held by nobody."""
+        """Return how many GPUs may be offered: all but the lent ones, and those withdrawn that no container holds."""
+        lent = {gpu.uuid for gpus in self._isolator.lent.values() for gpu in gpus}
         if not self._health.withdrawn:
-            return len(self._health.gpus)
+            return len(self._health.gpus) - len(lent)
         held = {gpu.uuid for gpus in self._isolator.held.values() for gpu in gpus}
-        return sum(1 for uuid in self._health.gpus if uuid in held or uuid not in self._health.withdrawn)
+        ours = (uuid for uuid in self._health.gpus if uuid not in lent)
+        return sum(1 for uuid in ours if uuid in held or uuid not in self._health.withdrawn)
 
     def trouble(self, container_id: ContainerId) -> Trouble | None:
         """Return what is wrong with the GPUs of a container, None when nothing is."""
@@ -196,7 +202,8 @@ class AgentGpus:
         while True:
             await asyncio.sleep(interval_s)
             ill = self._health.to_retest(withdrawn_too=True)
-            await self._test([gpu for gpu in ill if self.holder(gpu.uuid) is None])
+            lent = {gpu for gpus in self._isolator.lent.values() for gpu in gpus}
+            await self._test([gpu for gpu in ill if gpu not in lent and self.holder(gpu.uuid) is None])
 
     async def _test(self, gpus: Sequence[Gpu]) -> None:
         for gpu in gpus:

@@ -23,6 +23,7 @@ from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executors
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
+from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.performer import Performer
@@ -69,6 +70,7 @@ class Agent:
         registration: Registration | None = None,
         clock: Clock | None = None,
         gpus: AgentGpus | None = None,
+        desk: LendingDesk | None = None,
         kill_for_gpus: bool = False,
         fetcher: Fetcher | None = None,
         credential: Credential | None = None,
@@ -78,6 +80,7 @@ class Agent:
         self.fetcher = fetcher
         self.state = state
         self.gpus, self._kill_for_gpus = gpus, kill_for_gpus
+        self.desk = desk
         self._whole = Resources.from_json(info.get("resources", []))
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
@@ -258,6 +261,8 @@ class Agent:
             self.membership.authentication.close()
         if self.gpus is not None:
             await self.gpus.close()
+        if self.desk is not None:
+            await self.desk.lender.close()
         await self.nested_sandboxes.close()
         await self.collector.close()
         await self._checker.stop()
@@ -274,10 +279,13 @@ class Agent:
     # --- GPUs ---------------------------------------------------------------------------------------------------
 
     async def watch_gpus(self) -> None:
-        """Begin to watch the health of the GPUs; call it after `recover`."""
+        """Begin to watch the health of the GPUs, and to lend them; call it after `recover`."""
         if self.gpus is not None:
             self.gpus.on_change = self._look_after_gpus
             await self.gpus.start()
+        if self.desk is not None:
+            self.desk.lender.on_change = self._advertise
+            self.desk.lender.start()
 
     def _look_after_gpus(self) -> None:
         """Offer no GPU that is ill and free, and tell whoever holds one."""

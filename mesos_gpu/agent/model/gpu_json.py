@@ -18,7 +18,11 @@ _Family: TypeAlias = tuple[str, str, list[tuple[dict[str, str], "float | None"]]
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """One GPU as it is now. `container`, `framework` and `task` name its holder; empty when nobody holds it."""
+    """One GPU as it is now.
+
+    `container`, `framework` and `task` name its holder in Mesos; `lease`, `door` and `holder` one outside of it. All
+    are empty when nobody holds it.
+    """
 
     gpu: Gpu
     usage: GpuUsage | None = None
@@ -26,6 +30,9 @@ class GpuView:
     container: str = ""
     framework: str = ""
     task: str = ""
+    lease: str = ""
+    door: str = ""
+    holder: str = ""
 
     @property
     def condition(self) -> Condition:
@@ -57,6 +64,8 @@ def view_shown(view: GpuView) -> Document:
             shown["xid"] = view.illness.xid
     if view.container:
         shown |= {"container_id": view.container, "framework_id": view.framework, "task_id": view.task}
+    if view.lease:
+        shown |= {"lease_id": view.lease, "door": view.door, "holder": view.holder}
     return shown
 
 
@@ -66,6 +75,7 @@ def exposition(views: Sequence[GpuView], *, advertised: int) -> str:
         ("mesos_gpu_gpus", "GPUs that this agent manages.", [({}, len(views))]),
         ("mesos_gpu_gpus_advertised", "GPUs that the master may offer.", [({}, advertised)]),
         ("mesos_gpu_gpus_held", "GPUs that containers hold.", [({}, sum(1 for v in views if v.container))]),
+        ("mesos_gpu_gpus_lent", "GPUs that holders outside Mesos have.", [({}, sum(1 for v in views if v.lease))]),
         _family(views, "healthy", "1 unless the GPU is withdrawn from use.", lambda v: v.condition not in WITHDRAWN),
         _family(views, "memory_used_bytes", "GPU memory in use.", lambda v: _bytes(_usage(v).memory_used_mib)),
         _family(views, "memory_total_bytes", "GPU memory.", lambda v: _bytes(_usage(v).memory_total_mib)),

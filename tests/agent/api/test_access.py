@@ -36,10 +36,28 @@ REALMS = {
 ENDPOINTS = {
     NOBODY_ASKED: ("health", "version", "system/stats.json", "help"),
     READONLY: (
-        *("state", "flags", "containers", "monitor/statistics", "metrics/snapshot", "metrics", "gpus", "images"),
+        *(
+            "state",
+            "flags",
+            "containers",
+            "monitor/statistics",
+            "metrics/snapshot",
+            "metrics",
+            "gpus",
+            "gpus/driver",
+            "images",
+        ),
         *("files/browse", "files/read", "files/download", "files/debug"),
     ),
-    READWRITE: ("api/v1", "api/v1/x", "gpus/GPU-1/healthy", "images/pull", "images/prune", "logging/toggle"),
+    READWRITE: (
+        "api/v1",
+        "api/v1/x",
+        "gpus/GPU-1/healthy",
+        "gpus/leases",
+        "images/pull",
+        "images/prune",
+        "logging/toggle",
+    ),
     EXECUTORS: ("api/v1/executor",),
 }
 

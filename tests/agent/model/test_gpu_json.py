@@ -56,9 +56,18 @@ def test_large_amounts_are_written_whole() -> None:
     assert float(line.rpartition(" ")[2]) == 81559 * (1 << 20)
 
 
-def test_no_gpus_are_three_zeros() -> None:
+def test_a_lent_gpu_says_by_which_door_it_went_and_to_whom() -> None:
+    view = GpuView(GPU, lease="l", door="docker", holder="web")
+    shown = view_shown(view)
+    assert (shown["lease_id"], shown["door"], shown["holder"]) == ("l", "docker", "web")
+    assert "container_id" not in shown
+    assert "mesos_gpu_gpus_lent 1" in exposition([view], advertised=0).splitlines()
+
+
+def test_no_gpus_are_four_zeros() -> None:
     assert [line for line in exposition([], advertised=0).splitlines() if line[0] != "#"] == [
         "mesos_gpu_gpus 0",
         "mesos_gpu_gpus_advertised 0",
         "mesos_gpu_gpus_held 0",
+        "mesos_gpu_gpus_lent 0",
     ]

@@ -1,0 +1,142 @@
+"""The agent's HTTP endpoints for holders of GPUs outside Mesos: `/gpus/leases`, and `/gpus/driver` for who makes them.
+
+They are taken from this machine only: what shows that a holder is there are its processes, cgroups and folders.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from aiohttp import web
+
+from mesos_gpu.agent.decisions.lending import Standing
+from mesos_gpu.agent.decisions.permissions import sees_container
+from mesos_gpu.agent.gpus.care import AgentGpus
+from mesos_gpu.agent.gpus.lending_desk import LendingDesk
+from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.model.leases import Lease, read_lease, read_watch
+from mesos_gpu.agent.model.tasks import Task
+from mesos_gpu.agent.views.state_json import used_resources
+from mesos_gpu.errors import BadInput, Conflict, Forbidden, Unavailable
+from mesos_gpu.gpu.health import WITHDRAWN
+from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
+from mesos_gpu.process.bodies import read_body
+from mesos_gpu.process.http import json_response
+from mesos_gpu.process.operator_frame import Handler
+from mesos_gpu.process.requests import method_not_allowed
+
+_PATH = "gpus/leases"
+
+
+class LeaseApi:
+    """Leases over HTTP: POST lends, GET lists, PUT watches more of a holder, DELETE gives back."""
+
+    def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer] = lambda request: EVERYBODY) -> None:
+        self._agent, self._viewer_of = agent, viewer_of
+
+    def shown(self) -> Mapping[str, Handler]:
+        """Return the endpoint that is looked at."""
+        return {"gpus/driver": self._driver}
+
+    def called(self) -> Mapping[str, Handler]:
+        """Return the endpoint that changes something."""
+        return {_PATH: self._leases}
+
+    async def _driver(self, request: web.Request) -> web.Response:
+        return json_response(self._desk().driver(), request=request)
+
+    async def _leases(self, request: web.Request) -> web.Response:
+        if self._agent.desk is None and request.method == "GET":
+            return json_response([], request=request)
+        desk = self._desk()
+        named = request.match_info["path"].rpartition(_PATH)[2].strip("/")
+        match request.method, bool(named):
+            case "GET", False:
+                return json_response([desk.shown(lease) for lease in desk.lender.leases], request=request)
+            case "GET", True:
+                return json_response(desk.handed(desk.lender.get(named)), request=request)
+            case "POST", False:
+                _check_local(request)
+                lease = self._lend(desk, await _document(request), self._viewer_of(request))
+                return _answer(201, desk, lease)
+            case "PUT", True:
+                _check_local(request)
+                document = await _document(request)
+                if not isinstance(document, Mapping):
+                    raise BadInput('what is to be watched is told with a JSON object such as {"pid": 4711}')
+                return _answer(200, desk, desk.lender.watch_too(named, read_watch(document)))
+            case "DELETE", True:
+                _check_local(request)
+                desk.lender.end(named, "it was given back")
+                return web.Response(status=204)
+            case _:
+                return method_not_allowed(request, *(("GET", "PUT", "DELETE") if named else ("GET", "POST")))
+
+    def _lend(self, desk: LendingDesk, document: object, viewer: Viewer) -> Lease:
+        asked, watch = read_lease(document)
+        held = desk.isolator.held
+        state = self._agent.state
+        ours = {task.container_id for task in state.frameworks.tasks()}
+        ours |= {executor.container_id for executor in state.frameworks.executors()}
+        promised = used_resources(state).gpus - sum(len(held.get(name, ())) for name in ours if name is not None)
+        gpus = self._agent.gpus
+        standings = [] if gpus is None else self._standings(desk, gpus, viewer)
+        reserved = self._agent.holdings.kept.gpus
+        return desk.lender.lend(asked, watch, standings, promised=max(0, promised), reserved=reserved)
+
+    def _standings(self, desk: LendingDesk, gpus: AgentGpus, viewer: Viewer) -> Sequence[Standing]:
+        state = self._agent.state
+        tasks = {task.container_id: task for task in state.frameworks.tasks()}
+        lent, found = desk.lender.by_gpu(), []
+        for gpu in gpus.all():
+            container, lease = gpus.holder(gpu.uuid), lent.get(gpu.uuid)
+            holder = f"{lease.words}, lease {lease.id}" if lease is not None else ""
+            if container is not None:
+                holder = _words(
+                    container, tasks.get(container), sees=sees_container(viewer, state.frameworks, container)
+                )
+            illness = gpus.illness(gpu.uuid)
+            ill = illness is not None and illness.condition in WITHDRAWN
+            why = f"{illness.condition.value}: {illness.reason}" if ill and illness is not None else ""
+            found.append(Standing(gpu, holder, why, lent=lease is not None))
+        return found
+
+    def _desk(self) -> LendingDesk:
+        if self._agent.desk is None:
+            raise Conflict("this agent hands out no GPUs: its --isolation has no gpu/nvidia")
+        return self._agent.desk
+
+
+def _words(container: ContainerId, task: Task | None, *, sees: bool) -> str:
+    if not sees:
+        return "a container of Mesos"
+    if task is None:
+        return f"Mesos: container {container}"
+    return f"Mesos: task {task.key.task} of framework {task.key.framework}"
+
+
+def _check_local(request: web.Request) -> None:
+    """Refuse who comes from another machine; a domain socket has no address. Raises Forbidden."""
+    if request.remote and not ipaddress.ip_address(request.remote).is_loopback:
+        raise Forbidden("GPUs are lent to holders on this machine only.")
+
+
+async def _document(request: web.Request) -> object:
+    try:
+        return msgspec.json.decode(await read_body(request))
+    except msgspec.DecodeError as error:
+        raise BadInput(f"the body is not JSON: {error}") from None
+
+
+def _answer(status: int, desk: LendingDesk, lease: Lease) -> web.Response:
+    try:
+        document: Document = desk.handed(lease)
+    except Unavailable:
+        if status == 201:
+            desk.lender.end(lease.id, "its nodes are not to be had")
+        raise
+    return web.Response(status=status, body=msgspec.json.encode(document), content_type="application/json")

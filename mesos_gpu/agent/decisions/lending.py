@@ -1,0 +1,87 @@
+"""Which GPUs a holder outside Mesos gets, or why it gets none. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from mesos_gpu.agent.model.leases import LeaseRequest
+from mesos_gpu.errors import BadInput, GpusTaken, NotFound
+from mesos_gpu.gpu.device import Gpu
+
+Choice = Callable[[Collection[Gpu], int], frozenset[Gpu]]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One GPU of the agent: who holds it, in words for a person, and why it is not fit; both empty for a free one.
+
+    `lent`: the holder is outside Mesos.
+    """
+
+    gpu: Gpu
+    holder: str = ""
+    illness: str = ""
+    lent: bool = False
+
+    @property
+    def free(self) -> bool:
+        """Tell whether it may be lent."""
+        return not self.holder and not self.illness
+
+    @property
+    def words(self) -> str:
+        """Return what keeps it from being lent."""
+        name = f"GPU {self.gpu.index} ({self.gpu.uuid})"
+        return f"{name} is held by {self.holder}" if self.holder else f"{name} is {self.illness}"
+
+
+def lendable(standings: Sequence[Standing], *, promised: int, reserved: int) -> int:
+    """Return how many GPUs may be lent now.
+
+    `promised` are those of tasks that were taken and have no container yet: they are free, and somebody's. `reserved`
+    is how many the agent must go on having, for a master sends an agent away that lacks what is reserved on it.
+    """
+    free = sum(standing.free for standing in standings)
+    held_in_mesos = sum(bool(standing.holder) and not standing.lent for standing in standings)
+    return max(0, min(free - promised, free + held_in_mesos - reserved))
+
+
+def choose(
+    request: LeaseRequest, standings: Sequence[Standing], choice: Choice, *, promised: int = 0, reserved: int = 0
+) -> frozenset[Gpu]:
+    """Return the GPUs to lend. Raises GpusTaken saying who holds what, NotFound for a name that no GPU has."""
+    by_gpu = {standing.gpu: standing for standing in standings}
+    if request.everything:
+        named = frozenset(by_gpu)
+        if not named:
+            raise GpusTaken("this agent has no GPUs to lend", asked=0, free=0)
+    else:
+        named = _named(request.names, by_gpu)
+    count = len(named) if request.count is None else request.count
+    can_be = lendable(standings, promised=promised, reserved=reserved)
+    taken = [by_gpu[gpu] for gpu in sorted(named) if not by_gpu[gpu].free]
+    if taken or count > can_be:
+        reasons = taken or [standing for standing in standings if not standing.free]
+        words = [standing.words for standing in reasons]
+        if promised and not taken:
+            words.append(f"{promised} promised to tasks that are starting")
+        if reserved and not taken:
+            words.append(f"{reserved} reserved for roles of Mesos")
+        which = f"only {can_be} of {len(standings)} can be lent" if request.count is not None else "not all are free"
+        raise GpusTaken(f"asked for {request.words}, but {which}: {'; '.join(words)}", asked=count, free=can_be)
+    return named or choice([standing.gpu for standing in standings if standing.free], count)
+
+
+def _named(names: Sequence[str], gpus: Collection[Gpu]) -> frozenset[Gpu]:
+    found = []
+    for name in names:
+        named = [gpu for gpu in gpus if gpu.uuid == name] or [gpu for gpu in gpus if str(gpu.index) == name]
+        if not named:
+            there = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in sorted(gpus)) or "none"
+            raise NotFound(f"there is no GPU {name} on this agent; there are {there}")
+        if len(named) > 1:
+            parts = ", ".join(gpu.uuid for gpu in sorted(named))
+            raise BadInput(f"GPU {name} is shared out as MIG instances; name one of them: {parts}")
+        found += named
+    return frozenset(found)

@@ -1,0 +1,105 @@
+"""What is asked for when GPUs are lent, and when a holder is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mesos_gpu.agent.model.leases import (
+    EngineContainer,
+    HolderProcess,
+    Lease,
+    Seen,
+    Watch,
+    WatchRequest,
+    more,
+    read_lease,
+    still_held,
+)
+from mesos_gpu.errors import BadInput
+
+P, Q = HolderProcess(1, 10, "b"), HolderProcess(2, 20, "b")
+CID = "c" * 64
+
+
+def test_a_lease_names_a_count_or_gpus_and_who_is_to_be_watched() -> None:
+    asked, watch = read_lease({"door": "docker", "holder": "web", "count": 2, "pid": 7, "started": 9})
+    assert (asked.door, asked.holder, asked.count, asked.names, asked.everything) == ("docker", "web", 2, (), False)
+    assert watch == WatchRequest(7, 9)
+    assert asked.words == "2 GPUs"
+    asked, watch = read_lease({"door": "cdi", "gpus": ["0", "GPU-a", "0"], "cgroup": "/sys/fs/cgroup/x"})
+    assert (asked.count, asked.names) == (None, ("0", "GPU-a"))
+    assert asked.words == "GPUs 0, GPU-a"
+    assert watch.cgroup == "/sys/fs/cgroup/x"
+    asked, watch = read_lease({"door": "docker", "gpus": "all", "containers": "/c", "cidfile": "/f"})
+    assert asked.everything
+    assert asked.words == "all GPUs"
+    assert (watch.folder, watch.cidfile) == ("/c", "/f")
+    assert read_lease({"door": "d", "count": 1, "pid": 1})[0].words == "1 GPU"
+    assert read_lease({"door": "d", "gpus": ["3"], "pid": 1})[0].words == "GPU 3"
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ([], "a JSON object"),
+        ({"door": "docker", "gpu": 1}, "'gpu' is not a key"),
+        ({"count": 1, "pid": 1}, "'door' must be a word"),
+        ({"door": "Docker!", "count": 1, "pid": 1}, "'door' must be a word"),
+        ({"door": "d", "pid": 1}, "either a 'count'"),
+        ({"door": "d", "count": 1, "gpus": "all", "pid": 1}, "either a 'count'"),
+        ({"door": "d", "count": 0, "pid": 1}, "'count' must be"),
+        ({"door": "d", "count": True, "pid": 1}, "'count' must be"),
+        ({"door": "d", "count": 1.5, "pid": 1}, "'count' must be"),
+        ({"door": "d", "gpus": [], "pid": 1}, "'gpus' must be"),
+        ({"door": "d", "gpus": [1], "pid": 1}, "'gpus' must be"),
+        ({"door": "d", "gpus": "some", "pid": 1}, "'gpus' must be"),
+        ({"door": "d", "count": 1}, "say what shows"),
+        ({"door": "d", "count": 1, "pid": 0}, "'pid' must be"),
+        ({"door": "d", "count": 1, "pid": "1"}, "'pid' must be"),
+        ({"door": "d", "count": 1, "pid": 1, "started": -1}, "'started' must be"),
+        ({"door": "d", "count": 1, "pid": 1, "holder": "a\nb"}, "'holder' must be a line"),
+        ({"door": "d", "count": 1, "pid": 1, "holder": 1}, "'holder' must be a line"),
+        ({"door": "d", "count": 1, "cgroup": "/etc"}, "'cgroup' must be a folder below"),
+        ({"door": "d", "count": 1, "cgroup": "/sys/fs/cgroup/../.."}, "'cgroup' must be an absolute path"),
+        ({"door": "d", "count": 1, "containers": "here"}, "'containers' must be an absolute path"),
+        ({"door": "d", "count": 1, "pid": 1, "cidfile": "/f"}, "'cidfile' needs"),
+    ],
+)
+def test_what_is_no_lease_is_refused_with_the_key_that_is_wrong(document: Any, problem: str) -> None:
+    with pytest.raises(BadInput, match=problem):
+        read_lease(document)
+
+
+def test_a_holder_is_there_while_any_process_or_cgroup_of_it_is() -> None:
+    watch = Watch((P, Q), ("/g",))
+    assert still_held(watch, Seen(frozenset({P, Q}), frozenset({"/g"}))) == watch
+    assert still_held(watch, Seen(frozenset({Q}))) == Watch((Q,))
+    assert still_held(watch, Seen(cgroups=frozenset({"/g"}))) == Watch((), ("/g",))
+    assert still_held(watch, Seen()) is None
+
+
+def test_an_engines_container_decides_alone_from_its_creation_to_its_removal() -> None:
+    engine = EngineContainer("/f", "/c")
+    watch = Watch((P,), (), engine)
+    assert still_held(watch, Seen(frozenset({P}))) == watch, "none is made yet"
+    assert still_held(watch, Seen()) is None, "and nobody will make one"
+    made = still_held(watch, Seen(frozenset({P}), container=CID, exists=True))
+    assert made == Watch((P,), (), EngineContainer("/f", "/c", CID))
+    assert still_held(made, Seen(container=CID, exists=True)) == made, "whoever made it may go"
+    assert still_held(made, Seen(frozenset({P}), container=CID)) is None, "it is removed, whoever else is there"
+
+
+def test_more_can_be_watched_later() -> None:
+    engine = EngineContainer("/f", "/c")
+    both = more(Watch((P,), ("/a",)), Watch((P, Q), ("/b",), engine))
+    assert both == Watch((P, Q), ("/a", "/b"), engine)
+    assert more(both, Watch()) == both
+
+
+def test_a_holder_is_told_by_door_name_and_container() -> None:
+    lease = Lease("id", "docker", "web", CID, (), 0.0, Watch())
+    assert lease.words == f"docker: web ({CID[:12]})"
+    assert Lease("id", "cdi", "", "", (), 0.0, Watch()).words == "cdi: id"
+    assert Lease("id", "cdi", "", "box", (), 0.0, Watch()).words == "cdi: box"
