@@ -89,10 +89,10 @@ class Conflict(MesosGpuError):
 
 
 class NotEnoughGpus(Conflict):
-    """More GPUs were asked for than are free."""
+    """More GPUs were asked for than are free, or more of what `of` names: a card that is shared."""
 
-    def __init__(self, *, asked: int, free: int) -> None:
-        super().__init__(f"Requested {asked} gpus but only {free} available")
+    def __init__(self, *, asked: int, free: int, of: str = "gpus") -> None:
+        super().__init__(f"Requested {asked} {of} but only {free} available")
         self.asked, self.free = asked, free
 
 

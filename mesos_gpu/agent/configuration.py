@@ -12,6 +12,7 @@ from mesos_gpu.agent.cluster.authentication import Patience
 from mesos_gpu.agent.decisions.collecting import GcRules
 from mesos_gpu.agent.fetch.fetcher import FetcherSettings
 from mesos_gpu.agent.flags import check_flags, flags_as_text, read_environment_flag
+from mesos_gpu.agent.gpus.sharing_settings import SharingSettings, sharing_settings
 from mesos_gpu.agent.model.executors import ExecutorPatience
 from mesos_gpu.agent.running.hardening import open_hardening
 from mesos_gpu.agent.running.images import ImageSettings, image_settings
@@ -88,6 +89,7 @@ class GpuSettings:
     """Schedulers are told about them as attributes of the agent."""
     kill_for_ill: bool
     retest_interval_s: float | None
+    sharing: SharingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,7 @@ def _gpus(flags: Mapping[str, Any]) -> GpuSettings:
         attributes=flags["gpu_attributes"],
         kill_for_ill=flags["gpu_unhealthy_action"] == "kill",
         retest_interval_s=flags["gpu_retest_interval"],
+        sharing=sharing_settings(flags),
     )
 
 

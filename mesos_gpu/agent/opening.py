@@ -31,10 +31,11 @@ from mesos_gpu.agent.gpus.host_nodes import HostNodes
 from mesos_gpu.agent.gpus.lease_records import LeaseRecords
 from mesos_gpu.agent.gpus.lender import Lender
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
+from mesos_gpu.agent.gpus.sharing_settings import cards_of, shared_of
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.model.events import Identity
-from mesos_gpu.agent.model.gpu_attributes import with_gpus
+from mesos_gpu.agent.model.gpu_attributes import with_gpus, with_shared_cards
 from mesos_gpu.agent.model.resources import agent_resources, changes, gpus_asked, parse_attributes
 from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
@@ -48,8 +49,11 @@ from mesos_gpu.gpu.topology import best
 from mesos_gpu.isolator.checkpoints import Checkpoints as GpuCheckpoints
 from mesos_gpu.isolator.discovery import discover_gpus
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.share_records import ShareRecords
+from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.conversions import with_kept
+from mesos_gpu.mesos.gpu_shares import SharedCard, offered
 from mesos_gpu.mesos.ids import AgentId, ContainerId
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
@@ -66,10 +70,12 @@ DEFAULT_EXECUTOR = (sys.executable, "-S", str(Path(__file__).absolute().parents[
 
 @dataclass(frozen=True, slots=True)
 class MachineGpus:
-    """The GPUs that the agent hands out, and what drives them."""
+    """The GPUs that the agent hands out whole, those that tasks share, and what drives them."""
 
     gpus: tuple[Gpu, ...]
     driver: GpuDriver
+    shared: tuple[Gpu, ...] = ()
+    cards: tuple[SharedCard, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +116,18 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         found = recover(checkpoints, read_boot_id())
         gpus = _open_gpus(configuration, restarting=found.agent is not None)
         info = _info(configuration, gpus)
-        isolator = _open_isolator(configuration.runtime_dir, gpus)
+        whole = _open_isolator(configuration.runtime_dir, gpus)
+        records = ShareRecords(configuration.runtime_dir / "shares")
+        isolator = SharingIsolator(whole, gpus.shared, gpus.cards, records)
         images = open_images(configuration.images)
         containers = await _open_containers(configuration, gpus.driver, isolator, images)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         retest_s = configuration.gpus.retest_interval_s
-        care = AgentGpus(gpus.driver, isolator, record, retest_interval_s=retest_s)
+        care = AgentGpus(gpus.driver, whole, record, retest_interval_s=retest_s)
         endpoint = _endpoint(configuration, tls)
-        desk = _open_desk(configuration, isolator, checkpoints)
-        agent = _agent(configuration, info, endpoint, checkpoints, containers, care, desk)
+        desk = _open_desk(configuration, whole, checkpoints)
+        identity = replace(_identity(configuration, endpoint), shared_cards={card.index: card for card in gpus.cards})
+        agent = _agent(configuration, info, identity, endpoint, checkpoints, containers, care, desk)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
         app = api.make_app()
@@ -136,6 +145,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
 def _agent(
     configuration: Configuration,
     info: Document,
+    identity: Identity,
     endpoint: Endpoint,
     checkpoints: Checkpoints,
     containers: Containerizer,
@@ -144,7 +154,6 @@ def _agent(
 ) -> Agent:
     master, gpus = configuration.master, configuration.gpus
     ids = FreshIds(lambda: _base64(uuid.uuid4()), lambda: ContainerId(str(uuid.uuid4())))
-    identity = _identity(configuration, endpoint)
     return Agent(
         info,
         AgentState(identity, _base64(uuid.uuid4()), ids, configuration.tasks.executors),
@@ -190,10 +199,13 @@ def _info(configuration: Configuration, gpus: MachineGpus) -> Document:
     resources, address = configuration.resources, configuration.address
     isolated = configuration.gpus.isolated
     count = len(gpus.gpus) if isolated else None
-    total = agent_resources(resources.resources, resources.default_role, measure(configuration.work_dir), count)
+    shared = offered(gpus.cards)
+    machine = measure(configuration.work_dir)
+    total = agent_resources(resources.resources, resources.default_role, machine, count, shared)
     attributes = parse_attributes(resources.attributes)
     if isolated and configuration.gpus.attributes:
-        attributes = with_gpus(attributes, gpus.gpus, gpus.driver.version)
+        attributes = with_gpus(attributes, gpus.gpus or gpus.shared, gpus.driver.version)
+    attributes = with_shared_cards(attributes, gpus.cards)
     return {"hostname": address.hostname or address.reached_at, "resources": total.to_json(), "attributes": attributes}
 
 
@@ -221,12 +233,15 @@ def _open_gpus(configuration: Configuration, *, restarting: bool) -> MachineGpus
         mig_strategy=settings.mig_strategy,
         simulated_faults=settings.simulated_faults,
     )
-    asked = gpus_asked(configuration.resources.resources)
-    return MachineGpus(_discover(settings, asked, driver, restarting=restarting), driver)
+    asked, found = gpus_asked(configuration.resources.resources), list(driver.gpus())
+    shared = shared_of(settings.sharing, settings.devices, found) if settings.isolated else ()
+    whole = _discover(settings, asked, [gpu for gpu in found if gpu not in shared], restarting=restarting)
+    return MachineGpus(whole, driver, shared, cards_of(shared, settings.sharing.max_inst))
 
 
 def _open_isolator(runtime_dir: Path, gpus: MachineGpus) -> NvidiaGpuIsolator:
-    volume = NvidiaVolume.create(runtime_dir / "volumes", gpus.driver) if gpus.gpus else None
+    there = gpus.gpus or gpus.shared
+    volume = NvidiaVolume.create(runtime_dir / "volumes", gpus.driver) if there else None
     choice = partial(best, topology=gpus.driver.topology())
     return NvidiaGpuIsolator(gpus.gpus, gpus.driver, volume, GpuCheckpoints(runtime_dir / "gpus"), choice=choice)
 
@@ -239,9 +254,9 @@ def _open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkp
     return LendingDesk(lender, isolator, HostNodes(configuration.runtime_dir / "nodes"))
 
 
-def _discover(settings: GpuSettings, asked: int | None, driver: GpuDriver, *, restarting: bool) -> tuple[Gpu, ...]:
+def _discover(settings: GpuSettings, asked: int | None, found: list[Gpu], *, restarting: bool) -> tuple[Gpu, ...]:
     """Return the GPUs to hand out. One that vanished does not keep an agent from coming back to the others' tasks."""
-    found, devices = list(driver.gpus()), settings.devices
+    devices = settings.devices
     if restarting and settings.isolated and devices is not None and asked == len(devices):
         here = {name for gpu in found for name in (str(gpu.index), gpu.uuid)}
         for gone in [device for device in devices if device not in here]:
@@ -252,7 +267,7 @@ def _discover(settings: GpuSettings, asked: int | None, driver: GpuDriver, *, re
 
 
 async def _open_containers(
-    configuration: Configuration, driver: GpuDriver, isolator: NvidiaGpuIsolator, images: AgentImages | None
+    configuration: Configuration, driver: GpuDriver, isolator: SharingIsolator, images: AgentImages | None
 ) -> Containerizer:
     tasks = configuration.tasks
     return await open_containerizer(

@@ -78,7 +78,8 @@ def _run(state: AgentState, event: ev.RunTask, at: Moment) -> list[Action]:
         return actions + start_hosted(state, framework, event, refused, at)
     for info in event.tasks:
         if info["task_id"]["value"] not in framework.tasks:
-            actions += start_command_task(state, framework, info, refused or outcomes.refused_task(info), at)
+            verdict = refused or outcomes.refused_task(state.identity, info)
+            actions += start_command_task(state, framework, info, verdict, at)
     return actions
 
 

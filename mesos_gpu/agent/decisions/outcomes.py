@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mesos_gpu.agent.decisions import checking
 from mesos_gpu.agent.decisions.permissions import run_refusal
-from mesos_gpu.agent.launching import executor_launch, launch
+from mesos_gpu.agent.launching import executor_launch, launch, shares
 from mesos_gpu.agent.model.events import Identity, RunTask
 from mesos_gpu.agent.model.executors import DEFAULT, Executor, ExecutorPatience
 from mesos_gpu.agent.model.frameworks import Framework
@@ -44,12 +44,18 @@ def refused_run(
     return None
 
 
-def refused_task(info: Document) -> Verdict | None:
+def refused_task(identity: Identity, info: Document) -> Verdict | None:
     """Return why this task may not run, or None."""
     if not is_path_safe(info["task_id"]["value"]):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
     words = launch.refusal(info) or checking.refusal(info)
-    return None if words is None else launch_failed(words)
+    return refused_share(identity, info) if words is None else launch_failed(words)
+
+
+def refused_share(identity: Identity, info: Document, *, running: bool = False) -> Verdict | None:
+    """Return why a task may not have its part of a GPU, or None; `running`: its executor runs already."""
+    words = shares.refusal(identity.shared_cards, info, running=running)
+    return None if words is None else Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", words)
 
 
 def launch_failed(cause: str) -> Verdict:
@@ -121,7 +127,9 @@ def refused_hosted(identity: Identity, executor: Document, tasks: Sequence[Docum
     words = executor_launch.refusal(identity, executor)
     if words is None and group and any(info.get("limits") and not has_own_cgroup(info) for info in tasks):
         words = "Resource limits of a task of a group need share_cgroups=false"
-    return None if words is None else launch_failed(words)
+    if words is not None:
+        return launch_failed(words)
+    return next(filter(None, (refused_share(identity, info) for info in (executor, *tasks))), None)
 
 
 def has_own_cgroup(task: Document) -> bool:

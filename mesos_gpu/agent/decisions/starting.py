@@ -85,6 +85,9 @@ def _refused_hosted(
         return None if event.launch_executor else outcomes.executor_terminated(framework)
     if not executor.alive:
         return outcomes.executor_terminated(framework)
+    late_share = (outcomes.refused_share(state.identity, info, running=True) for info in infos)
+    if (verdict := next(filter(None, late_share), None)) is not None:
+        return verdict
     late_volume = executor_launch.late_volume(state.identity, executor, infos, framework.hosted_by(executor))
     return None if late_volume is None else outcomes.launch_failed(late_volume)
 

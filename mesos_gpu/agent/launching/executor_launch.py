@@ -12,6 +12,7 @@ from typing import Any
 
 from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.launching.executor_size import executor_size
+from mesos_gpu.agent.launching.shares import share_of
 from mesos_gpu.agent.launching.variables import read_variables
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
@@ -80,6 +81,7 @@ def executor_container(
         cpus_milli=room.cpus_milli,
         mem_bytes=room.mem_bytes,
         gpus=room.gpus,
+        share=share_of([info, *(task.info for task in tasks)]),
         volumes=_once((*config.volumes, *theirs)),
         labels=_labels(info),
         disk_bytes=room.disk_bytes,

@@ -12,6 +12,7 @@ from typing import Any
 
 from mesos_gpu.agent.launching import volume_aliases
 from mesos_gpu.agent.launching.executor_size import disk_bytes
+from mesos_gpu.agent.launching.shares import share_of
 from mesos_gpu.agent.launching.task_limits import read_settings
 from mesos_gpu.agent.launching.terminal import read_terminal
 from mesos_gpu.agent.launching.variables import read_secret, read_variables
@@ -110,6 +111,7 @@ def task_container(
         networks=networks,
         hostname=container.get("hostname") or None,
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
+        share=share_of([task]),
     )
 
 

@@ -10,6 +10,7 @@ from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.checks import News
+from mesos_gpu.mesos.gpu_shares import SharedCard
 from mesos_gpu.mesos.ids import AgentId, ContainerId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import OPEN, Acls
@@ -28,7 +29,7 @@ class Identity:
     their own, as from there they may not reach its address, and with `domain_socket_for_all` others, too; "" for none.
     `acls` say who may do what here. With an `executor_key`, executors are given a token that is signed with it. With
     `cfs_quota` containers are held to their CPUs. `tls_environment` is how the agent speaks TLS, for the default
-    executor to do the same.
+    executor to do the same. `shared_cards` are the GPUs that tasks share, by the driver's number.
     """
 
     agent_id: AgentId
@@ -47,6 +48,7 @@ class Identity:
     executor_key: bytes | None = field(default=None, repr=False)
     domain_socket: str = ""
     domain_socket_for_all: bool = False
+    shared_cards: Mapping[int, SharedCard] = field(default_factory=dict)
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.mesos.gpu_shares import SharedCard
 
 NAMES = ("gpu_model", "gpu_memory_mib", "gpu_driver", "gpu_count")
 """The attributes that `with_gpus` adds."""
+SHARED_CARDS = "gpu_shared_cards"
 
 
 def with_gpus(said: Sequence[Mapping[str, Any]], gpus: Sequence[Gpu], driver: str | None) -> list[dict[str, Any]]:
@@ -29,6 +31,14 @@ def with_gpus(said: Sequence[Mapping[str, Any]], gpus: Sequence[Gpu], driver: st
     found += [_scalar("gpu_count", len(gpus))]
     taken = {attribute["name"] for attribute in said}
     return [*(dict(attribute) for attribute in said), *(a for a in found if a["name"] not in taken)]
+
+
+def with_shared_cards(said: Sequence[Mapping[str, Any]], cards: Sequence[SharedCard]) -> list[dict[str, Any]]:
+    """Return attributes with which cards are shared, as `0=GPU-...,1=GPU-...`: so that tasks can name them by UUID."""
+    kept = [dict(attribute) for attribute in said if attribute["name"] != SHARED_CARDS]
+    if not cards:
+        return kept
+    return [*kept, _text(SHARED_CARDS, ",".join(f"{card.index}={card.uuid}" for card in cards))]
 
 
 def _as_text(words: str) -> str:

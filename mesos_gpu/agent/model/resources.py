@@ -13,6 +13,7 @@ from typing import Any
 
 from mesos_gpu.agent.model.gpu_attributes import NAMES as GPU_ATTRIBUTES
 from mesos_gpu.errors import BadFlag, BadResources
+from mesos_gpu.mesos.gpu_shares import GPU_MEM, GPU_SLICES
 from mesos_gpu.mesos.ids import ANY_ROLE, Role
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import WHOLE, Resources
@@ -50,14 +51,20 @@ def gpus_asked(text: str | None) -> int | None:
     return thousandths // WHOLE
 
 
-def agent_resources(text: str | None, default_role: Role, machine: Machine, gpus: int | None) -> Resources:
+def agent_resources(
+    text: str | None, default_role: Role, machine: Machine, gpus: int | None, shared: str = ""
+) -> Resources:
     """Return the agent's total: what `--resources` says, and the machine's own of cpus, mem, disk, ports and gpus.
 
     `gpus` is what discovery settled on, None when GPUs are not isolated (then `gpus` of the text pass untouched).
     A name that the text mentions, even with 0, is not detected. When the text names more GPUs than discovery left
-    (one has vanished since), those that are left are kept in the order of the text. Raises BadFlag.
+    (one has vanished since), those that are left are kept in the order of the text. `shared` are the parts of the
+    cards that are shared, as resources. Raises BadFlag.
     """
     named = _names(text or "")
+    for name in (GPU_MEM, GPU_SLICES):
+        if name in named:
+            raise BadFlag("resources", f"names {name}, which the cards of --shared_gpus make: name those there")
     detected = {
         "cpus": str(machine.cpus),
         "mem": str(_share(machine.mem_mib, _MEM_KEPT_MIB)),
@@ -74,6 +81,7 @@ def agent_resources(text: str | None, default_role: Role, machine: Machine, gpus
                 "out its `source`, or put the work_dir on that disk",
             )
     missing = ";".join(f"{name}:{amount}" for name, amount in detected.items() if name not in named)
+    missing = f"{missing};{shared}" if shared else missing
     total = given + Resources.parse(missing, default_role)
     return _in_mesos_order(total if gpus is None else with_gpus(total, gpus, Resources()))
 

@@ -33,6 +33,7 @@ from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.mesos.gpu_shares import Share
 from mesos_gpu.mesos.ids import ContainerId
 
 PROBE_MEM_BYTES = 64 << 20
@@ -177,6 +178,7 @@ class _NoIsolator:
         *,
         image: ImageManifest | bool = False,
         labels: Mapping[str, str] = NO_LABELS,
+        share: Share | None = None,
     ) -> LaunchPlan:
         return LaunchPlan()
 

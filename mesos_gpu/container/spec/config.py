@@ -13,6 +13,7 @@ from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.identity import is_nested
+from mesos_gpu.mesos.gpu_shares import Share
 from mesos_gpu.mesos.ids import ContainerId
 
 CONTAINER_ID = re.compile(r"(?=.{1,240}\Z)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9][A-Za-z0-9_-]*)*")
@@ -85,6 +86,7 @@ class ContainerConfig:
     of its outermost parent. `hostname` is its own, by default its id where it joins networks.
 
     With a `terminal`, of `window` (rows, columns), it reads from there and says everything there; `stdout` has it too.
+    With a `share` it can open cards that others open, too, and has no GPU of its own.
     """
 
     container_id: ContainerId
@@ -107,6 +109,7 @@ class ContainerConfig:
     window: tuple[int, int] | None = None
     networks: tuple[Mapping[str, Any], ...] = ()
     hostname: str | None = None
+    share: Share | None = None
 
     @property
     def sandbox_volumes(self) -> tuple[Volume, ...]:

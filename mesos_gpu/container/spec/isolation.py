@@ -9,6 +9,7 @@ from typing import Protocol
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.mesos.gpu_shares import Share
 from mesos_gpu.mesos.ids import ContainerId
 
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
@@ -27,8 +28,9 @@ class Isolator(Protocol):
         *,
         image: ImageManifest | bool = False,
         labels: Mapping[str, str] = NO_LABELS,
+        share: Share | None = None,
     ) -> LaunchPlan:
-        """Take `gpus` GPUs for the container; `image` is what its image says, False for none.
+        """Take `gpus` GPUs for the container, or its `share`; `image` is what its image says, False for none.
 
         Raises NotEnoughGpus, Conflict when it is already prepared.
         """

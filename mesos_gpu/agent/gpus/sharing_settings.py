@@ -1,0 +1,105 @@
+"""The flags about GPUs that several tasks share, and which cards that are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mesos_gpu.errors import BadFlag
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.mesos.flags import Flag
+from mesos_gpu.mesos.gpu_shares import MOST_SLICES, PER_CARD, SharedCard
+
+SHARING_FLAGS: Sequence[Flag] = (
+    Flag(
+        "shared_gpus",
+        "list",
+        None,
+        "GPUs, by index or UUID, that tasks share: they leave gpus and are offered as gpu_mem (GiB) and gpu_slices.",
+    ),
+    Flag(
+        "gpu_share_policy",
+        "integer",
+        1,
+        "How tasks take turns on a shared GPU: 0 fair, 1 preemptive, 2 weighted preemptive, 3 fixed, 4 weak, 5 native.",
+    ),
+    Flag(
+        "gpu_share_max_inst",
+        "integer",
+        MOST_SLICES,
+        "Into how many slices of compute a shared GPU is divided, 1 to 25; a task has as many as its weight.",
+    ),
+    Flag("gpu_share_slice", "duration", 0.02, "How long one slice of compute is, 5ms to 1secs."),
+    Flag(
+        "gpu_share_prio_ratio",
+        "integer",
+        90,
+        "How many percent of a shared GPU tasks of high priority may take while they have work, 20 to 99.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SharingSettings:
+    """Which cards are shared (None: none), and how tasks begin to take turns on them; that can be changed later."""
+
+    devices: tuple[str, ...] | None
+    policy: int
+    max_inst: int
+    slice_s: float
+    prio_ratio: int
+
+
+def sharing_settings(flags: Mapping[str, Any]) -> SharingSettings:
+    """Return what the flags come to."""
+    return SharingSettings(
+        devices=flags["shared_gpus"] or None,
+        policy=flags["gpu_share_policy"],
+        max_inst=flags["gpu_share_max_inst"],
+        slice_s=flags["gpu_share_slice"],
+        prio_ratio=flags["gpu_share_prio_ratio"],
+    )
+
+
+def check_sharing(flags: Mapping[str, Any]) -> None:
+    """Refuse numbers that are none of a policy's, slices', ratio's. Raises BadFlag."""
+    if not 0 <= flags["gpu_share_policy"] <= 5:
+        raise BadFlag("gpu_share_policy", f"{flags['gpu_share_policy']} is no policy: 0 to 5")
+    if not 1 <= flags["gpu_share_max_inst"] <= MOST_SLICES:
+        raise BadFlag("gpu_share_max_inst", f"{flags['gpu_share_max_inst']} is out of 1 to {MOST_SLICES}")
+    if not 20 <= flags["gpu_share_prio_ratio"] <= 99:
+        raise BadFlag("gpu_share_prio_ratio", f"{flags['gpu_share_prio_ratio']} is out of 20 to 99")
+    if not 0.005 <= flags["gpu_share_slice"] <= 1:
+        raise BadFlag("gpu_share_slice", "must be 5ms to 1secs")
+    if flags["shared_gpus"] and "gpu/nvidia" not in flags["isolation"]:
+        raise BadFlag("shared_gpus", "needs 'gpu/nvidia' in --isolation")
+
+
+def shared_of(settings: SharingSettings, whole: Sequence[str] | None, found: Iterable[Gpu]) -> tuple[Gpu, ...]:
+    """Return the GPUs of this machine that are shared, by index. `whole` are those of --nvidia_gpu_devices.
+
+    Raises BadFlag for one that is not there, is named twice, is given whole too, or cannot be shared.
+    """
+    here, chosen = list(found), list[Gpu]()
+    for device in settings.devices or ():
+        named = [gpu for gpu in here if device in (str(gpu.index), gpu.uuid)]
+        if not named:
+            there = ", ".join(sorted({str(gpu.index) for gpu in here})) or "none"
+            raise BadFlag("shared_gpus", f"there is no usable GPU '{device}'; usable here: {there}")
+        gpu = named[0]
+        if gpu.mig is not None:
+            raise BadFlag("shared_gpus", f"GPU {device} is in MIG mode: its instances are parts already, given whole")
+        if gpu in chosen:
+            raise BadFlag("shared_gpus", f"names GPU {gpu.index} ({gpu.uuid}) twice")
+        if {str(gpu.index), gpu.uuid}.intersection(whole or ()):
+            raise BadFlag("shared_gpus", f"names GPU {device}, which --nvidia_gpu_devices gives whole; take it off one")
+        if gpu.memory_mib is None or not 0 < gpu.memory_mib < PER_CARD * 1024:
+            raise BadFlag("shared_gpus", f"the driver does not tell how much memory GPU {device} has")
+        chosen.append(gpu)
+    return tuple(sorted(chosen, key=lambda gpu: gpu.index))
+
+
+def cards_of(gpus: Iterable[Gpu], slices: int) -> tuple[SharedCard, ...]:
+    """Return shared GPUs as they are offered, each with so many slices."""
+    return tuple(SharedCard(gpu.index, gpu.uuid, gpu.memory_mib or 0, slices) for gpu in gpus)

@@ -1,0 +1,132 @@
+"""Cards that several containers open at once, beside those that each has for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.access import gpu_nodes, rule_for
+from mesos_gpu.isolator.identity import is_nested, top_level
+from mesos_gpu.isolator.injection import VISIBLE_DEVICES, ImageManifest
+from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.isolator.share_records import ShareRecords
+from mesos_gpu.mesos.cgpu import ShareAsk
+from mesos_gpu.mesos.gpu_shares import Share, SharedCard
+from mesos_gpu.mesos.ids import ContainerId
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class SharingIsolator:
+    """An isolator of whole GPUs, with `gpus` beside them that are shared, each offered as one of `cards`.
+
+    A container with a share has no GPU of its own. A nested one sees what its outermost parent does. Who may use a
+    card, and when, is not decided here: all of its containers can open it.
+    """
+
+    def __init__(
+        self, whole: NvidiaGpuIsolator, gpus: Iterable[Gpu], cards: Iterable[SharedCard], records: ShareRecords
+    ) -> None:
+        self._whole, self._records = whole, records
+        self._gpus = {gpu.index: gpu for gpu in gpus}
+        self.cards: Mapping[int, SharedCard] = {card.index: card for card in cards}
+        self._shares: dict[ContainerId, Share] = {}
+
+    @property
+    def shares(self) -> Mapping[ContainerId, Share]:
+        """Return what each container shares; a copy."""
+        return dict(self._shares)
+
+    def recover(self, live: Collection[ContainerId]) -> frozenset[ContainerId]:
+        """Take up what containers held and shared before a restart; return those on record that are not `live`.
+
+        Raises Unavailable when a record cannot be read.
+        """
+        orphans = self._whole.recover(live)
+        self._shares = dict(self._records.load())
+        return orphans | (frozenset(self._shares) - frozenset(live))
+
+    def prepare(
+        self,
+        container_id: ContainerId,
+        gpus: int,
+        *,
+        image: ImageManifest | bool = False,
+        labels: Mapping[str, str] = _NO_LABELS,
+        share: Share | None = None,
+    ) -> LaunchPlan:
+        """Take whole GPUs, or a part of shared ones; return what the container must be given.
+
+        Raises what NvidiaGpuIsolator.prepare raises; BadInput for both kinds at once and for a card that is not
+        shared, NotEnoughGpus when others have what was asked for, Conflict for a container that has a share.
+        """
+        if is_nested(container_id):
+            plan = self._whole.prepare(container_id, gpus, image=image, labels=labels)
+            return self._with_cards(plan, self._shares.get(top_level(container_id)))
+        if share is None:
+            return self._whole.prepare(container_id, gpus, image=image, labels=labels)
+        self._check(container_id, gpus, share)
+        plan = self._whole.prepare(container_id, 0, image=image, labels=labels)
+        try:
+            self._records.save(container_id, share)
+        except BaseException:
+            self._whole.cleanup(container_id)
+            raise
+        self._shares[container_id] = share
+        return self._with_cards(plan, share)
+
+    def isolate(self, container_id: ContainerId, pid: int) -> None:
+        """Tell that the container runs: see NvidiaGpuIsolator."""
+        self._whole.isolate(container_id, pid)
+
+    def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+        """Change the number of whole GPUs. Raises what NvidiaGpuIsolator raises, BadInput for who has a share."""
+        if container_id in self._shares:
+            raise BadInput(f"container {container_id} shares GPUs and cannot be given whole ones")
+        return self._whole.update(container_id, gpus, release)
+
+    def cleanup(self, container_id: ContainerId) -> None:
+        """Free what the container holds and shares, once no process of it is left. Raises Unavailable."""
+        self._whole.cleanup(container_id)
+        if container_id in self._shares:
+            self._records.remove(container_id)
+            del self._shares[container_id]
+
+    def _check(self, container_id: ContainerId, gpus: int, share: Share) -> None:
+        if gpus:
+            raise BadInput(f"container {container_id} asks for whole GPUs and for parts of others: one or the other")
+        if container_id in self._shares:
+            raise Conflict(f"container {container_id} has already been prepared")
+        for part in share.parts:
+            card = self.cards.get(part.card)
+            if card is None:
+                raise BadInput(f"card {part.card} is not shared here: {', '.join(map(str, self.cards)) or 'none is'}")
+            taken = [p for other in self._shares.values() for p in other.parts if p.card == part.card]
+            memory, slices = sum(p.mem_units for p in taken), sum(p.weight for p in taken)
+            if memory + part.mem_units > card.mem_units:
+                raise NotEnoughGpus(asked=part.mem_units, free=card.mem_units - memory, of=f"GiB of card {card.index}")
+            if slices + part.weight > card.slices:
+                raise NotEnoughGpus(asked=part.weight, free=card.slices - slices, of=f"slices of card {card.index}")
+
+    def _with_cards(self, plan: LaunchPlan, share: Share | None) -> LaunchPlan:
+        if share is None or not plan.nodes:
+            return plan
+        gpus = tuple(self._gpus[part.card] for part in share.parts if part.card in self._gpus)
+        nodes = tuple(node for node in gpu_nodes(gpus) if node not in plan.nodes)
+        said = ShareAsk(
+            tuple(part.mem_units for part in share.parts),
+            max(part.weight for part in share.parts),
+            share.high_priority,
+            card_gib=self.cards[share.parts[0].card].mem_units if share.parts[0].card in self.cards else None,
+        ).variables()
+        visible = {VISIBLE_DEVICES: ",".join(gpu.uuid for gpu in gpus)}
+        return replace(
+            plan,
+            nodes=(*nodes, *plan.nodes),
+            rules=(*map(rule_for, nodes), *plan.rules),
+            environment={**plan.environment, **said, **visible},
+        )

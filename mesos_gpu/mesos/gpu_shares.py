@@ -1,0 +1,148 @@
+"""Parts of GPUs as Mesos resources: ranges in which unit k of card i has the number i * 1000 + k. Pure.
+
+A card that is shared is not among an agent's `gpus`: it is offered as `gpu_mem`, units of a GiB of its memory (as
+cGPU's ALIYUN_COM_GPU_MEM_DEV counts them), and `gpu_slices`, the slices of compute that weights are counted in
+(cGPU's max_inst, 25 at most). A master keeps account of ranges as it does of ports, so that no unit is given
+twice, and an offer shows what is free of each card: what 16 GiB fit into, no sum over cards can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mesos_gpu.mesos.resource import Ranges
+from mesos_gpu.mesos.resources import Resources
+
+GPU_MEM, GPU_SLICES = "gpu_mem", "gpu_slices"
+PER_CARD = 1000
+MOST_SLICES = 25
+MIB_IN_GIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCard:
+    """One card that is shared: `index` is the driver's number of it, `mem_units` its memory in whole GiB."""
+
+    index: int
+    uuid: str
+    memory_mib: int
+    slices: int = MOST_SLICES
+
+    @property
+    def mem_units(self) -> int:
+        """Return its memory in GiB, rounded to the nearest: 15109 MiB are 15 (cGPU's ALIYUN_COM_GPU_MEM_DEV)."""
+        return max(1, (2 * self.memory_mib + MIB_IN_GIB) // (2 * MIB_IN_GIB))
+
+    def memory_of(self, units: int) -> int:
+        """Return the MiB that `units` of it are, rounded down: 6 of the 15 of a card of 15109 MiB are 6043."""
+        return self.memory_mib * units // self.mem_units
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CardPart:
+    """What a task has of one card: GiB of its memory, and as many slices as its weight."""
+
+    card: int
+    mem_units: int
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one container has of shared cards. With `high_priority` it is served before the others of its cards."""
+
+    parts: tuple[CardPart, ...]
+    high_priority: bool = False
+
+
+def offered(cards: Sequence[SharedCard]) -> str:
+    """Return what these cards are in --resources; empty without cards."""
+    if not cards:
+        return ""
+    memory = ",".join(f"{_first(card.index)}-{_first(card.index) + card.mem_units - 1}" for card in cards)
+    slices = ",".join(f"{_first(card.index)}-{_first(card.index) + card.slices - 1}" for card in cards)
+    return f"{GPU_MEM}:[{memory}];{GPU_SLICES}:[{slices}]"
+
+
+def units(resources: Resources, name: str) -> dict[int, list[int]]:
+    """Return the units of `gpu_mem` or `gpu_slices` among resources, as positions on each card, in order."""
+    found: dict[int, list[int]] = {}
+    for first, last in sorted(ranges_of(resources, name)):
+        for unit in range(first, last + 1):
+            found.setdefault(unit // PER_CARD, []).append(unit % PER_CARD)
+    return found
+
+
+def ranges_of(resources: Resources, name: str) -> Ranges:
+    """Return all ranges of that name, whatever their role."""
+    return tuple(
+        pair
+        for resource in resources
+        if resource.name == name and isinstance(resource.amount, tuple)
+        for pair in resource.amount
+    )
+
+
+def parts(resources: Resources) -> tuple[CardPart, ...]:
+    """Return what resources are of each card, by card; a part may have memory without weight, or the reverse."""
+    memory, slices = units(resources, GPU_MEM), units(resources, GPU_SLICES)
+    return tuple(
+        CardPart(card, len(memory.get(card, ())), len(slices.get(card, ()))) for card in sorted({*memory, *slices})
+    )
+
+
+def asks_for_shares(resources: Resources) -> bool:
+    """Tell whether anything of a shared card is among resources."""
+    return any(resource.name in (GPU_MEM, GPU_SLICES) for resource in resources)
+
+
+def problem(resources: Resources, cards: Mapping[int, SharedCard], cards_asked: int) -> str | None:
+    """Return why an agent with these shared cards cannot give a task these resources; None when it can.
+
+    `cards_asked`: how many cards the task says that it shares; units of more are a mistake of whoever took them.
+    """
+    if any(resource.name in (GPU_MEM, GPU_SLICES) and resource.type != "RANGES" for resource in resources):
+        return f"{GPU_MEM} and {GPU_SLICES} are ranges of units, as of ports: [1003-1008] is 6 units of card 1"
+    asked = parts(resources)
+    if not asked:
+        return None
+    if not cards:
+        return "A part of a GPU was asked for, and this agent shares none (--shared_gpus)"
+    if resources.gpus:
+        return "Whole GPUs and parts of GPUs were asked for by one task; it can have one or the other"
+    for part in asked:
+        words = _part_problem(part, cards)
+        if words is not None:
+            return words
+    if len(asked) != cards_asked:
+        there = ", ".join(str(part.card) for part in asked)
+        return (
+            f"The units are on {len(asked)} cards ({there}), and the task shares {cards_asked}: take all units of a "
+            "kind from one card, or name as many in ALIYUN_COM_GPU_MEM_CONTAINER (one entry a card)"
+        )
+    return None
+
+
+def _part_problem(part: CardPart, cards: Mapping[int, SharedCard]) -> str | None:
+    card = cards.get(part.card)
+    if card is None:
+        there = ", ".join(map(str, sorted(cards)))
+        return f"Units of card {part.card} were asked for, and this agent shares the cards {there}"
+    if not part.weight:
+        return (
+            f"{part.mem_units} GiB of card {part.card} were asked for without {GPU_SLICES} of it, which would be no "
+            "compute at all: take at least one slice of the same card"
+        )
+    if not part.mem_units:
+        return f"{GPU_SLICES} of card {part.card} were asked for without {GPU_MEM} of it: take at least one GiB"
+    if part.mem_units > card.mem_units or part.weight > card.slices:
+        return (
+            f"{part.mem_units} GiB and {part.weight} slices of card {part.card} were asked for, which has "
+            f"{card.mem_units} GiB and {card.slices} slices"
+        )
+    return None
+
+
+def _first(card: int) -> int:
+    return card * PER_CARD

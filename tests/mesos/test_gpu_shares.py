@@ -1,0 +1,135 @@
+"""Parts of GPUs as ranges, and what tasks say of them in cGPU's variables."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.cgpu import DEVICES, DISABLE, MEM_CONTAINER, ShareAsk, disagreement, read_ask
+from mesos_gpu.mesos.gpu_shares import CardPart, SharedCard, asks_for_shares, offered, parts, problem, units
+from mesos_gpu.mesos.resources import Resources
+
+T4 = SharedCard(0, "GPU-zero", 15109, 25)
+T4_2 = SharedCard(2, "GPU-two", 15109, 10)
+CARDS = {0: T4, 2: T4_2}
+
+
+def test_a_card_is_offered_in_whole_gib_and_slices_from_its_thousand_on() -> None:
+    text = offered([T4, T4_2])
+    assert text == "gpu_mem:[0-14,2000-2014];gpu_slices:[0-24,2000-2009]"
+    assert parts(Resources.parse(text)) == (CardPart(0, 15, 25), CardPart(2, 15, 10))
+    assert offered([]) == ""
+
+
+@pytest.mark.parametrize(("units_taken", "mib"), [(6, 6043), (15, 15109), (0, 0)])
+def test_a_part_shows_as_many_mib_as_cgpu_says(units_taken: int, mib: int) -> None:
+    assert T4.memory_of(units_taken) == mib
+
+
+def test_units_are_positions_on_their_card() -> None:
+    taken = Resources.parse("gpu_mem:[1003-1008,2000-2000];cpus:1")
+    assert units(taken, "gpu_mem") == {1: [3, 4, 5, 6, 7, 8], 2: [0]}
+    assert asks_for_shares(taken)
+    assert not asks_for_shares(Resources.parse("gpus:1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "cards", "words"),
+    [
+        ("gpu_mem:[0-5];gpu_slices:[0-1]", 1, None),
+        ("cpus:1", 1, None),
+        ("gpu_mem:[0-5,2000-2002];gpu_slices:[0-0,2000-2000]", 2, None),
+        ("gpu_mem:6", 1, "are ranges of units"),
+        ("gpu_mem:[0-5];gpu_slices:[0-1];gpus:1", 1, "Whole GPUs and parts"),
+        ("gpu_mem:[1000-1005];gpu_slices:[1000-1001]", 1, "Units of card 1 were asked for, and this agent shares"),
+        ("gpu_mem:[0-5]", 1, "no compute at all"),
+        ("gpu_slices:[0-1]", 1, "without gpu_mem of it"),
+        ("gpu_mem:[2000-2005];gpu_slices:[2000-2010]", 1, "which has 15 GiB and 10 slices"),
+        ("gpu_mem:[0-5];gpu_slices:[2000-2000]", 1, "no compute at all"),
+        ("gpu_mem:[0-5,2000-2002];gpu_slices:[0-0,2000-2000]", 1, "on 2 cards (0, 2), and the task shares 1"),
+        ("gpu_mem:[0-5];gpu_slices:[0-0]", 2, "The units are on 1 cards"),
+    ],
+)  # fmt: skip
+def test_an_agent_says_why_units_are_no_part_of_its_cards(text: str, cards: int, words: str | None) -> None:
+    said = problem(Resources.parse(text), CARDS, cards)
+    assert (said is None) if words is None else words in (said or "")
+
+
+def test_without_shared_cards_every_part_is_refused() -> None:
+    assert "this agent shares none" in (problem(Resources.parse("gpu_mem:[0-5];gpu_slices:[0-0]"), {}, 1) or "")
+
+
+@pytest.mark.parametrize(
+    ("environment", "ask"),
+    [
+        ({}, None),
+        ({MEM_CONTAINER: "0"}, None),
+        ({MEM_CONTAINER: "1,0,0"}, None),
+        ({MEM_CONTAINER: "6", DISABLE: "true"}, None),
+        ({MEM_CONTAINER: "6"}, ShareAsk((6,))),
+        ({MEM_CONTAINER: "3,1", DEVICES: "0,1,2,3"}, ShareAsk((3, 1, 1, 1), devices=("0", "1", "2", "3"))),
+        ({MEM_CONTAINER: "3", DEVICES: "0,GPU-x"}, ShareAsk((3, 3), devices=("0", "GPU-x"))),
+        (
+            {MEM_CONTAINER: "6", "ALIYUN_COM_GPU_MEM_DEV": "15", "ALIYUN_COM_GPU_SCHD_WEIGHT": "2"},
+            ShareAsk((6,), 2, card_gib=15),
+        ),
+        ({MEM_CONTAINER: "6", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}, ShareAsk((6,), high_priority=True)),
+    ],
+)
+def test_variables_are_read_as_cgpu_reads_them(environment: dict[str, str], ask: ShareAsk | None) -> None:
+    assert read_ask(environment) == ask
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({MEM_CONTAINER: "six"}, "write a whole number"),
+        ({MEM_CONTAINER: "1,0,2"}, "leave out that card"),
+        ({MEM_CONTAINER: "3,1,1", DEVICES: "0,1"}, "for 3 cards, and 2 are named"),
+        ({MEM_CONTAINER: "3", DEVICES: "all"}, "name the cards"),
+        ({MEM_CONTAINER: "3", DEVICES: "1,1"}, "names a card twice"),
+        ({MEM_CONTAINER: "3", "ALIYUN_COM_GPU_SCHD_WEIGHT": "26"}, "a weight is 1 to 25"),
+        ({MEM_CONTAINER: "3", "ALIYUN_COM_GPU_HIGH_PRIO": "yes"}, "write 0 or 1"),
+    ],
+)
+def test_variables_that_mean_nothing_are_refused_in_words(environment: dict[str, str], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read_ask(environment)
+
+
+@given(
+    st.builds(
+        ShareAsk,
+        st.lists(st.integers(1, 80), min_size=1, max_size=4).map(tuple),
+        st.integers(1, 25),
+        st.booleans(),
+        card_gib=st.none() | st.integers(1, 80),
+    )
+)
+def test_an_ask_written_as_variables_is_read_again(ask: ShareAsk) -> None:
+    assert read_ask(ask.variables()) == ask
+
+
+PART = (CardPart(0, 6, 2),)
+
+
+@pytest.mark.parametrize(
+    ("ask", "taken", "words"),
+    [
+        (None, PART, None),
+        (ShareAsk((6,), 2), PART, None),
+        (ShareAsk((6,), 2, devices=("GPU-zero",), card_gib=15), PART, None),
+        (ShareAsk((6,), 2), (), "its framework must accept gpu_mem"),
+        (ShareAsk((4,), 2), PART, "asks for 4 GiB, and what was taken is 6 GiB of card 0"),
+        (ShareAsk((6,), 1), PART, "a weight of 1, and the gpu_slices that were taken are 2"),
+        (ShareAsk((6,), 2, card_gib=16), PART, "cards of 16 GiB, and card 0 has 15"),
+        (ShareAsk((6,), 2, devices=("2",)), PART, "asks for 2, and units of card 0 were taken"),
+    ],
+)
+def test_what_was_taken_must_be_what_the_variables_ask_for(
+    ask: ShareAsk | None, taken: tuple[CardPart, ...], words: str | None
+) -> None:
+    said = disagreement(ask, taken, CARDS)
+    assert (said is None) if words is None else words in (said or "")
