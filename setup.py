@@ -61,6 +61,7 @@ setup(
         "mesos_gpu.mesos": ["messages.json"],
         "mesos_gpu.gpu": ["nvidia-smi", "simulated_nvml.c"],
         "mesos_gpu.schemas": ["*.json"],
+        "mesos_gpu.ui": ["static/**/*"],
         "marathon_cli": ["py.typed"],
     },
 )

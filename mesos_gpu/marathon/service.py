@@ -97,6 +97,7 @@ async def _serve(flags: Mapping[str, Any], secret: str | None, stop: asyncio.Eve
             ),
             election=election,
             http=configuration.http_settings(flags),
+            mesos_tls=None if tls is None else tls.for_urls(),
         )
         protect(app, names_of(hostname, flags["http_hosts"]), refusal)
         await endpoint.start(app)

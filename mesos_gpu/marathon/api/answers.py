@@ -34,6 +34,8 @@ from mesos_gpu.process.http import json_response
 log = logging.getLogger(__name__)
 
 JSON = "application/json"
+PAGE_API = "/ui/api/"
+"""Below it lies what the page asks for."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # The nearest ancestor in the table decides; anything else is 500 and a traceback in the log.
@@ -75,16 +77,23 @@ def authentication_and_errors(leader_url: Callable[[], str], http: HttpSettings)
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if http.credentials is not None and not _knows(request, http.credentials):
+        if http.credentials is not None and not is_page(request.path) and not _knows(request, http.credentials):
             answer: web.StreamResponse = json_response({"message": "Invalid username or password."}, status=401)
             answer.headers["WWW-Authenticate"] = f'Basic realm="{realm}"'
         else:
             answer = await _answered(request, handler, http.unknown_uri_status)
         if not answer.prepared:
-            answer.headers.update({**_FIXED_HEADERS, "X-Marathon-Leader": leader_url()})
+            for name, value in _FIXED_HEADERS.items():
+                answer.headers.setdefault(name, value)
+            answer.headers["X-Marathon-Leader"] = leader_url()
         return answer
 
     return middleware
+
+
+def is_page(path: str) -> bool:
+    """Tell whether a path is of the page itself, which is the same for everybody, and asks its reader who they are."""
+    return path in ("/", "/ui") or (path.startswith("/ui/") and not path.startswith(PAGE_API))
 
 
 async def _answered(request: web.Request, handler: Handler, unknown_uri_status: int) -> web.StreamResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,11 +15,14 @@ from mesos_gpu.marathon.api.gate import HttpSettings, compression, concurrency_l
 from mesos_gpu.marathon.api.groups import GroupsApi
 from mesos_gpu.marathon.api.jobs import JobsApi
 from mesos_gpu.marathon.api.leader import LeaderApi
+from mesos_gpu.marathon.api.mesos_door import MesosDoor
 from mesos_gpu.marathon.api.metrics import MetricsApi, measured
 from mesos_gpu.marathon.api.openapi_routes import OpenApi
+from mesos_gpu.marathon.api.page import PageApi
 from mesos_gpu.marathon.api.pods import PodsApi
 from mesos_gpu.marathon.api.proxy import LeaderProxy
 from mesos_gpu.marathon.api.system import SystemApi
+from mesos_gpu.marathon.api.why import WhyApi
 from mesos_gpu.marathon.engine.election import Election
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.process.http import make_app
@@ -32,12 +36,15 @@ def make_api(
     info: Callable[[], dict[str, Any]],
     election: Election,
     http: HttpSettings = DEFAULTS,
+    mesos_tls: ssl.SSLContext | None = None,
 ) -> web.Application:
     """Return the application. `info` is what /v2/info shows, once that is known.
 
-    Whoever `election` says leads answers; the others pass requests on.
+    Whoever `election` says leads answers; the others pass requests on. With `mesos_tls` the page asks a master and
+    agents of https.
     """
     app, proxy, system = make_app(), LeaderProxy(election, http), SystemApi()
+    door = MesosDoor(lambda: info()["marathon_config"].get("mesos_leader_ui_url"), mesos_tls)
     # After the limit of a body, before everything else.
     if http.origins:
         cors(app, http.origins)
@@ -48,7 +55,7 @@ def make_api(
         app.middlewares.append(compression)
     app.middlewares.append(measured(scheduler.metrics))
     app.middlewares.append(authentication_and_errors(lambda: f"http://{election.address}", http))
-    app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close()])
+    app.on_cleanup.extend([lambda _: proxy.close(), lambda _: system.close(), lambda _: door.close()])
     app.add_routes(
         _with_and_without_slash(
             *AppsApi(scheduler).routes(),
@@ -62,6 +69,7 @@ def make_api(
             *system.routes(),
         )
     )
+    app.add_routes(PageApi(door, WhyApi(scheduler, door, info)).routes())
     return app
 
 

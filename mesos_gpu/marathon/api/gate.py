@@ -19,6 +19,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 COMPRESSED_FROM = 4096
 """Bytes from which on an answer is compressed."""
+_STREAMS = ("/v2/events", "/ui/api/master/events")
 _METHODS = "GET, HEAD, OPTIONS"
 _DAY_S = 86400
 
@@ -49,7 +50,7 @@ def concurrency_limit(at_most: int) -> Middleware:
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         nonlocal active
-        if request.path == "/v2/events":
+        if request.path in _STREAMS:
             return await handler(request)
         if active >= at_most:
             return error_response(503, f"Too many concurrent requests! Allowed: {at_most}.")

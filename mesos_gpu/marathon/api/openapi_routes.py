@@ -34,11 +34,14 @@ def describe(app: web.Application) -> dict[str, Any]:
 
 
 def routes_of(app: web.Application) -> list[Route]:
-    """Return every route; a HEAD that only came along with its GET is left out, and so are twins ending in a slash."""
+    """Return every route of the API; a HEAD that only came along with its GET is left out, and so are twins ending in
+    a slash, and what is the page's own."""
     routes = [
         route
         for route in app.router.routes()
-        if route.resource is not None and not route.resource.canonical.endswith("/")
+        if route.resource is not None
+        and not route.resource.canonical.endswith("/")
+        and not f"{route.resource.canonical}/".startswith("/ui/")
     ]
     handlers = {(route.resource, route.handler) for route in routes if route.method == "GET"}
     return [

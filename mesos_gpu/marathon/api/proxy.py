@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 PATIENCE_S = 2.5
 VIA = "X-Marathon-Via"
 _EVENTS = "/v2/events"
+_PAGE = ("/ui", "/ui/")
 # What concerns one connection and not the request (RFC 9110, 7.6.1).
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade", "host"}
@@ -54,6 +55,9 @@ class LeaderProxy:
             if request.path.startswith(_EVENTS):
                 url = f"http://{election.leader}{request.raw_path}"
                 return web.Response(status=302, headers={"Location": url})
+            if request.path in _PAGE:
+                # A page asks its own server alone, and streams of events are the leader's.
+                return web.Response(status=302, headers={"Location": f"http://{election.leader}/ui/"})
             return await self._forwarded(request, election.leader)
 
         return to_the_leader

@@ -54,6 +54,9 @@ class Marathon:
     http_settings: HttpSettings = field(default_factory=HttpSettings)
     link: FakeMesosLink = field(default_factory=FakeMesosLink)
     clock: Clock = field(default_factory=Clock)
+    info: dict[str, Any] = field(
+        default_factory=lambda: {"name": "marathon", "marathon_config": {"master": "127.0.0.1:5050"}}
+    )
 
     async def start(self) -> None:
         self.store = SqliteStore(self.path)
@@ -63,7 +66,7 @@ class Marathon:
         election = Election()
         self.app = make_api(
             self.scheduler,
-            info=lambda: {"name": "marathon", "marathon_config": {"master": "127.0.0.1:5050"}},
+            info=lambda: self.info,
             election=election,
             http=replace(self.http_settings, credentials=self.credentials),
         )

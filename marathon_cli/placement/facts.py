@@ -1,0 +1,115 @@
+"""From what servers answer to what `why` is decided from: pieces for whoever asks them, the CLI or a Marathon. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from marathon_cli.clients.agents import SCALARS, Agent, names
+from marathon_cli.placement.judge import Holder, Verdict, judge, task_at
+from marathon_cli.placement.wish import Wish
+from mesos_gpu.marathon.model.instances import Task
+from mesos_gpu.marathon.model.task_ids import app_of
+
+ASKED = 40
+"""How many agents are asked who holds what, when more could run the app."""
+
+
+def of_app(
+    document: Mapping[str, Any],
+    wish: Wish,
+    queued: Mapping[str, Any] | None,
+    deployments: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what Marathon alone says of an app or pod, as the first fields of a Situation."""
+    actions = [action for deployment in deployments for action in deployment.get("currentActions") or []]
+    return {
+        "upgrading": any(
+            action.get("action") == "RestartApplication" and wish.id in (action.get("app"), action.get("pod"))
+            for action in actions
+        ),
+        "app": document,
+        "wish": wish,
+        "running": _running(document),
+        "queued": queued,
+        "blockers": [
+            blocker
+            for deployment in deployments
+            for blocker in deployment.get("blockers") or []
+            if blocker.get("app") == wish.id
+        ],
+    }
+
+
+@dataclass
+class Judging:
+    """Every agent held against a wish; `full` are those to be asked who holds what they have."""
+
+    wish: Wish
+    agents: Sequence[Agent]
+    placed: Sequence[Task]
+    keeps_gpus: bool
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    holders: dict[str, list[Holder]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], wish: Wish, queued: Mapping[str, Any], agents: Sequence[Agent]) -> Judging:
+        """Judge all agents by what the master says of them."""
+        reasons = {
+            str((unused.get("offer") or {}).get("agentId")): unused.get("reason") or []
+            for unused in queued.get("lastUnusedOffers") or []
+        }
+        # Whether GPUs are kept for those that use some is a flag that no Marathon shows; its reasons give it away.
+        keeps = any("DeclinedScarceResources" in told for told in reasons.values())
+        made = cls(wish, agents, _placed(document, document.get("tasks") or [], agents), keeps)
+        called = names(agents)
+        for agent in agents:
+            made.verdicts[agent.id] = judge(wish, agent, called[agent.id], placed=made.placed, keeps_gpus=keeps)
+        return made
+
+    def full(self) -> list[Agent]:
+        """Return agents that could run it, and cannot now."""
+        verdicts = self.verdicts
+        return [agent for agent in self.agents if verdicts[agent.id].ever and not verdicts[agent.id].now][:ASKED]
+
+    def hold(self, agent: Agent, tasks: Sequence[Mapping[str, Any]], apps: Mapping[str, str]) -> None:
+        """Judge an agent again, by the tasks that are on it; `apps` are those of this Marathon, by task id."""
+        held = self.holders[agent.id] = holders_of(tasks, apps)
+        called = names(self.agents)[agent.id]
+        self.verdicts[agent.id] = judge(
+            self.wish, agent, called, placed=self.placed, holders=held, keeps_gpus=self.keeps_gpus
+        )
+
+
+def holders_of(tasks: Sequence[Mapping[str, Any]], apps: Mapping[str, str]) -> list[Holder]:
+    """Return who has what of an agent, most GPUs first: apps of this Marathon, and other frameworks as a whole."""
+    found: dict[tuple[str, bool], dict[str, float]] = {}
+    for task in tasks:
+        task_id = str(task.get("id"))
+        name = apps.get(task_id) or app_of(task_id) or f"framework {task.get('framework_name') or '?'}"
+        amounts = found.setdefault((name, task_id in apps and not _is_of_a_pod(task_id)), {})
+        for name in SCALARS:
+            amounts[name] = amounts.get(name, 0.0) + float((task.get("resources") or {}).get(name) or 0)
+    holders = [Holder(name, amounts, is_app) for (name, is_app), amounts in found.items()]
+    return sorted(holders, key=lambda holder: (-holder.amounts.get("gpus", 0), holder.name))
+
+
+def _is_of_a_pod(task_id: str) -> bool:
+    # An app's tasks are `....instance-UUID._app.1`, or of before 1.9 `....UUID`; a pod's name their container there.
+    return ".instance-" in task_id and "._app" not in task_id and "$anon" not in task_id
+
+
+def _running(document: Mapping[str, Any]) -> int:
+    if "podInstances" in document:
+        return sum(instance.get("status") == "STABLE" for instance in document["podInstances"])
+    return int(document.get("tasksRunning") or 0)
+
+
+def _placed(document: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], agents: Sequence[Agent]) -> list[Task]:
+    """Return the tasks that constraints count: those of the present configuration, oldest first."""
+    since = str((document.get("versionInfo") or {}).get("lastConfigChangeAt") or "")
+    by_id = {agent.id: agent for agent in agents}
+    mine = [task for task in tasks if str(task.get("version") or "") >= since]
+    ordered = sorted(mine, key=lambda task: str(task.get("stagedAt") or ""))
+    return [task_at(by_id.get(str(t.get("slaveId"))), str(t.get("host")), float(i)) for i, t in enumerate(ordered)]

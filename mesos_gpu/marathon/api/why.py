@@ -1,0 +1,99 @@
+"""/ui/api/why: what `mesos-gpu why` says of an app or pod, from the same code and the same facts.
+
+The rules that hold an app against agents are the command line's (`marathon_cli.placement`, pure); here its facts come
+from this Marathon's own state, and from the master and agents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from marathon_cli.clients.agents import Agent, read_agent
+from marathon_cli.clients.cluster import tasks_in
+from marathon_cli.placement.answer import answer
+from marathon_cli.placement.facts import Judging, of_app
+from marathon_cli.placement.situation import Situation
+from marathon_cli.placement.wish import wish_of
+from mesos_gpu.errors import MesosGpuError, NotFound
+from mesos_gpu.marathon.api.mesos_door import MesosDoor, credentials_of
+from mesos_gpu.marathon.decisions.blockers import blockers
+from mesos_gpu.marathon.definitions.app_ids import canonical_id
+from mesos_gpu.marathon.engine.scheduler import Scheduler
+from mesos_gpu.marathon.views.pod_views import pod_status
+from mesos_gpu.marathon.views.views import app_view, deployment_view, queue_view
+from mesos_gpu.process.http import json_response
+
+
+class WhyApi:
+    """The handler. `info` is what /v2/info shows."""
+
+    def __init__(self, scheduler: Scheduler, door: MesosDoor, info: Callable[[], Mapping[str, Any]]) -> None:
+        self._scheduler, self._door, self._info = scheduler, door, info
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Answer with why an app runs or not, agent by agent, and what would help."""
+        app_id = canonical_id(request.match_info["app_id"])
+        situation = await self._situation(app_id, credentials_of(request))
+        return json_response({**answer(situation).document(), "agentsKnown": situation.agents_known})
+
+    async def _situation(self, app_id: str, credentials: str | None) -> Situation:
+        state, moment = self._scheduler.state, self._scheduler.moment()
+        spec = state.app(app_id)
+        if spec is None:
+            raise NotFound(f"App '{app_id}' does not exist")
+        queue = queue_view(state, moment, last_offers=True)
+        queued = next((item for item in queue if (item.get("app") or item.get("pod") or {}).get("id") == app_id), None)
+        document: dict[str, Any]
+        if spec.is_pod:
+            document = {**spec.document, "podInstances": pod_status(state, spec, moment).get("instances") or []}
+        else:
+            document = app_view(state, spec, {"counts", "deployments", "tasks", "lastTaskFailure"}, moment)
+        wish = wish_of(document)
+        deployments = [
+            {**deployment_view(state, d), "blockers": blockers(state, d)} for d in state.deployments.values()
+        ]
+        known = of_app(document, wish, queued, deployments)
+        known["takes_gpu_offers"] = "gpu_resources" in (self._info()["marathon_config"].get("features") or ())
+        if queued is None:
+            return Situation(**known)
+        try:
+            agents, roles = await asyncio.gather(self._agents(credentials), self._roles(credentials))
+        except MesosGpuError:
+            return Situation(**known, agents_known=False)
+        judging = Judging.of(document, wish, queued, agents)
+        apps = {i.shown_task_id: i.app_id for i in state.instances.values() if i.shown_task_id is not None}
+        full = judging.full()
+        for agent, tasks in zip(
+            full, await asyncio.gather(*(self._tasks(a.id, credentials) for a in full)), strict=True
+        ):
+            judging.hold(agent, tasks, apps)
+        verdicts = list(judging.verdicts.values())
+        return Situation(**known, agents=agents, verdicts=verdicts, holders=judging.holders, roles=roles)
+
+    async def _agents(self, credentials: str | None) -> list[Agent]:
+        shown = await self._door.ask(self._door.master("slaves"), credentials)
+        found = await asyncio.gather(*(self._exact(document, credentials) for document in shown.get("slaves") or []))
+        return sorted(map(read_agent, found), key=lambda agent: (agent.hostname, agent.address, agent.id))
+
+    async def _exact(self, document: dict[str, Any], credentials: str | None) -> dict[str, Any]:
+        """Return an agent with what is used of each role: masters of Mesos show it when asked for one agent alone."""
+        if not document.get("reserved_resources") or "used_resources_full" in document:
+            return document
+        query = {"slave_id": str(document.get("id"))}
+        alone = (await self._door.ask(self._door.master("slaves"), credentials, query)).get("slaves") or []
+        return alone[0] if len(alone) == 1 else document
+
+    async def _roles(self, credentials: str | None) -> list[dict[str, Any]]:
+        roles = (await self._door.ask(self._door.master("roles"), credentials)).get("roles")
+        return [role for role in roles or [] if isinstance(role, dict)]
+
+    async def _tasks(self, agent_id: str, credentials: str | None) -> list[dict[str, Any]]:
+        """Return the tasks on an agent; none of one that does not answer."""
+        try:
+            return tasks_in(await self._door.ask(await self._door.agent(agent_id, "state", credentials), credentials))
+        except MesosGpuError:
+            return []
