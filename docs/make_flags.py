@@ -20,7 +20,9 @@ from mesos_gpu.mesos.security.tls_settings import OLD_PREFIX, PREFIX
 HEAD = """# Flags of the services
 
 Each flag may also be given in the environment, as the prefix and its name in capitals: `MESOS_WORK_DIR=/srv/mesos`.
-A value `file:///path` stands for the content of that file. Booleans are switched off by `--no-NAME`.
+A value `file:///path` stands for the content of that file. Booleans are switched off by `--no-NAME`. All services take
+`--ready_file=PATH`, written once they can be used, and `--max_log_size=10MB`: where standard error is a file, a new one
+is begun when it is full, and four older ones are kept.
 """
 FOREIGN_HEAD = """
 ## Flags of mesos-agent that mesos-gpu-agent knows and does not act on

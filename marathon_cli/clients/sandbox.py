@@ -16,8 +16,13 @@ from marathon_cli.connection.http import HttpClient
 from mesos_gpu.errors import MesosGpuError, NotFound, ProtocolError, Refused, Unavailable
 from mesos_gpu.mesos.tasks import is_terminal
 
+_ASCII = bytes(range(128)) + b"?" * 128
 CHUNK = 64 * 1024
 """The most that one read gives: Mesos caps it at 16 pages."""
+KNOWN_BY = 512
+"""So many bytes of a file tell it from the one that takes its place."""
+OLDEST = 20
+"""How far back a file is looked for."""
 MOST_TASKS = 1_000_000
 """More than a master has; it gives 100 when not told."""
 
@@ -159,10 +164,16 @@ class Mesos:
 
 
 class RemoteFile:
-    """One file of a sandbox, read onwards from `offset`. A file that is not there yet has no bytes."""
+    """One file of a sandbox, read onwards from `offset`. A file that is not there yet has no bytes.
+
+    A file that was replaced by another of its name, as logrotate does, is read to its end where it is now (NAME.1 and
+    on), and then the new one. It is known by the bytes that were read last.
+    """
 
     def __init__(self, agent: HttpClient, path: str) -> None:
         self._agent, self._path = agent, path
+        self._seen = b""
+        self._age = 0
         self.offset = 0
 
     def size(self) -> int | None:
@@ -171,33 +182,61 @@ class RemoteFile:
         return None if answer is None else answer[0]
 
     def next(self) -> bytes:
-        """Return what follows, at most CHUNK bytes, and go past it. A file that shrank is read from its start."""
-        answer = self._read(self.offset, CHUNK)
+        """Return what follows, at most CHUNK bytes, and go past it. What is not there any more is left out."""
+        while True:
+            there, data = self._onward(self._age)
+            if data is None and (found := self._moved()) is not None:
+                self._age, data = found
+            if data is None:
+                if not there and self._age == 0:
+                    return b""  # not there yet, or at this moment
+                self._begin(0)
+                continue
+            if data or self._age == 0:
+                self.offset += len(data)
+                self._seen = (self._seen + data)[-KNOWN_BY:]
+                return data
+            newer = next((age for age in range(self._age - 1, -1, -1) if (self._read(0, 1, age) or (0, b""))[1]), None)
+            if newer is None:
+                return b""  # nothing would tell the next one from those to come
+            self._begin(newer)
+
+    def _begin(self, age: int) -> None:
+        self._age, self.offset, self._seen = age, 0, b""
+
+    def _moved(self) -> tuple[int, bytes] | None:
+        """Return the age that the file has now which was read, and what follows in it; None when it is gone."""
+        for age in range(self._age + 1, OLDEST + 1 if self._seen else 0):
+            there, data = self._onward(age)
+            if data is not None:
+                return age, data
+            if not there:
+                break
+        return None
+
+    def _onward(self, age: int) -> tuple[bool, bytes | None]:
+        """Return whether there is a file of this age, and what follows in it where it is the one that was read."""
+        answer = self._read(self.offset - len(self._seen), CHUNK, age)
         if answer is None:
-            self.offset = 0
-            return b""
-        data = answer[1]
-        if not data and self.offset > 0 and (self.size() or 0) < self.offset:
-            self.offset = 0
-            return self.next()
-        self.offset += len(data)
-        return data
+            return False, None
+        return True, answer[1][len(self._seen) :] if _begins_with(answer[1], self._seen) else None
 
     def skip_to_last(self, lines: int) -> None:
         """Go to where the last `lines` lines begin."""
         end, window = self.size() or 0, CHUNK
         while True:
-            self.offset = start = max(0, end - window)
+            self.offset, self._seen, start = max(0, end - window), b"", max(0, end - window)
             tail = b""
             while self.offset < end and (data := self.next()):
                 tail += data
             if start == 0 or tail.count(b"\n") > lines:
                 break
             window *= 4
-        self.offset = start + len(tail) - len(_last_lines(tail, lines))
+        kept = len(tail) - len(_last_lines(tail, lines))
+        self.offset, self._seen = start + kept, tail[:kept][-KNOWN_BY:]
 
-    def _read(self, offset: int, length: int) -> tuple[int, bytes] | None:
-        query = {"path": self._path, "offset": str(offset), "length": str(length)}
+    def _read(self, offset: int, length: int, age: int = 0) -> tuple[int, bytes] | None:
+        query = {"path": f"{self._path}.{age}" if age else self._path, "offset": str(offset), "length": str(length)}
         answer = self._agent.ask("GET", "/files/read", query=query)
         if answer.status_code == 404:
             return None
@@ -212,6 +251,16 @@ class RemoteFile:
             return int(document["offset"]), _as_bytes(document["data"])
         except (ValueError, TypeError, LookupError):
             raise ProtocolError(f"{self._agent.url} does not answer as a Mesos agent does") from None
+
+
+def _begins_with(data: bytes, seen: bytes) -> bool:
+    """Tell whether data begins with what was seen, as far as can be told.
+
+    Bytes that are no UTF-8 come as question marks from some agents, depending on where a read begins and ends, and the
+    beginning of a character at the end not at all.
+    """
+    now, then = data[: len(seen)].translate(_ASCII), seen.translate(_ASCII)
+    return then.startswith(now) and len(then) - len(now) < 4 and not then[len(now) :].strip(b"?")
 
 
 def was_removed(sandbox: Sandbox) -> str | None:

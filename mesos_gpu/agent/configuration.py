@@ -13,6 +13,7 @@ from mesos_gpu.agent.decisions.collecting import GcRules
 from mesos_gpu.agent.fetch.fetcher import FetcherSettings
 from mesos_gpu.agent.flags import check_flags, flags_as_text, read_environment_flag
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings, sharing_settings
+from mesos_gpu.agent.model.container_logger import ContainerLogger, read_logger
 from mesos_gpu.agent.model.executors import ExecutorPatience
 from mesos_gpu.agent.running.hardening import open_hardening
 from mesos_gpu.agent.running.images import ImageSettings, image_settings
@@ -107,6 +108,7 @@ class TaskSettings:
     hardening: Hardening
     profiles: Profiles
     """Those of system calls that tasks may name."""
+    logger: ContainerLogger | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,4 +245,5 @@ def _tasks(flags: Mapping[str, Any]) -> TaskSettings:
         disk=disk if measured else None,
         hardening=hardening,
         profiles=profiles,
+        logger=read_logger(flags),
     )

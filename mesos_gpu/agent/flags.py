@@ -11,6 +11,7 @@ import msgspec
 from mesos_gpu.agent.api.access import AGENT_ACCESS_FLAGS, WALLS
 from mesos_gpu.agent.decisions.collecting import WEEK_S
 from mesos_gpu.agent.gpus.sharing_settings import SHARING_FLAGS, check_sharing
+from mesos_gpu.agent.model.container_logger import LOGGER_FLAGS
 from mesos_gpu.agent.running.networks import NETWORKS, default_dns
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.mesos.flags import Flag, format_duration
@@ -153,6 +154,7 @@ FLAGS: Sequence[Flag] = (
     Flag(
         "external_log_file", "path", None, "The file that this program's stderr goes to; /files shows it as /slave/log."
     ),
+    *LOGGER_FLAGS,
     Flag("frameworks_home", "path", None, "Folder that relative paths among a command's URIs are in."),
     Flag("fetcher_cache_dir", "path", None, "The fetcher's cache, emptied at start; default: WORK_DIR/fetch."),
     Flag("fetcher_cache_size", "bytes", 2 << 30, "How much the fetcher's cache may hold."),

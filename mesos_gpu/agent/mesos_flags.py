@@ -69,7 +69,7 @@ FOREIGN: Sequence[Foreign] = (
     *ignored("every task has PIDs and IPC of its own", "disallow_sharing_agent_pid_namespace", kind="boolean"),
     *ignored("every task has PIDs and IPC of its own", "disallow_sharing_agent_ipc_namespace", kind="boolean"),
     # --- refused, unless the value means "without" ---
-    *refused(_NO_MODULES, "modules", "modules_dir", "hooks", "container_logger", "master_detector"),
+    *refused(_NO_MODULES, "modules_dir", "hooks", "master_detector"),
     *refused(_NO_MODULES, "resource_estimator", "qos_controller", "secret_resolver", "disk_profile_adaptor"),
     *refused(_NO_MODULES, "authenticatee", without=("crammd5",)),
     *refused(_NO_STORAGE, "resource_provider_config_dir", "csi_plugin_config_dir"),

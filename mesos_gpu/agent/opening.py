@@ -191,6 +191,7 @@ def _identity(configuration: Configuration, endpoint: Endpoint) -> Identity:
         executor_key=access.executor_key,
         domain_socket="" if domain_socket is None else str(domain_socket),
         domain_socket_for_all=tasks.domain_socket_for_all,
+        logger=tasks.logger,
     )
 
 

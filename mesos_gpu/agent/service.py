@@ -16,19 +16,19 @@ from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation
 from mesos_gpu.agent.opening import OpenAgent, open_agent
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.foreign import strangers
-from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, PROGRAM_FLAGS, read_flags, run_program, write_ready_file
 from mesos_gpu.process.tls import open_tls
 
 log = logging.getLogger(__name__)
 
 NAME = "mesos-gpu-agent"
-OWN_FLAGS = frozenset(flag.name for flag in (*FLAGS, READY_FILE))
+OWN_FLAGS = frozenset(flag.name for flag in (*FLAGS, *PROGRAM_FLAGS))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent until SIGTERM or SIGINT (tasks run on), or SIGUSR1 (it says goodbye and kills them)."""
     flags = read_flags(NAME, [*FLAGS, *foreign_flags(OWN_FLAGS)], argv)
-    return run_program(NAME, lambda stop: run(_settled(flags), stop))
+    return run_program(NAME, lambda stop: run(_settled(flags), stop), max_log_bytes=flags["max_log_size"])
 
 
 def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:

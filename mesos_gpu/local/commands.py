@@ -19,9 +19,10 @@ from typing import Any
 import requests
 
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
-from mesos_gpu.local.plan import MESOS_ROLE, GpuChoice, UpOptions
+from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, GpuChoice, UpOptions
 from mesos_gpu.local.record import Box, Records, Service, is_alive
 from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor, check_ended
+from mesos_gpu.process.log_file import LogFile
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,8 @@ def serve_detached(argv: list[str]) -> int:
     given = json.loads(argv[0])
     options = UpOptions(**{**given, "work_dir": Path(given["work_dir"])})
     report = os.fdopen(int(argv[1]), "w")
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s")
+    handler = LogFile(MAX_LOG_MIB << 20)
+    logging.basicConfig(handlers=[handler], level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s")
 
     def ready(box: Box, gpus: GpuChoice) -> None:
         report.write(f"ready\n{_screen(box, gpus, options)}")

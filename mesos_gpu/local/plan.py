@@ -13,6 +13,8 @@ from mesos_gpu.local.bridge import NETWORK, PLUGINS
 
 LOOPBACK = "127.0.0.1"
 DOCKER_HUB = "https://registry-1.docker.io"
+MAX_LOG_MIB = 10
+"""How large the log of a service gets before a new one is begun; four older ones are kept."""
 MESOS_ROLE = "slave_public"
 """The role of the box's Marathon, as on DC/OS, whose documents ask for it in acceptedResourceRoles."""
 
@@ -87,6 +89,7 @@ class ServiceSpec:
             self.module,
             f"--{self.port_flag}={port}",
             f"--ready_file={ready_file}",
+            f"--max_log_size={MAX_LOG_MIB}MB",
             *self.flags,
             *extra,
         ]

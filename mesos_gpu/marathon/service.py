@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     for sentence in unused:
         print(f"{NAME}: {sentence}", file=sys.stderr)
-    return run_program(NAME, lambda stop: _serve(flags, secret, stop))
+    return run_program(NAME, lambda stop: _serve(flags, secret, stop), max_log_bytes=flags["max_log_size"])
 
 
 def _set_logging(flags: Mapping[str, Any]) -> None:

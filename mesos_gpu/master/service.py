@@ -14,19 +14,19 @@ from mesos_gpu.master.flags import FLAGS
 from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES
 from mesos_gpu.master.running import RunningMaster
 from mesos_gpu.mesos.foreign import parser_flags, settle, strangers
-from mesos_gpu.process.program import EXIT_OK, READY_FILE, read_flags, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, PROGRAM_FLAGS, read_flags, run_program, write_ready_file
 from mesos_gpu.process.tls import Tls, open_tls
 
 log = logging.getLogger(__name__)
 
 NAME = "mesos-gpu-master"
-OWN_FLAGS = frozenset(flag.name for flag in (*FLAGS, READY_FILE))
+OWN_FLAGS = frozenset(flag.name for flag in (*FLAGS, *PROGRAM_FLAGS))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the master until SIGTERM or SIGINT."""
     flags = read_flags(NAME, [*FLAGS, *parser_flags(FOREIGN, FLAGS, OLD_NAMES)], argv)
-    return run_program(NAME, lambda stop: run(_settled(flags), stop))
+    return run_program(NAME, lambda stop: run(_settled(flags), stop), max_log_bytes=flags["max_log_size"])
 
 
 def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:

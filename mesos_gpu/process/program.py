@@ -15,22 +15,31 @@ import msgspec
 
 from mesos_gpu.errors import BadFlag, MesosGpuError
 from mesos_gpu.mesos.flags import Flag, HelpAsked, parse_flags
+from mesos_gpu.process.log_file import LogFile
 
 READY_FILE = Flag(
     "ready_file", "path", None, "Write {pid, url, ...} as JSON to this file once the service can be used."
 )
+MAX_LOG_SIZE = Flag(
+    "max_log_size",
+    "bytes",
+    None,
+    "Where the log (standard error) is a file: begin a new one when it is larger, and keep 4 older ones, NAME.1 to "
+    "NAME.4; default: never.",
+)
+PROGRAM_FLAGS = (READY_FILE, MAX_LOG_SIZE)
+"""Flags that every program has."""
+LOG_FORMAT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 EXIT_OK, EXIT_REFUSED, EXIT_USAGE = 0, 1, 2
 
 
-def run_program(name: str, main: Callable[[asyncio.Event], Awaitable[int]]) -> int:
+def run_program(name: str, main: Callable[[asyncio.Event], Awaitable[int]], *, max_log_bytes: int | None = None) -> int:
     """Run `main(stop)` in a new event loop and return the exit status.
 
     SIGTERM and SIGINT set `stop`. A MesosGpuError is printed as one line and becomes 1; anything else is our bug and
-    keeps its traceback.
+    keeps its traceback. `max_log_bytes` as in LogFile.
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
-    )
+    logging.basicConfig(handlers=[LogFile(max_log_bytes or 0)], level=logging.INFO, format=LOG_FORMAT)
     # Every call by a polling client would be a line.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
 
@@ -54,7 +63,7 @@ def read_flags(
     """Return the flags of this process by name; print help or what is wrong with them, and exit."""
     try:
         return parse_flags(
-            [*flags, READY_FILE],
+            [*flags, *PROGRAM_FLAGS],
             sys.argv[1:] if argv is None else argv,
             os.environ,
             prefix=prefix,

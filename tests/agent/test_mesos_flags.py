@@ -227,7 +227,7 @@ def test_old_names_are_judged_as_the_new_ones() -> None:
 
 
 def test_all_that_is_refused_is_said_at_once() -> None:
-    given = parsed("--modules=/m.json", "--log_dir=/var/log", "--csi_plugin_config_dir=/csi")
+    given = parsed("--hooks=org_x", "--log_dir=/var/log", "--csi_plugin_config_dir=/csi")
     with pytest.raises(BadFlag) as refused:
         settle(given, OWN)
     text = str(refused.value)
@@ -238,9 +238,9 @@ def test_all_that_is_refused_is_said_at_once() -> None:
 
 
 def test_the_environment_of_a_unit_is_taken_too() -> None:
-    flags = parsed(MESOS_MASTER="zk://z:2181/mesos", MESOS_LOG_DIR="/var/log/mesos", MESOS_MODULES="{}")
+    flags = parsed(MESOS_MASTER="zk://z:2181/mesos", MESOS_LOG_DIR="/var/log/mesos", MESOS_HOOKS="x")
     assert flags["master"] == "zk://z:2181/mesos"
-    with pytest.raises(BadFlag, match="modules"):
+    with pytest.raises(BadFlag, match="hooks"):
         settle(flags, OWN)
 
 
@@ -270,4 +270,4 @@ def test_help_shows_what_this_agent_acts_on() -> None:
     with pytest.raises(HelpAsked) as asked:
         parsed("--help")
     assert "--nvidia_gpu_devices" in str(asked.value)
-    assert "--modules" not in str(asked.value)
+    assert "--hooks" not in str(asked.value)

@@ -48,7 +48,7 @@ def refused_task(identity: Identity, info: Document) -> Verdict | None:
     """Return why this task may not run, or None."""
     if not is_path_safe(info["task_id"]["value"]):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
-    words = launch.refusal(info) or checking.refusal(info)
+    words = launch.refusal(info, identity.logger) or checking.refusal(info)
     return refused_share(identity, info) if words is None else launch_failed(words)
 
 

@@ -37,7 +37,7 @@ def refusal(identity: Identity, info: Mapping[str, Any]) -> str | None:
             return "This agent has no default executor"
     elif "command" not in info:
         return "The executor has no command"
-    return launch.refusal(_as_task(info, identity.default_executor))
+    return launch.refusal(_as_task(info, identity.default_executor), identity.logger)
 
 
 def executor_container(

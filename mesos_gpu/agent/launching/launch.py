@@ -16,6 +16,7 @@ from mesos_gpu.agent.launching.shares import share_of
 from mesos_gpu.agent.launching.task_limits import read_settings
 from mesos_gpu.agent.launching.terminal import read_terminal
 from mesos_gpu.agent.launching.variables import read_secret, read_variables
+from mesos_gpu.agent.model.container_logger import ContainerLogger, limits_of
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.agent.model.network_infos import networks_of
@@ -48,10 +49,10 @@ _NO_DOCKER = (
 )
 
 
-def refusal(task: Mapping[str, Any]) -> str | None:
+def refusal(task: Mapping[str, Any], logger: ContainerLogger | None = None) -> str | None:
     """Return why a task with a command cannot be run here at all, in words for its owner; None when it can be tried.
 
-    Tasks with an executor of their own are judged with it: `executor_launch.refusal`.
+    Tasks with an executor of their own are judged with it: `executor_launch.refusal`. `logger` is the agent's.
     """
     command = task.get("command")
     if command is None:
@@ -60,6 +61,7 @@ def refusal(task: Mapping[str, Any]) -> str | None:
         read_uris(command)
         read_variables(command)
         read_settings(task)
+        limits_of(logger, command)
     except BadInput as error:
         return str(error)
     if not command.get("value") and (command.get("shell", True) or image_of(task) is None):
@@ -110,6 +112,7 @@ def task_container(
         window=window,
         networks=networks,
         hostname=container.get("hostname") or None,
+        output=limits_of(identity.logger, command),
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
         share=share_of([task]),
     )

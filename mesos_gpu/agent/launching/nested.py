@@ -91,7 +91,7 @@ def container_config(
         ],
         "limits": call.get("limits") or {},
     }
-    problem = launch.refusal(task)
+    problem = launch.refusal(task, identity.logger)
     if problem is not None:
         raise BadInput(problem)
     resources = _resources(task["resources"])

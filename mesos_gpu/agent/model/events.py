@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mesos_gpu.agent.model.container_logger import ContainerLogger
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.container.spec.config import Termination
@@ -29,7 +30,8 @@ class Identity:
     their own, as from there they may not reach its address, and with `domain_socket_for_all` others, too; "" for none.
     `acls` say who may do what here. With an `executor_key`, executors are given a token that is signed with it. With
     `cfs_quota` containers are held to their CPUs. `tls_environment` is how the agent speaks TLS, for the default
-    executor to do the same. `shared_cards` are the GPUs that tasks share, by the driver's number.
+    executor to do the same. `shared_cards` are the GPUs that tasks share, by the driver's number. A `logger` limits what
+    is kept of what tasks say.
     """
 
     agent_id: AgentId
@@ -49,6 +51,7 @@ class Identity:
     domain_socket: str = ""
     domain_socket_for_all: bool = False
     shared_cards: Mapping[int, SharedCard] = field(default_factory=dict)
+    logger: ContainerLogger | None = None
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------

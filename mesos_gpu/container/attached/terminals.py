@@ -22,8 +22,6 @@ from mesos_gpu.errors import ContainerError
 
 CONSOLE, ATTACH = "console", "attach"
 CONNECT_TIMEOUT_S = 10.0
-LAST_WORDS_S = 5.0
-"""How long the holder may take to write the end of the output when the container has ended; as in Mesos."""
 
 log = logging.getLogger(__name__)
 
@@ -118,16 +116,6 @@ async def connect(bundle: Path) -> TerminalBoard | None:
             return None
         os.set_inheritable(descriptors[0], False)
         return TerminalBoard(descriptors[0], connection.detach())
-
-
-async def see_out(held_by: Process) -> None:
-    """Let a holder write the last output of a container that has ended; then it is gone."""
-    try:
-        await asyncio.wait_for(held_by.wait(), LAST_WORDS_S)
-    except asyncio.TimeoutError:
-        log.warning("the holder %d of a terminal did not end with its container", held_by.pid)
-        held_by.kill()
-        await held_by.wait()
 
 
 @contextmanager

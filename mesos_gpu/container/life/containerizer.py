@@ -165,6 +165,8 @@ class Containerizer:
                 container.conmon = Process.open(record.conmon_pid, start_time=record.conmon_start_time)
             if record.holder_pid is not None:
                 container.holder = Process.open(record.holder_pid, start_time=record.holder_start_time)
+            if record.rotator_pid is not None:
+                container.rotator = Process.open(record.rotator_pid, start_time=record.rotator_start_time)
         if container.holder is not None:
             container.board = await terminals.connect(self._bundles / record.container_id)
         self._containers[record.container_id] = container

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from mesos_gpu.container.attached import terminals
 from mesos_gpu.container.attached.sessions import Child
 from mesos_gpu.container.cgroups import Cgroups
 from mesos_gpu.container.life.bounds import Bounds
 from mesos_gpu.container.life.killing import Killer
+from mesos_gpu.container.life.output import see_out
 from mesos_gpu.container.life.provisioner import Provisioner
 from mesos_gpu.container.life.release import Releaser
 from mesos_gpu.container.network.networks import Networks
@@ -108,7 +108,9 @@ class Follower:
             status = await self._conmon.exit_status(container_id, container.conmon)
         container.ending = True
         if container.holder is not None:
-            await terminals.see_out(container.holder)
+            await see_out(container.holder)
+        if container.rotator is not None:
+            await see_out(container.rotator)
         for child_id in descendants(container_id, self._containers):
             await self.destroy(child_id)
         self.stop_timers(container)

@@ -23,13 +23,13 @@ from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process
 from mesos_gpu.container.host.sources import Source, hold
 from mesos_gpu.container.host.users import HostUser, find_user
+from mesos_gpu.container.life.output import open_streams
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.life.provisioner import Provisioner
 from mesos_gpu.container.life.sandbox import (
     SANDBOX,
     SHOWN,
     check_sandbox,
-    open_output,
     own_all,
     place_secrets,
     prepare_volumes,
@@ -164,10 +164,7 @@ class Launcher:
         """Have conmon run the bundle, saying everything to the sandbox's `stdout` and `stderr`."""
         bundle, console = self._bundles / config.container_id, None
         with ExitStack() as closing:
-            stdout = open_output(config.sandbox / "stdout", user, root=root)
-            closing.callback(os.close, stdout)
-            stderr = open_output(config.sandbox / "stderr", user, root=root)
-            closing.callback(os.close, stderr)
+            stdout, stderr, container.rotator = open_streams(config, bundle, user, root, closing)
             if config.terminal:
                 console, container.holder = Path(terminals.CONSOLE), terminals.start_holder(bundle, stdout)
             beside = () if enter else self._cgroups.beside(config.container_id)
@@ -188,6 +185,8 @@ class Launcher:
             conmon_start_time=supervised.conmon.start_time,
             holder_pid=container.holder.pid if container.holder else None,
             holder_start_time=container.holder.start_time if container.holder else None,
+            rotator_pid=container.rotator.pid if container.rotator else None,
+            rotator_start_time=container.rotator.start_time if container.rotator else None,
         )
         self._checkpoints.save(container.record)
 

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mesos_gpu.container.spec.linux import USUAL, LinuxSettings
+from mesos_gpu.container.spec.output import OutputLimits
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.identity import is_nested
@@ -87,6 +88,7 @@ class ContainerConfig:
 
     With a `terminal`, of `window` (rows, columns), it reads from there and says everything there; `stdout` has it too.
     With a `share` it can open cards that others open, too, and has no GPU of its own.
+    `output` limits what is kept of what it says.
     """
 
     container_id: ContainerId
@@ -110,6 +112,7 @@ class ContainerConfig:
     networks: tuple[Mapping[str, Any], ...] = ()
     hostname: str | None = None
     share: Share | None = None
+    output: OutputLimits | None = None
 
     @property
     def sandbox_volumes(self) -> tuple[Volume, ...]:

@@ -50,6 +50,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     conmon_start_time: int | None = None
     holder_pid: int | None = None
     holder_start_time: int | None = None
+    rotator_pid: int | None = None
+    rotator_start_time: int | None = None
     termination: Termination | None = None
 
 

@@ -23,6 +23,8 @@ class LiveContainer:
     conmon: Process | None = None
     holder: Process | None = None
     """What holds its terminal."""
+    rotator: Process | None = None
+    """What writes its output to files of limited size."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     termination: Termination | None = None
@@ -48,6 +50,6 @@ class LiveContainer:
 
     def close(self) -> None:
         """Let go of its processes, which live on."""
-        for process in (self.init, self.first, self.conmon, self.holder):
+        for process in (self.init, self.first, self.conmon, self.holder, self.rotator):
             if process is not None:
                 process.close()

@@ -313,11 +313,11 @@ def test_follow_waits_for_a_file_and_goes_on_after_it_was_rotated(
             cluster.files[path] = b"a long first file\n"
         if reads == 6:
             del cluster.files[path]
-        if reads == 9:
-            cluster.files[path] = b"second\n"
         if reads == 12:
+            cluster.files[path] = b"second\n"
+        if reads == 18:
             cluster.files[path] = b"3rd\n"
-        if reads == 16:
+        if reads == 26:
             cluster.tasks[TASK] = "TASK_KILLED"
 
     cluster.before_read = change
