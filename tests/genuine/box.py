@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -89,6 +90,14 @@ class GenuineBox(MesosBox):
             self._ours = False
         else:
             self.genuine.kill()
+
+    def kill_everything(self) -> None:
+        """End the master and all agents with SIGKILL at one moment; only then wait for any of them."""
+        for agent in self.agents:
+            self._nursery.signal(self.work_dir, agent.name, signal.SIGKILL)
+        self.kill_master()
+        for agent in self.agents:
+            self._nursery.wait(self.work_dir, agent.name)
 
     def start_master(self, release: Release | None = None) -> None:
         """Start the master again, at the same address; of another release, if there is one."""

@@ -8,65 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.mesos.resource import Document
 from tests.genuine.box import GenuineBox, MakeBox
 from tests.genuine.releases import Release
-from tests.support.master.build import framework_info
-from tests.support.master.live import Scheduler, soon
+from tests.genuine.scheduler import Framework
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 OURS = "ours"
 SUCCESSION = ("1.7.3", "1.11.0", OURS, "1.11.0")
 STATES = ["TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED"]
-
-
-class Framework:
-    """A scheduler that outlives its masters: it subscribes with each, and keeps what it was told of every task."""
-
-    def __init__(self, box: GenuineBox) -> None:
-        self.box = box
-        self.id: str | None = None
-        self.told: dict[str, list[str]] = {}
-        self.offers: list[Document] = []
-        self.scheduler = Scheduler(box.url)
-
-    async def subscribe(self) -> None:
-        """Subscribe with the master that there is now, once it takes frameworks."""
-        await self.scheduler.close()
-        self.scheduler, self.offers = Scheduler(self.box.url), []
-        info = framework_info(capabilities="GPU_RESOURCES PARTITION_AWARE", failover_timeout=1000.0)
-        await self.scheduler.subscribe(info, self.id)
-        self.id = self.scheduler.framework_id
-
-    async def launch(self, task_id: str, line: str, *, gpus: int = 0) -> None:
-        while not self.offers:
-            await self.take()
-        offer = self.offers.pop()
-        needs = {"cpus": 0.1, "mem": 32.0, "gpus": float(gpus)}
-        resources = [{"name": n, "type": "SCALAR", "scalar": {"value": v}} for n, v in needs.items() if v]
-        named = {"name": task_id, "task_id": {"value": task_id}, "agent_id": offer["agent_id"]}
-        await self.scheduler.launch(offer, {**named, "resources": resources, "command": {"value": line}}, refuse_s=0)
-        await self.hears(task_id, "TASK_RUNNING")
-
-    async def hears(self, task_id: str, state: str) -> None:
-        """Read statuses until a task is in this state; each that asks for it is acknowledged."""
-        while state not in self.told.get(task_id, ()):
-            await self.take()
-
-    async def take(self) -> None:
-        """Take the next event."""
-        event = await soon(self.scheduler.events.get())
-        assert event is not None, f"the stream ended\n{self.box.logs()}"
-        if event["type"] == "OFFERS":
-            self.offers += event["offers"]["offers"]
-        elif event["type"] == "RESCIND":
-            self.offers = [offer for offer in self.offers if offer["id"] != event["rescind"]["offer_id"]]
-        elif event["type"] == "UPDATE":
-            status = event["update"]["status"]
-            self.told.setdefault(status["task_id"]["value"], []).append(status["state"])
-            if status.get("uuid"):
-                await self.scheduler.acknowledge(status)
 
 
 async def test_a_task_outlives_the_replacement_of_its_masters_by_ours_and_back(
