@@ -1,4 +1,4 @@
-"""What a command costs before it does anything: --help, app validate, app add, beside Python alone and the DC/OS CLI.
+"""What a command costs: --help, app validate, app add, beside Python alone and the DC/OS CLI; a whole one-off run.
 
     ./run bench cli [--rounds 20] [--dcos PATH]
 
@@ -7,6 +7,9 @@ for both. The DC/OS CLI is the package dcoscli 0.6.1 (2018), installed into a th
 runs this; --dcos names one that is there. Two things are done to it, without which it does not start on Python 3.10
 or newer: `collections` gets back the names that 3.10 took away (Mapping and others; dcos/config.py uses them), and
 cryptography, which it pins to 2.0.2, is replaced by one that has its compiled parts.
+
+`mesos-gpu run -- true` is whole runs, one after the other, on a box of its own with simulated GPUs (as root; left out
+for others), beside Slurm's `srun true` where one answers on this machine. None may take a second.
 
 Both read compiled modules, as an installed program does: Python keeps them in a folder of this run, filled before
 anything is measured, also where the environment tells it not to write any.
@@ -18,6 +21,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -35,6 +39,7 @@ APP = Path(__file__).parent.parent / "examples" / "simple-gpu-test.json"
 MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
 DCOSCLI = "dcoscli==0.6.1"
 AIM = 1 / 3
+RUN_AIM, RUN_AT_MOST_S = 3.0, 1.0
 # It was packed with a setuptools that had pkg_resources and use_2to3.
 BUILD_WITH = "setuptools<58"
 AGENTS = [
@@ -182,7 +187,45 @@ def main() -> None:
         for _ in range(chosen.rounds):
             for case, (command, env) in cases.items():
                 times[case].append(cost(command, env))
-    show(times)
+        show(times)
+        show_runs(chosen.rounds, folder, compiled(folder))
+
+
+@contextmanager
+def box(folder: Path, env: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """Keep a box up on free ports; yield the environment that leads to it."""
+    env = {**env, "MESOS_GPU_WORK_DIR": str(folder / "box")}
+    ports = [f"--{name}_port=0" for name in ("master", "agent", "marathon")]
+    run_quietly([str(MESOS_GPU), "up", "--detach", "--gpu_driver=simulated", *ports], env)
+    try:
+        yield env
+    finally:
+        run_quietly([str(MESOS_GPU), "down"], env)
+
+
+def show_runs(rounds: int, folder: Path, env: Mapping[str, str]) -> None:
+    """Print what whole runs take, one after the other."""
+    if os.geteuid() != 0:
+        print("mesos-gpu run: left out, since only root starts containers")
+        return
+    srun = shutil.which("srun")
+    if srun is not None and subprocess.run([srun, "true"], capture_output=True, check=False).returncode != 0:
+        srun = None
+    with box(folder, env) as there:
+        command = [str(MESOS_GPU), "run", "--", "true"]
+        cost(command, there)
+        ours = [cost(command, there).wall for _ in range(rounds)]
+    theirs = [cost([srun, "true"], env).wall for _ in range(rounds)] if srun else []
+    for name, walls in (("mesos-gpu run -- true", ours), ("srun true", theirs)):
+        if walls:
+            middle, worst = (one * 1000 for one in (statistics.median(walls), max(walls)))
+            print(f"{name:24} {middle:6.0f} ms {min(walls) * 1000:6.0f} ms  longest of {rounds}: {worst:.0f} ms")
+    print(f"mesos-gpu run -- true: {'all' if max(ours) <= RUN_AT_MOST_S else 'not all'} within {RUN_AT_MOST_S:g} s")
+    if theirs:
+        ratio = statistics.median(ours) / statistics.median(theirs)
+        print(f"mesos-gpu run -- true: {ratio:.2f} of srun true by the clock (aim: {RUN_AIM:g})")
+    else:
+        print("srun true: no Slurm answers here")
 
 
 def show(times: Mapping[str, Sequence[Cost]]) -> None:

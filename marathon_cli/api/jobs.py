@@ -15,58 +15,58 @@ class Jobs:
     """The jobs of a Metronome. Every call raises NotFound for one that is not there."""
 
     def __init__(self, server: Marathon) -> None:
-        self._server = server
+        self.server = server
 
     def all(self) -> list[Document]:
         """Return every job with its runs that go on, its schedules and a summary of its history, by id."""
-        found = self._server.list_of(self._server.call("GET", "/v1/jobs", query={"embed": list(EMBED)}), "jobs")
+        found = self.server.list_of(self.server.call("GET", "/v1/jobs", query={"embed": list(EMBED)}), "jobs")
         return sorted(found, key=lambda job: str(job.get("id")))
 
     def show(self, job_id: str, *, embed: tuple[str, ...] = EMBED) -> Document:
         """Return one job."""
-        return self._server.object_of(self._server.call("GET", _path(job_id), query={"embed": list(embed)}), "a job")
+        return self.server.object_of(self.server.call("GET", _path(job_id), query={"embed": list(embed)}), "a job")
 
     def add(self, document: Mapping[str, Any]) -> Document:
         """Create a job. Raises Conflict when it is there, InvalidForServer."""
-        return self._server.object_of(self._server.call("POST", "/v1/jobs", body=document), "a job")
+        return self.server.object_of(self.server.call("POST", "/v1/jobs", body=document), "a job")
 
     def put(self, job_id: str, document: Mapping[str, Any]) -> Document:
         """Replace a job's definition. Raises InvalidForServer."""
-        return self._server.object_of(self._server.call("PUT", _path(job_id), body=document), "a job")
+        return self.server.object_of(self.server.call("PUT", _path(job_id), body=document), "a job")
 
     def remove(self, job_id: str, *, stop_runs: bool) -> None:
         """Remove a job. Raises Conflict while it runs, unless `stop_runs` ends that."""
-        self._server.call("DELETE", _path(job_id), query={"stopCurrentJobRuns": str(stop_runs).lower()})
+        self.server.call("DELETE", _path(job_id), query={"stopCurrentJobRuns": str(stop_runs).lower()})
 
     def run(self, job_id: str) -> Document:
         """Start a run now; return it."""
-        return self._server.object_of(self._server.call("POST", f"{_path(job_id)}/runs", body={}), "a run")
+        return self.server.object_of(self.server.call("POST", f"{_path(job_id)}/runs", body={}), "a run")
 
     def get_run(self, job_id: str, run_id: str) -> Document:
         """Return a run that goes on; one that has ended is in the history."""
-        return self._server.object_of(self._server.call("GET", f"{_path(job_id)}/runs/{quote(run_id)}"), "a run")
+        return self.server.object_of(self.server.call("GET", f"{_path(job_id)}/runs/{quote(run_id)}"), "a run")
 
     def stop(self, job_id: str, run_id: str) -> None:
         """End a run."""
-        self._server.call("POST", f"{_path(job_id)}/runs/{quote(run_id)}/actions/stop")
+        self.server.call("POST", f"{_path(job_id)}/runs/{quote(run_id)}/actions/stop")
 
     def schedules(self, job_id: str) -> list[Document]:
         """Return a job's schedules."""
-        return self._server.list_of(self._server.call("GET", f"{_path(job_id)}/schedules"), "schedules")
+        return self.server.list_of(self.server.call("GET", f"{_path(job_id)}/schedules"), "schedules")
 
     def add_schedule(self, job_id: str, document: Mapping[str, Any]) -> Document:
         """Give a job a schedule. Raises Conflict, InvalidForServer."""
-        found = self._server.call("POST", f"{_path(job_id)}/schedules", body=document)
-        return self._server.object_of(found, "a schedule")
+        found = self.server.call("POST", f"{_path(job_id)}/schedules", body=document)
+        return self.server.object_of(found, "a schedule")
 
     def put_schedule(self, job_id: str, schedule_id: str, document: Mapping[str, Any]) -> Document:
         """Replace a schedule. Raises InvalidForServer."""
-        found = self._server.call("PUT", f"{_path(job_id)}/schedules/{quote(schedule_id)}", body=document)
-        return self._server.object_of(found, "a schedule")
+        found = self.server.call("PUT", f"{_path(job_id)}/schedules/{quote(schedule_id)}", body=document)
+        return self.server.object_of(found, "a schedule")
 
     def remove_schedule(self, job_id: str, schedule_id: str) -> None:
         """Take a schedule from a job."""
-        self._server.call("DELETE", f"{_path(job_id)}/schedules/{quote(schedule_id)}")
+        self.server.call("DELETE", f"{_path(job_id)}/schedules/{quote(schedule_id)}")
 
 
 def _path(job_id: str) -> str:

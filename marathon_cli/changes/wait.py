@@ -54,6 +54,8 @@ class Wait:
     """Called when a task may be waiting for its image."""
     give_up: bool = False
     """Whether to stop as soon as the deployment fails for all to see (`failing.Failures`)."""
+    pause: Callable[[float], None] | None = None
+    """How to wait for the next look, where something may come before it is time; else `sleep` does it."""
     _failures: dict[str, Failures] = field(default_factory=dict)
     _blocked: set[str] = field(default_factory=set)
 
@@ -77,7 +79,7 @@ class Wait:
                 raise KeepsFailing(self._hopeless())
             if timeout_s and self.now() - begun >= timeout_s:
                 raise TimeIsUp(self._verdict(timeout_s))
-            self.sleep(PAUSE_S)
+            (self.pause or self.sleep)(PAUSE_S)
         for target in self.targets:
             self._check(target)
         if self.give_up or any(failures.in_a_row for failures in self._failures.values()):
@@ -229,14 +231,18 @@ def wait_for(
 
     Raises TimeIsUp, Conflict when it was given up, Unavailable; with `give_up` KeepsFailing.
     """
+    from marathon_cli.clients.news import News
     from marathon_cli.screen.screen import Bars, new_screen
     from marathon_cli.show.pulls import PullWatch
 
     screen = new_screen()
     pulls = PullWatch(marathon, screen.progress if isinstance(screen, Bars) else None)
-    wait = Wait(marathon, change, targets, screen, time.monotonic, time.sleep, pulls.look, give_up)
+    names = {target.id for target in targets}
+    news = News(marathon, lambda event: event.get("id") == change.deployment_id or event.get("appId") in names)
+    wait = Wait(marathon, change, targets, screen, time.monotonic, time.sleep, pulls.look, give_up, news.pause)
     try:
         wait.until_done(timeout_s)
     finally:
+        news.close()
         pulls.close()
         screen.close()

@@ -165,6 +165,14 @@ class Marathon:
         """Return an answer that must be a list of objects. Raises ProtocolError."""
         return self._list({what: found}, what)
 
+    def listen(self, kinds: Sequence[str]) -> Answer:
+        """Return the stream of events (Server-Sent Events) of these kinds; its body is still to be read.
+
+        Raises Unavailable, Refused.
+        """
+        headers = {"Accept": "text/event-stream"}
+        return self._http.stream("GET", "/v2/events", query={"event_type": list(kinds)}, headers=headers, read_s=None)
+
     def mesos(self) -> Mesos:
         """Return a client of the master that this Marathon is with, and of its agents. Raises Unavailable."""
         from marathon_cli.clients.sandbox import Mesos

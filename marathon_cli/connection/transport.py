@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import select
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -87,6 +88,10 @@ class Answer:
         whole = self._response.isclosed()
         self._response.close()
         self._lent.give_back(whole=whole)
+
+    def cut(self) -> None:
+        """End the connection under whoever reads the answer, from any thread: no more comes."""
+        self._lent.cut()
 
     def _raw(self) -> Iterator[bytes]:
         left = self._response.length
@@ -210,6 +215,8 @@ class _Lent:
     ) -> None:
         self._owner, self._key, self._read_s = owner, key, read_s
         self._connection: http.client.HTTPConnection | None = taken
+        # http.client lets go of its socket when the answer says that it is the last one.
+        self._socket = taken.sock
 
     def exchange(
         self, method: str, line: str, data: bytes | None, headers: Mapping[str, str]
@@ -234,6 +241,14 @@ class _Lent:
             self._owner.keep(self._key, used)
         else:
             used.close()
+
+    def cut(self) -> None:
+        """End the connection, whoever uses it."""
+        try:
+            # Not SSLSocket.shutdown, which would take the TLS state away from under the reader.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        except (OSError, AttributeError, TypeError):
+            pass  # it has ended by itself, or is TLS within TLS, which has no socket of its own
 
     def why(self, error: BaseException) -> str:
         """Return in words why there is no answer."""
@@ -311,8 +326,6 @@ class _Tunnel(http.client.HTTPConnection):
                 self.sock = SSLTransport(self.sock, context, host)
 
     def _to_proxy(self, address: Any, timeout: Any, source: Any) -> Any:
-        import socket
-
         made = socket.create_connection(address, timeout, source)
         return made if self.outer is None else self.outer.wrap_socket(made, server_hostname=self.host)
 

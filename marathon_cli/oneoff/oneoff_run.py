@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from marathon_cli.api.apps import Apps
 from marathon_cli.changes.rollout import id_of, reasons_of
 from marathon_cli.clients.client import Marathon
+from marathon_cli.clients.news import STATUS, News
 from marathon_cli.clients.sandbox import Mesos, Sandbox
-from marathon_cli.oneoff.oneoff import exit_status, task_of
+from marathon_cli.oneoff.oneoff import NEVER_AGAIN_S, exit_status, task_of
 from marathon_cli.show import follow
 from mesos_gpu.errors import Conflict, MesosGpuError, NotFound, TimeIsUp, Unavailable
 from mesos_gpu.mesos.tasks import is_terminal
@@ -35,15 +36,17 @@ class Task:
 
 @dataclass(slots=True)
 class OneOff:
-    """One run, under way. Clock, sleep and speech come in; `name` is its app's id without the slash."""
+    """One run, under way. Clock, news and speech come in; `name` is its app's id without the slash."""
 
     marathon: Marathon
     mesos: Mesos
     name: str
     now: Callable[[], float]
-    sleep: Callable[[float], None]
+    news: News
     say: Callable[[str], None]
     show_pulls: Callable[[], None]
+    _heard: dict[str, Task] = field(default_factory=dict)
+    """What Marathon has told of each task by itself, by id."""
 
     def task(self, timeout_s: float, *, running: bool = False) -> Task:
         """Wait until the run has a task (for `running`: one that runs, or has run) and return it.
@@ -53,9 +56,11 @@ class OneOff:
         """
         begun = heard = self.now()
         said, rounds = "", 0
+        if self.news.ready():
+            self._pause()
         while True:
             try:
-                found = self._look(ask_master=rounds % ASK_MASTER_EVERY == 0)
+                found = self._told() or self._look(ask_master=rounds % ASK_MASTER_EVERY == 0)
                 reasons = self._reasons() if found is None and self.now() - begun > REASON_AFTER_S else ""
                 heard = self.now()
             except Unavailable as error:
@@ -71,7 +76,7 @@ class OneOff:
             if timeout_s and self.now() - begun >= timeout_s:
                 raise TimeIsUp(f"{self.name} has not started within {timeout_s:g} s{f': {said}' if said else ''}")
             rounds += 1
-            self.sleep(PAUSE_S)
+            self._pause()
 
     def follow(self, task: Task, out: BinaryIO, err: BinaryIO) -> None:
         """Write what the task writes, stdout to `out` and stderr to `err`, until it has ended.
@@ -81,7 +86,7 @@ class OneOff:
         sandbox = self._sandbox(task)
         logs = [follow.Log.of(sandbox, name, None) for name in ("stdout", "stderr")]
         printer = _Split(out, err, logs[1])
-        follow.follow(logs, printer, self.mesos, sleep=self.sleep, say=lambda _: None)
+        follow.follow(logs, printer, self.mesos, sleep=self._pause, say=lambda _: None, known_ended=self._known_ended)
 
     def end(self, task: Task) -> int:
         """Return the exit status of a task that has ended. Raises Conflict when it never ran, or nobody knows."""
@@ -92,7 +97,7 @@ class OneOff:
                 if status is None:
                     raise Conflict(f"task {task.id}: {now.state}: {now.message or 'no reason was given'}")
                 return status
-            self.sleep(PAUSE_S)
+            self._pause()
         raise Unavailable(f"nobody says how task {task.id} ended")
 
     def remove(self, *, keep: bool) -> None:
@@ -126,6 +131,8 @@ class OneOff:
     def _reasons(self) -> str:
         for item in self.marathon.queue():
             if id_of(item) == f"/{self.name}":
+                if float((item.get("delay") or {}).get("timeLeftSeconds") or 0) > NEVER_AGAIN_S / 2:
+                    return ""  # its task has ended, and what Marathon waits for is not what we wait for
                 return "; ".join(reasons_of(item)) or "no offer of resources has come"
         return ""
 
@@ -139,10 +146,25 @@ class OneOff:
                 if now is not None:
                     raise Conflict(f"task {task.id}: {now.state}: {now.message or 'no reason was given'}") from None
             self.show_pulls()
-            self.sleep(PAUSE_S)
+            self._pause()
+
+    def _pause(self, seconds: float = PAUSE_S) -> None:
+        """Wait, or until Marathon tells something of a task of this run."""
+        for event in self.news.wait(seconds):
+            if event.get("eventType") == STATUS:
+                task = Task(*(str(event.get(key) or "") for key in ("taskId", "slaveId", "taskStatus", "message")))
+                self._heard[task.id] = task
+
+    def _told(self) -> Task | None:
+        """Return the task that Marathon has told of."""
+        return self._heard[min(self._heard)] if self._heard else None
+
+    def _known_ended(self, task_id: str) -> bool:
+        return task_id in self._heard and is_terminal(self._heard[task_id].state)
 
     def _ended(self, task: Task) -> Task | None:
         """Return the task with its last state and message, when it has ended, from its agent or from Marathon."""
+        task = self._heard.get(task.id, task)
         if is_terminal(task.state) and task.message:
             return task
         try:

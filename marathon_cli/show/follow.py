@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from marathon_cli.clients.sandbox import CHUNK, Mesos, RemoteFile, Sandbox, was_removed
@@ -101,10 +101,12 @@ def follow(
     *,
     sleep: Callable[[float], None],
     say: Callable[[str], None],
+    known_ended: Callable[[str], bool] = lambda _: False,
 ) -> None:
     """Write what the logs have and get, until every task has ended and its file has been read to the end.
 
-    A file that is not there yet is waited for; an agent that does not answer has SILENCE_S to come back.
+    `known_ended` tells whether somebody has said already that a task has ended; else its agent is asked. A file that is
+    not there yet is waited for; an agent that does not answer has SILENCE_S to come back.
     """
     pause_s = FIRST_PAUSE_S
     live = list(logs)
@@ -113,6 +115,8 @@ def follow(
         for log in tuple(live):
             count = _pump(log, printer, pause_s)
             got += count
+            if count == 0 and known_ended(log.sandbox.task_id):
+                log.sandbox = replace(log.sandbox, ended=True)
             if count == 0 and _has_ended(log, mesos, pause_s, say):
                 # What the task wrote last may have come after the last look at the file.
                 while _pump(log, printer, pause_s):

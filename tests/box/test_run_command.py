@@ -58,6 +58,12 @@ def test_a_command_runs_once_is_shown_ends_us_as_it_ended_and_is_gone(running: L
     running.until("all GPUs are free again", lambda: running.gpus_free() == 4)
 
 
+def test_runs_in_a_row_do_not_wait_for_offers(running: LiveBox) -> None:
+    for number in range(7):
+        seen = running.cli("run", "--", "echo", str(number))
+        assert (seen.returncode, seen.stdout, seen.stderr) == (0, f"{number}\n", "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 def test_whatever_ends_us_the_task_is_ended_and_removed(running: LiveBox, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "marathon_cli", "run", "--", "sh", "-c", "echo begun; sleep 1000"]

@@ -17,6 +17,7 @@ import click
 from marathon_cli.api.apps import Apps
 from marathon_cli.clients import records
 from marathon_cli.clients.agents import read_agent
+from marathon_cli.clients.news import News
 from marathon_cli.clients.sandbox import Mesos
 from marathon_cli.commands.tasks.task_exec import DETACHED, UNKNOWN, container_of, find_task
 from marathon_cli.console.console import Console, pass_console
@@ -113,11 +114,12 @@ def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
     """Add the app, be there while it runs, and remove it, whatever happens."""
     marathon = console.marathon()
     mesos = console.mesos(marathon)
+    news = News(marathon, lambda event: event.get("appId") == f"/{order.name}")
     _warn(mesos, document(order))
     pulls = PullWatch(marathon)
-    one = OneOff(marathon, mesos, order.name, time.monotonic, time.sleep, say, pulls.look)
+    one = OneOff(marathon, mesos, order.name, time.monotonic, news, say, pulls.look)
     ours = True
-    with _ending_is_an_exception():
+    with news, _ending_is_an_exception():
         try:
             try:
                 Apps(marathon).add(document(order))

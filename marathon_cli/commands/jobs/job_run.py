@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 
 import click
 
 from marathon_cli.api.jobs import Jobs
 from marathon_cli.changes.changes import Waiting, wait_options
 from marathon_cli.changes.metronome import explained, jobs_of, known, runs_of
+from marathon_cli.clients.news import News
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Column, Table, say
@@ -34,13 +36,18 @@ def run(console: Console, name: str, waiting: Waiting) -> int:
     """
     jobs = jobs_of(console)
     known(jobs, name)
-    started = jobs.run(name)
-    run_id = str(started.get("id"))
-    console.tell(f"Started run {run_id} of {name}", started, names=[run_id])
-    console.goes_on = f"the run {run_id} goes on; `mesos-gpu job kill {name} {run_id}` ends it"
-    if not waiting.wanted:
-        return 0
-    return 0 if _wait(jobs, name, run_id, waiting.timeout_s) else 1
+    ours: set[str] = set()
+    with ExitStack() as hearing:
+        news = None
+        if waiting.wanted:
+            news = News(jobs.server, lambda event: str(event.get("appId")).rpartition("/")[2] in ours)
+            hearing.callback(news.close)
+        started = jobs.run(name)
+        run_id = str(started.get("id"))
+        ours.add(run_id)
+        console.tell(f"Started run {run_id} of {name}", started, names=[run_id])
+        console.goes_on = f"the run {run_id} goes on; `mesos-gpu job kill {name} {run_id}` ends it"
+        return 0 if news is None or _wait(jobs, name, run_id, waiting.timeout_s, news) else 1
 
 
 @click.command()
@@ -89,7 +96,7 @@ def kill(console: Console, name: str, run_ids: tuple[str, ...], all_runs: bool) 
     console.tell(f"Killed runs: {', '.join(wanted)}", {"runs": wanted}, names=wanted)
 
 
-def _wait(jobs: Jobs, name: str, run_id: str, timeout_s: float) -> bool:
+def _wait(jobs: Jobs, name: str, run_id: str, timeout_s: float, news: News) -> bool:
     """Wait until a run has ended; return whether it succeeded. Raises TimeIsUp."""
     begun, said = time.monotonic(), ""
     while True:
@@ -106,4 +113,4 @@ def _wait(jobs: Jobs, name: str, run_id: str, timeout_s: float) -> bool:
             return status == "SUCCESS"
         if timeout_s and time.monotonic() - begun >= timeout_s:
             raise TimeIsUp(f"{name} {run_id} has not ended after {timeout_s:g} s; it goes on")
-        time.sleep(PAUSE_S)
+        news.pause(PAUSE_S)

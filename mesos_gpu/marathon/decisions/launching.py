@@ -30,6 +30,9 @@ from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
 from mesos_gpu.mesos.resources import Resources
 
+REQUEST_INTERVAL_S = 0.05
+"""The least time between two revives for what requests ask for, such as one-off runs that follow one another."""
+
 
 def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
     """Start what fits on each offer, and decline the offers that nothing fits on."""
@@ -211,12 +214,13 @@ def _refuse_s(draft: Draft, backoff_s: float) -> float:
     return min(draft.settings.decline_offer_s, backoff_s, tokens_s)
 
 
-def ask_for_offers(draft: Draft) -> None:
+def ask_for_offers(draft: Draft, *, requested: bool = False) -> None:
     """Revive when something new waits for an offer, suppress when nothing does; called after every event.
 
     An app that ends and waits out its backoff is no reason to revive: the agent it ran on has grown by what it used
     and is offered anyway, and `_refuse_s` brings that offer back in time. So apps that fail over and over leave the
-    revives to the others. Only when that has not helped for one interval is a revive asked for after all.
+    revives to the others. Only when that has not helped for one interval is a revive asked for after all. What is due
+    because of a request (`requested`) does not wait for the interval: somebody sits there and waits.
     """
     for app_id in [app_id for app_id, known in draft.backoffs.items() if known.forgotten(draft.now_s)]:
         draft.backoffs.drop(app_id)
@@ -238,22 +242,28 @@ def ask_for_offers(draft: Draft) -> None:
     # What is to be given back must come in an offer, too.
     due |= draft.releasing
     if not waiting and not draft.releasing:
-        draft.asked_for, draft.revive_due = frozenset(), False
+        draft.asked_for, draft.revive_due, draft.revive_for_request = frozenset(), False, False
         if draft.settings.suppress_offers and not draft.suppressed and not draft.backoffs:
             draft.suppressed = True
             draft.actions.append(Suppress())
         return
-    draft.revive_due = draft.revive_due or draft.suppressed or not due <= draft.asked_for
+    if draft.suppressed or not due <= draft.asked_for:
+        draft.revive_due, draft.revive_for_request = True, draft.revive_for_request or requested
     draft.asked_for = draft.asked_for & (waiting.keys() | draft.releasing) | due
     _revive_when_due(draft)
 
 
 def _revive_when_due(draft: Draft) -> None:
+    if not draft.revive_due:
+        return
     interval_s, burst = draft.settings.min_revive_interval_s, draft.settings.revive_burst
-    if draft.revive_due and draft.now_s >= _revive_allowed_s(draft.revive_credit_s, interval_s, burst):
+    if draft.now_s >= _revive_allowed_s(draft.revive_credit_s, interval_s, burst):
         draft.revive_credit_s = max(draft.revive_credit_s, draft.now_s) + interval_s
-        draft.revive_due, draft.suppressed = False, False
-        draft.actions.append(Revive())
+    elif not draft.revive_for_request or draft.now_s < draft.revived_s + REQUEST_INTERVAL_S:
+        return
+    draft.revive_due, draft.revive_for_request, draft.suppressed = False, False, False
+    draft.revived_s = draft.now_s
+    draft.actions.append(Revive())
 
 
 def next_launch_s(state: State, settings: Settings, moment: Moment) -> float | None:
@@ -267,7 +277,10 @@ def next_launch_s(state: State, settings: Settings, moment: Moment) -> float | N
             times += [ready_at(known, spec), _revive_from_s(known, spec, interval_s)]
     times = [at for at in times if at > moment.now_s]
     if state.subscribed and state.revive_due:
-        times.append(max(moment.now_s, _revive_allowed_s(state.revive_credit_s, interval_s, burst)))
+        allowed_s = _revive_allowed_s(state.revive_credit_s, interval_s, burst)
+        if state.revive_for_request:
+            allowed_s = min(allowed_s, state.revived_s + REQUEST_INTERVAL_S)
+        times.append(max(moment.now_s, allowed_s))
     return min(times, default=None)
 
 

@@ -77,7 +77,7 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
 
     An API event that cannot be done raises what the caller did wrong (see `requests`); the state stays as it was.
     """
-    draft = Draft(state, moment, settings)
+    draft, requested = Draft(state, moment, settings), False
     match event:
         case Subscribed() | Disconnected() | Offered() | Status() | FrameworkError() | CallFailed():
             _take_news(draft, event)
@@ -90,10 +90,11 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
         case ReadinessChecked():
             take_readiness(draft, event)
         case _:
+            requested = True
             _take_request(draft, event)
     settle(draft)
     ask_for_roles(draft)
-    ask_for_offers(draft)
+    ask_for_offers(draft, requested=requested)
     return draft.finish()
 
 

@@ -53,6 +53,10 @@ class Books(Lasting):
     revive_due: bool = False
     suppressed: bool = False
     revive_credit_s: float = 0.0
+    revive_for_request: bool = False
+    """Whether a revive that is due is for what a request has just asked for: somebody waits for it."""
+    revived_s: float = 0.0
+    """When offers were last asked for."""
     reconcile_at_s: float | None = None
     health: Table[Results] = field(default_factory=Table)
     """Results of health checks by task id; a new process begins without any."""

@@ -31,9 +31,11 @@ from mesos_gpu.marathon.state.events import (
     FrameworkError,
     KillTasks,
     Offered,
+    PutApps,
     RemoveApp,
     ResetDelay,
     RestartApp,
+    Subscribed,
     Tick,
 )
 from mesos_gpu.marathon.state.settings import Settings
@@ -143,13 +145,32 @@ def test_of_two_gpu_apps_and_one_gpu_the_second_waits_for_the_first(run: Run) ->
 
 
 def test_revives_are_throttled_after_a_burst(run: Run) -> None:
-    sent = [len(only(run.put(app(f"/a{n}")), Revive)) for n in range(8)]
-    assert sent[:5] == [1] * 5
+    run.put(app())
+    sent = [len(only(run.do(Subscribed("F", "m:5050", again=True), after_s=1.0), Revive)) for _ in range(8)]
+    assert sent[:4] == [1] * 4
     assert sum(sent) < 8
     assert run.state.revive_due
     at_s = next_tick_s(run.state, run.settings, run.moment)
     assert at_s is not None
+    assert run.now_s + 1 < at_s <= run.now_s + run.settings.min_revive_interval_s
     assert only(run.do(Tick(), after_s=at_s - run.now_s), Revive) == [Revive()]
+
+
+def test_what_somebody_has_just_asked_for_does_not_wait_for_the_throttle_but_is_spaced_out_a_little(run: Run) -> None:
+    assert [len(only(run.put(app(f"/a{n}")), Revive)) for n in range(20)] == [1] * 20
+    assert only(run.do(PutApps([app("/one")], "d-1"), after_s=0.01), Revive) == []
+    run.do(Tick())
+    at_s = next_tick_s(run.state, run.settings, run.moment)
+    assert at_s is not None
+    assert at_s - run.now_s == pytest.approx(0.04)
+    assert only(run.do(Tick(), after_s=0.041), Revive) == [Revive()]
+    assert not run.state.revive_due
+    # What nobody sits and waits for is throttled as ever: those of requests took nothing from its share.
+    run.do(Subscribed("F", "m:5050", again=True))
+    assert run.state.revive_due
+    again_s = next_tick_s(run.state, run.settings, run.moment)
+    assert again_s is not None
+    assert again_s - run.now_s <= run.settings.min_revive_interval_s
 
 
 def test_nothing_is_asked_for_while_disconnected() -> None:
