@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.ids import role_problem
+from mesos_gpu.mesos.documents import FrameworkInfo
+from mesos_gpu.mesos.ids import FrameworkId, Role, role_problem
 
 Document = dict[str, Any]
 
@@ -40,7 +41,7 @@ def framework_info(
     principal: str | None = None,
     webui_url: str | None = None,
     labels: Mapping[str, str] | None = None,
-) -> Document:
+) -> FrameworkInfo:
     """Return the FrameworkInfo to give to a scheduler driver, with the capability GPU_RESOURCES.
 
     `user` runs the tasks that name none. With `roles`, one or several, it has MULTI_ROLE too, and is offered what is
@@ -67,7 +68,7 @@ def framework_info(
         )
     if not 0 <= failover_timeout_s <= LONGEST_FAILOVER_S:
         raise BadInput(f"failover_timeout_s: {failover_timeout_s:g} is not between 0 and {LONGEST_FAILOVER_S:g}")
-    info: Document = {
+    info: FrameworkInfo = {
         "name": name,
         "user": user,
         "checkpoint": checkpoint,
@@ -75,9 +76,9 @@ def framework_info(
         "capabilities": [{"type": capability} for capability in able],
     }
     if named:
-        info["roles"] = named
+        info["roles"] = [Role(role) for role in named]
     if framework_id is not None:
-        info["id"] = {"value": framework_id}
+        info["id"] = {"value": FrameworkId(framework_id)}
     if principal is not None:
         info["principal"] = principal
     if webui_url is not None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
 from mesos_gpu.framework.tasks import GpuTask
-from mesos_gpu.mesos.ids import id_problem
-from mesos_gpu.mesos.resource import UNRESERVED, Document, Resource, merge_ranges, scalar_text
+from mesos_gpu.mesos.documents import AgentIdDocument, ExecutorInfo, OfferIdDocument, TaskInfo
+from mesos_gpu.mesos.ids import ExecutorId, FrameworkId, Role, id_problem
+from mesos_gpu.mesos.resource import UNRESERVED, Document, Resource, ResourceDocument, merge_ranges, scalar_text
 from mesos_gpu.mesos.resources import WHOLE, Resources
 
 EXECUTOR = {"cpus": 100, "mem": 32_000, "disk": 10_000}
@@ -34,14 +35,14 @@ class Offered:
         self._roles = [*sorted(reserved, key=lambda role: -role.count("/")), UNRESERVED]
 
     @property
-    def id(self) -> Document:
+    def id(self) -> OfferIdDocument:
         """Return the OfferID, as drivers take it."""
-        return dict(self.offer["id"])
+        return {"value": self.offer["id"]["value"]}
 
     @property
-    def agent_id(self) -> Document:
+    def agent_id(self) -> AgentIdDocument:
         """Return the AgentID."""
-        return dict(self.offer["agent_id"])
+        return {"value": self.offer["agent_id"]["value"]}
 
     @property
     def hostname(self) -> str:
@@ -49,9 +50,9 @@ class Offered:
         return str(self.offer["hostname"])
 
     @property
-    def role(self) -> str:
+    def role(self) -> Role:
         """Return which of the framework's roles it is offered to; `*` without MULTI_ROLE, when offers do not tell."""
-        return str(self.offer.get("allocation_info", {}).get("role", UNRESERVED))
+        return Role(self.offer.get("allocation_info", {}).get("role", UNRESERVED))
 
     @property
     def gpus(self) -> int:
@@ -101,7 +102,7 @@ class Offered:
         """Tell whether all of these tasks have room in what is left."""
         return self._short(_sum(tasks), sum(task.ports for task in tasks)) is None
 
-    def launch(self, task: GpuTask) -> Document:
+    def launch(self, task: GpuTask) -> TaskInfo:
         """Take what `task` asks for and return its TaskInfo, for `driver.launchTasks`.
 
         Raises NotEnoughGpus, or Conflict for other resources, when it has no room; then nothing is taken.
@@ -126,10 +127,11 @@ class Offered:
         _check_group(executor_id, tasks)
         self._check(_sum(tasks, EXECUTOR), sum(task.ports for task in tasks))
         resources, _ = self._take(EXECUTOR, 0)
-        executor = {
+        given = framework_id if isinstance(framework_id, str) else framework_id["value"]
+        executor: ExecutorInfo = {
             "type": "DEFAULT",
-            "executor_id": {"value": executor_id},
-            "framework_id": {"value": framework_id} if isinstance(framework_id, str) else dict(framework_id),
+            "executor_id": {"value": ExecutorId(executor_id)},
+            "framework_id": {"value": FrameworkId(given)},
             "resources": resources,
         }
         return _launch_group(executor, [self.launch(task) for task in tasks])
@@ -163,7 +165,7 @@ class Offered:
         if short is not None:
             raise short
 
-    def _take(self, scalars: Mapping[str, int], ports: int) -> tuple[list[Document], list[int]]:
+    def _take(self, scalars: Mapping[str, int], ports: int) -> tuple[list[ResourceDocument], list[int]]:
         self._check(scalars, ports)
         taken = Resources()
         for name, asked in scalars.items():
@@ -187,7 +189,7 @@ def _check_group(name: str, tasks: Sequence[GpuTask]) -> None:
         raise BadInput(f"the task group {name} has two tasks of one id")
 
 
-def _launch_group(executor: Mapping[str, Any], infos: Sequence[Document]) -> Document:
+def _launch_group(executor: Mapping[str, Any], infos: Sequence[TaskInfo]) -> Document:
     launch = {"executor": dict(executor), "task_group": {"tasks": list(infos)}}
     return {"type": "LAUNCH_GROUP", "launch_group": launch}
 

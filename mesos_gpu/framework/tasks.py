@@ -9,8 +9,9 @@ from typing import Any
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.framework.info import labels_document
-from mesos_gpu.mesos.ids import id_problem
-from mesos_gpu.mesos.resource import milli
+from mesos_gpu.mesos.documents import AgentIdDocument, TaskInfo
+from mesos_gpu.mesos.ids import TaskId, id_problem
+from mesos_gpu.mesos.resource import ResourceDocument, milli
 
 Document = dict[str, Any]
 
@@ -122,12 +123,14 @@ class GpuTask:
         asked = {"cpus": self.cpus, "mem": self.mem_mib, "disk": self.disk_mib, "gpus": self.gpus}
         return {name: milli(value) for name, value in asked.items()}
 
-    def info(self, agent_id: Mapping[str, Any], resources: Sequence[Document], ports: Sequence[int] = ()) -> Document:
+    def info(
+        self, agent_id: AgentIdDocument, resources: Sequence[ResourceDocument], ports: Sequence[int] = ()
+    ) -> TaskInfo:
         """Return the TaskInfo for an agent, with these Resource documents. `Offered.launch` finds them in an offer."""
-        info: Document = {
+        info: TaskInfo = {
             "name": self.id if self.name is None else self.name,
-            "task_id": {"value": self.id},
-            "agent_id": dict(agent_id),
+            "task_id": {"value": TaskId(self.id)},
+            "agent_id": {"value": agent_id["value"]},
             "resources": list(resources),
             "command": self._command(ports),
         }

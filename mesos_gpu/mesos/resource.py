@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.mesos.disk import disk_text, identity_text
@@ -26,6 +26,27 @@ MAX_EXPONENT = 14
 UNRESERVED = ANY_ROLE
 # Fields of mesos.Resource that neither the key nor the amount spells out; kept as they came.
 _OTHER_FIELDS = ("provider_id", "disk", "revocable", "shared")
+
+
+class _ResourceDocument(TypedDict):
+    name: str
+    type: str
+
+
+class ResourceDocument(_ResourceDocument, total=False):
+    """A v1 Resource, in either reservation format; of `scalar`, `ranges` and `set` it has the one that `type` names."""
+
+    scalar: Document
+    ranges: Document
+    set: Document
+    role: Role
+    reservation: Document
+    reservations: list[Document]
+    allocation_info: Document
+    disk: Document
+    revocable: Document
+    shared: Document
+    provider_id: Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +222,14 @@ class Resource:
             other=json.dumps(other, sort_keys=True) if other else "",
         )
 
-    def to_json(self, *, refined: bool = False, shown: bool = False) -> Document:
+    def to_json(self, *, refined: bool = False, shown: bool = False) -> ResourceDocument:
         """Return it as a Resource document.
 
         With `refined`, in the format of RESERVATION_REFINEMENT (`reservations`, no `role`); else in the older one
         (`role`, and `reservation` for a dynamic one), which is what Mesos shows to everyone who lacks that capability.
         With `shown`, as endpoints do: in both at once, where the older one can say it.
         """
-        document: Document = {"name": self.name, "type": self.type}
+        document: ResourceDocument = {"name": self.name, "type": self.type}
         if isinstance(self.amount, int):
             document["scalar"] = {"value": self.amount / 1000}
         elif isinstance(self.amount, tuple):

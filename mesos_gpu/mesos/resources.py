@@ -20,6 +20,7 @@ from mesos_gpu.mesos.resource import (
     Ranges,
     Reservation,
     Resource,
+    ResourceDocument,
     amount_text,
     merge_ranges,
     milli,
@@ -66,7 +67,7 @@ class Resources:
             raise BadResources(problem)
         return cls(Resource.from_json(document) for document in documents)
 
-    def to_json(self, *, refined: bool = False, shown: bool = False) -> list[Document]:
+    def to_json(self, *, refined: bool = False, shown: bool = False) -> list[ResourceDocument]:
         """Return a list of Resource documents; for `refined` and `shown` see Resource.to_json."""
         return [resource.to_json(refined=refined, shown=shown) for resource in self]
 

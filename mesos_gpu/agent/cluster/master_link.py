@@ -24,10 +24,11 @@ from mesos_gpu.agent.model.operations import (
 )
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos.documents import ExecutorInfo, FrameworkInfo, TaskInfo, TaskStatus
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode_to_v1, encode_from_v1
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, ResourceDocument
 from mesos_gpu.mesos.uuids import uuid_in
 from mesos_gpu.mesos.version import MESOS_VERSION
 from mesos_gpu.process.endpoint import Endpoint
@@ -115,7 +116,7 @@ class MasterLink:
         if self.master is not None:
             self._endpoint.unlink(self.master, silent=True)
 
-    def register(self, info: Document, resource_version: str, resources: Sequence[Document]) -> None:
+    def register(self, info: Document, resource_version: str, resources: Sequence[ResourceDocument]) -> None:
         """Link to the master and ask for an agent id; `info` has none yet."""
         self._introduce("RegisterSlaveMessage", {"slave": _slave_info(info)}, resource_version, resources)
 
@@ -123,11 +124,11 @@ class MasterLink:
         self,
         info: Document,
         resource_version: str,
-        resources: Sequence[Document],
+        resources: Sequence[ResourceDocument],
         *,
         tasks: Iterable[Document],
-        frameworks: Iterable[Document],
-        executors: Iterable[Document] = (),
+        frameworks: Iterable[FrameworkInfo],
+        executors: Iterable[ExecutorInfo] = (),
     ) -> None:
         """Link to the master and say who we are and what runs here."""
         document: Document = {
@@ -142,7 +143,7 @@ class MasterLink:
         """Say goodbye for good."""
         self._send("UnregisterSlaveMessage", {"slave_id": {"value": agent_id}})
 
-    def update(self, key: TaskKey, status: Document, latest_state: str) -> None:
+    def update(self, key: TaskKey, status: TaskStatus, latest_state: str) -> None:
         """Send a status update, which the scheduler is to acknowledge."""
         update: Document = {
             "framework_id": {"value": key.framework},
@@ -207,7 +208,9 @@ class MasterLink:
         """Answer a ping: to the very process that sent it."""
         self._endpoint.send(PROCESS_ID, to, f"{_PREFIX}PongSlaveMessage", b"")
 
-    def _introduce(self, name: str, document: Document, resource_version: str, resources: Sequence[Document]) -> None:
+    def _introduce(
+        self, name: str, document: Document, resource_version: str, resources: Sequence[ResourceDocument]
+    ) -> None:
         if self.master is None:
             return
         document["version"] = MESOS_VERSION
@@ -281,12 +284,12 @@ def _run_task(document: Document) -> list[Incoming]:
 
 
 def _run_group(document: Document) -> list[Incoming]:
-    tasks = document["task_group"].get("tasks", [])
-    with_executor = [{**task, "executor": task.get("executor", document["executor"])} for task in tasks]
+    tasks: list[TaskInfo] = document["task_group"].get("tasks", [])
+    with_executor: list[TaskInfo] = [{**task, "executor": task.get("executor", document["executor"])} for task in tasks]
     return [_run(document, with_executor, group=True)]
 
 
-def _run(document: Document, tasks: list[Document], *, group: bool = False) -> ev.RunTask:
+def _run(document: Document, tasks: list[TaskInfo], *, group: bool = False) -> ev.RunTask:
     if "id" not in document["framework"]:
         raise ProtocolError("a task of a framework without an id")
     for task in tasks:

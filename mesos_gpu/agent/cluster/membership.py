@@ -19,7 +19,7 @@ from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.libprocess import Pid
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, ResourceDocument
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Membership:
         self._post, self._arm = post, arm
         self._saved: Document | None = None
         # What the master was told of resources: those registered with first, and the reservations told last.
-        self._introduced_with: tuple[list[Document] | None, object] | None = None
+        self._introduced_with: tuple[list[ResourceDocument] | None, object] | None = None
 
     @property
     def agent_id(self) -> AgentId | None:
@@ -86,7 +86,7 @@ class Membership:
         self._link.master = master
         self.happened(Cause.NONE_LEADS if master is None else Cause.DETECTED)
 
-    def offer(self, resources: list[Document]) -> None:
+    def offer(self, resources: list[ResourceDocument]) -> None:
         """Have the master know what there is; an agent says so by registering again."""
         if resources != self.info.get("resources"):
             self.info = {**self.info, "resources": resources}
@@ -154,7 +154,7 @@ class Membership:
             self.happened(overdue)  # at once: no timer, no turn of the loop
         self._arm()
 
-    def _told(self) -> tuple[list[Document] | None, object]:
+    def _told(self) -> tuple[list[ResourceDocument] | None, object]:
         """Return what a registration now says that may have changed since the last."""
         return self.info.get("resources"), self._holdings.kept
 

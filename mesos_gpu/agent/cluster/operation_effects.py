@@ -23,7 +23,7 @@ from mesos_gpu.agent.model.operations import (
 )
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, ResourceDocument
 from mesos_gpu.mesos.resources import Resources
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class OperationEffects:
         """Return dynamic reservations and persistent volumes."""
         return self.operations.kept
 
-    def recover(self, kept: Sequence[Document], operations: Sequence[Document]) -> None:
+    def recover(self, kept: Sequence[ResourceDocument], operations: Sequence[Document]) -> None:
         """Take up what the last process left. Raises OSError."""
         deciding.restore(self.operations, kept, operations)
         self.volumes.settle(self.operations.volumes())

@@ -15,11 +15,11 @@ from mesos_gpu.agent.model.actions import Action
 from mesos_gpu.agent.model.executors import Executor, Stage
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.tasks import Phase, Task
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document
 
 
-def adopt_task(state: AgentState, framework: Framework, task: Task, pending: list[Document]) -> list[Action]:
+def adopt_task(state: AgentState, framework: Framework, task: Task, pending: list[TaskStatus]) -> list[Action]:
     """Take over a command task as the last agent process left it. Returns what resumes its life."""
     known = state.frameworks.active.setdefault(framework.id, framework)
     if task.phase is Phase.OVER and not pending:
@@ -40,7 +40,7 @@ def adopt_executor(
     state: AgentState,
     framework: Framework,
     executor: Executor,
-    tasks: Sequence[tuple[Task, list[Document]]],
+    tasks: Sequence[tuple[Task, list[TaskStatus]]],
     at: Moment,
     *,
     complete: bool = False,

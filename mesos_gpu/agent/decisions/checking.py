@@ -8,7 +8,7 @@ Source: Mesos src/launcher/executor.cpp.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from typing_extensions import assert_never
 
@@ -33,11 +33,18 @@ def refusal(task: Mapping[str, Any]) -> str | None:
     return None
 
 
-def said(task: Task, verdict: Verdict) -> Document:
-    """Return the fields of a status that checks fill: `check_status`, `healthy`."""
+class Findings(TypedDict, total=False):
+    """The fields of a TaskStatus that checks fill."""
+
+    check_status: Document
+    healthy: bool
+
+
+def said(task: Task, verdict: Verdict) -> Findings:
+    """Return what the checks of a task have found, for its status."""
     if verdict.source != EXECUTOR or "executor" in task.info:
         return {}
-    fields: Document = {}
+    fields: Findings = {}
     running = verdict.state == "TASK_RUNNING"
     if task.info.get("check"):
         fields["check_status"] = (task.check_status if running else None) or empty_status(task.info["check"])

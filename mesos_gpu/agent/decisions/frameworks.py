@@ -9,8 +9,8 @@ from mesos_gpu.agent.model.executors import Executor, ExecutorKey
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.mesos.documents import FrameworkInfo
 from mesos_gpu.mesos.ids import FrameworkId
-from mesos_gpu.mesos.resource import Document
 
 MAX_COMPLETED_FRAMEWORKS = 50
 
@@ -62,7 +62,7 @@ class Frameworks:
             raise KeyError(key)
         return framework, task
 
-    def enter(self, info: Document) -> Framework:
+    def enter(self, info: FrameworkInfo) -> Framework:
         """Return the framework of this FrameworkInfo, new or known or once known, with the info taken over."""
         framework_id = info["id"]["value"]
         framework = self.active.get(framework_id) or self.completed.pop(framework_id, None)

@@ -7,8 +7,9 @@ Source: Mesos src/slave/slave.cpp (applyOperation, checkpointResources, reconcil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from typing_extensions import assert_never
 
@@ -28,9 +29,10 @@ from mesos_gpu.agent.model.operations import (
 from mesos_gpu.agent.model.updates import RETRY_MAX_S, RETRY_MIN_S
 from mesos_gpu.errors import BadResources
 from mesos_gpu.mesos.conversions import applied, conversions, unallocated, with_kept
+from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import AgentId, Role
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.resource import Document, Resource, ResourceDocument
 from mesos_gpu.mesos.resources import Resources
 
 
@@ -68,13 +70,15 @@ class Operations:
         """Return the operations (v1) that are not acknowledged, oldest first."""
         return [stream.document for stream in self.streams.values()]
 
-    def kept_documents(self) -> tuple[Document, ...]:
+    def kept_documents(self) -> tuple[ResourceDocument, ...]:
         """Return what is kept, in the refined format."""
         return tuple(self.kept.to_json(refined=True))
 
-    def knows(self, tasks: Iterable[Document]) -> bool:
+    def knows(self, tasks: Iterable[TaskInfo]) -> bool:
         """Tell whether the reservations and volumes that tasks and their executors use are here (Slave::__run)."""
-        users = [user for task in tasks for user in (task, task.get("executor") or {})]
+        users: list[Mapping[str, Any]] = []
+        for task in tasks:
+            users += [task, task.get("executor") or {}]
         used = (r for user in users for r in map(Resource.from_json, user.get("resources", ())) if r.kept)
         return all(self.kept.contains(Resources([r]).unallocated()) for r in used)
 
@@ -89,7 +93,7 @@ class Operations:
         return min(times, default=None)
 
 
-def restore(book: Operations, kept: Iterable[Document], operations: Iterable[Document]) -> None:
+def restore(book: Operations, kept: Iterable[ResourceDocument], operations: Iterable[Document]) -> None:
     """Take over what the last process wrote down."""
     book.kept = Resources(map(Resource.from_json, kept))
     book.streams = {str(operation["uuid"]["value"]): OperationStream(operation) for operation in operations}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from mesos_gpu.agent.decisions import checking
 from mesos_gpu.agent.decisions.permissions import run_refusal
@@ -15,8 +16,8 @@ from mesos_gpu.agent.model.status import how_it_ended, verdict_of
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.agent.model.verdict import AGENT, Verdict
 from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo, TaskStatus
 from mesos_gpu.mesos.flags import format_duration
-from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import OPEN, Acls
 from mesos_gpu.mesos.tasks import is_terminal, seen_by
 
@@ -44,7 +45,7 @@ def refused_run(
     return None
 
 
-def refused_task(identity: Identity, info: Document) -> Verdict | None:
+def refused_task(identity: Identity, info: TaskInfo) -> Verdict | None:
     """Return why this task may not run, or None."""
     if not is_path_safe(info["task_id"]["value"]):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
@@ -118,7 +119,9 @@ def not_here(past: Task | None, *, partition_aware: bool, reason: str) -> Verdic
 # --- tasks of executors ---------------------------------------------------------------------------------------------
 
 
-def refused_hosted(identity: Identity, executor: Document, tasks: Sequence[Document], *, group: bool) -> Verdict | None:
+def refused_hosted(
+    identity: Identity, executor: ExecutorInfo, tasks: Sequence[TaskInfo], *, group: bool
+) -> Verdict | None:
     """Return why tasks may not run in this executor, or None; a group runs whole or not at all."""
     if (executor.get("type") == DEFAULT) is not group:
         return launch_failed("Task groups are for the default executor, and it is for task groups")
@@ -132,7 +135,7 @@ def refused_hosted(identity: Identity, executor: Document, tasks: Sequence[Docum
     return next(filter(None, (refused_share(identity, info) for info in (executor, *tasks))), None)
 
 
-def has_own_cgroup(task: Document) -> bool:
+def has_own_cgroup(task: TaskInfo) -> bool:
     """Tell whether a task of a group is held to limits of its own, rather than to its group's."""
     return (task.get("container") or {}).get("linux_info", {}).get("share_cgroups") is False
 
@@ -187,13 +190,14 @@ def with_its_executor(executor: Executor, task: Task, ending: Termination | None
     return Verdict("TASK_FAILED", AGENT, "REASON_EXECUTOR_TERMINATED", "Executor terminated")
 
 
-def of_agents_doing(framework: Framework, task: Task, status: Document) -> Document:
+def of_agents_doing(framework: Framework, task: Task, status: TaskStatus) -> TaskStatus:
     """Return an executor's status of a task that the agent had it kill, with the agent's reason for it."""
     if status["state"] != "TASK_KILLED" or task.fate is None:
         return status
     if task.fate is Fate.GPU_ILL:
         verdict = gpu_ill(task)
-        return {**status, "state": verdict.state, "reason": verdict.reason, "message": verdict.message}
+        said = {"state": verdict.state, "reason": verdict.reason, "message": verdict.message}
+        return cast(TaskStatus, {**status, **said})
     if task.reason is None:
         return status
     gone = task.gone and framework.can("PARTITION_AWARE")

@@ -15,8 +15,8 @@ from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.container.spec.nesting import is_nested, top_level
+from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
-from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import Acls, Principal
 from mesos_gpu.mesos.security.viewing import Viewer, user_of, user_of_task
 
@@ -94,7 +94,7 @@ def _find(frameworks: Frameworks, container: ContainerId) -> tuple[Framework, Ta
     return None
 
 
-def command_of(run: Task | Executor) -> Document:
+def command_of(run: Task | Executor) -> Mapping[str, Any]:
     """Return what says whose an executor is: a framework's own, or the one that plays it for a task."""
     return run.info if isinstance(run, Executor) else {"command": run.info.get("command")}
 
@@ -125,7 +125,7 @@ def may_enter(viewer: Viewer, framework: Framework, run: Task | Executor) -> boo
     return viewer.may("access_sandboxes", user_of(command_of(run), framework.info))
 
 
-def run_refusal(acls: Acls, framework: Framework, info: Document) -> str | None:
+def run_refusal(acls: Acls, framework: Framework, info: TaskInfo) -> str | None:
     """Return why a framework may not run a task here, None when it may: asked again, though the master did already."""
     principal = Principal(framework.info["principal"]) if "principal" in framework.info else None
     if acls.approved("run_tasks", principal, user_of_task(info) or framework.info["user"]):

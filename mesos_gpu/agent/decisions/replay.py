@@ -10,6 +10,7 @@ from mesos_gpu.agent.model.executors import Executor, ExecutorKey, own_executor
 from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo, TaskStatus
 from mesos_gpu.mesos.ids import ContainerId, FrameworkId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
@@ -22,7 +23,7 @@ class Run:
 
     framework: FrameworkId
     container_id: ContainerId
-    task_info: Document
+    task_info: TaskInfo
     records: tuple[Document, ...]
     complete: bool = False
 
@@ -33,19 +34,19 @@ class ExecutorRun:
 
     framework: FrameworkId
     container_id: ContainerId
-    info: Document
+    info: ExecutorInfo
     tasks: tuple[Run, ...]
     pid: int | None = None
     complete: bool = False
     driver: str | None = None
 
 
-def replay_executor(run: ExecutorRun, sandbox: str, at: Moment) -> tuple[Executor, list[tuple[Task, list[Document]]]]:
+def replay_executor(run: ExecutorRun, sandbox: str, at: Moment) -> tuple[Executor, list[tuple[Task, list[TaskStatus]]]]:
     """Return the executor, and each of its tasks as it stood, with what is not acknowledged of it."""
     name = run.info["executor_id"]["value"]
     executor = Executor(ExecutorKey(run.framework, name), run.info, run.container_id, sandbox, pid=run.pid)
     executor.driver = run.driver
-    tasks: list[tuple[Task, list[Document]]] = []
+    tasks: list[tuple[Task, list[TaskStatus]]] = []
     for one in run.tasks:
         task, pending = replay(one, sandbox, at)
         task.executor_id, task.hosted, task.deadline_s = name, True, None
@@ -62,15 +63,15 @@ def replay_executor(run: ExecutorRun, sandbox: str, at: Moment) -> tuple[Executo
     return executor, tasks
 
 
-def _networks(status: Document) -> tuple[Document, ...]:
+def _networks(status: TaskStatus) -> tuple[Document, ...]:
     return tuple((status.get("container_status") or {}).get("network_infos", ()))
 
 
-def replay(run: Run, sandbox: str, at: Moment) -> tuple[Task, list[Document]]:
+def replay(run: Run, sandbox: str, at: Moment) -> tuple[Task, list[TaskStatus]]:
     """Return the task as it stood after the last record, and its updates that are not acknowledged, oldest first."""
     key = TaskKey(run.framework, run.task_info["task_id"]["value"])
     task = Task(key, run.task_info, own_executor(key.task), run.container_id, sandbox)
-    pending: list[Document] = []
+    pending: list[TaskStatus] = []
     for record in run.records:
         if record["type"] == "UPDATE":
             task.note(record["status"])

@@ -12,6 +12,7 @@ from mesos_gpu.agent.model.status import container_status, make_status, network_
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.agent.model.verdict import Verdict
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import ExecutorId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
@@ -23,12 +24,12 @@ def report(state: AgentState, framework: Framework, task: Task, verdict: Verdict
     if task.container_id is not None:
         networks = network_infos(task.info, task.networks, state.identity)
         container = container_status(task.container_id, networks, task.pid)
-    status = _status(state, task.key, verdict, at, executor_id=task.executor_id, container=container)
-    status |= checking.said(task, verdict)
+    made = _status(state, task.key, verdict, at, executor_id=task.executor_id, container=container)
+    status: TaskStatus = {**made, **checking.said(task, verdict)}
     return report_status(state, framework, task, status, at)
 
 
-def report_status(state: AgentState, framework: Framework, task: Task, status: Document, at: Moment) -> list[Action]:
+def report_status(state: AgentState, framework: Framework, task: Task, status: TaskStatus, at: Moment) -> list[Action]:
     """Put a whole status on its way."""
     task.note(status)
     state.counts[status["state"]] += 1
@@ -101,7 +102,7 @@ def _status(
     *,
     executor_id: ExecutorId | None = None,
     container: Document | None = None,
-) -> Document:
+) -> TaskStatus:
     return make_status(
         verdict,
         task_id=key.task,

@@ -21,13 +21,13 @@ from mesos_gpu.agent.model.paths import sandbox_path
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.model.verdict import Verdict
+from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document
 
 
 def start_command_task(
-    state: AgentState, framework: Framework, info: Document, refused: Verdict | None, at: Moment
+    state: AgentState, framework: Framework, info: TaskInfo, refused: Verdict | None, at: Moment
 ) -> list[Action]:
     """Launch a command task, or say why not."""
     key = TaskKey(framework.id, info["task_id"]["value"])
@@ -55,7 +55,7 @@ def start_hosted(
     infos = [info for info in event.tasks if info["task_id"]["value"] not in framework.tasks]
     if not infos:
         return []
-    info: Document = infos[0]["executor"]
+    info: ExecutorInfo = infos[0]["executor"]
     key = ExecutorKey(framework.id, info["executor_id"]["value"])
     executor = framework.executors.get(key.executor)
     verdict = refused or _refused_hosted(state, framework, executor, infos, event)
@@ -75,7 +75,7 @@ def start_hosted(
 
 
 def _refused_hosted(
-    state: AgentState, framework: Framework, executor: Executor | None, infos: Sequence[Document], event: RunTask
+    state: AgentState, framework: Framework, executor: Executor | None, infos: Sequence[TaskInfo], event: RunTask
 ) -> Verdict | None:
     """Return why tasks cannot be given to their executor, which is there or is to be launched; None when they can."""
     verdict = outcomes.refused_hosted(state.identity, infos[0]["executor"], infos, group=event.group)
@@ -93,9 +93,9 @@ def _refused_hosted(
 
 
 def _launch_executor(
-    state: AgentState, framework: Framework, key: ExecutorKey, infos: list[Document], group: bool
+    state: AgentState, framework: Framework, key: ExecutorKey, infos: list[TaskInfo], group: bool
 ) -> list[Action]:
-    info: Document = infos[0]["executor"]
+    info: ExecutorInfo = infos[0]["executor"]
     container_id = state.ids.container_id()
     sandbox = executor_launch.sandbox(state.identity, key, container_id)
     executor = framework.executors[key.executor] = Executor(key, info, container_id, sandbox)
@@ -112,7 +112,7 @@ def _launch_executor(
 
 
 def _enqueue(
-    framework: Framework, executor: Executor, infos: list[Document], group: bool, after_round: int
+    framework: Framework, executor: Executor, infos: list[TaskInfo], group: bool, after_round: int
 ) -> list[Action]:
     actions: list[Action] = []
     for info in infos:
@@ -124,7 +124,7 @@ def _enqueue(
 
 
 def _enter(
-    framework: Framework, info: Document, executor_id: ExecutorId, container_id: ContainerId | None, sandbox: str
+    framework: Framework, info: TaskInfo, executor_id: ExecutorId, container_id: ContainerId | None, sandbox: str
 ) -> Task:
     key = TaskKey(framework.id, info["task_id"]["value"])
     task = framework.tasks[key.task] = Task(key, info, executor_id, container_id, sandbox, hosted=True)

@@ -20,8 +20,9 @@ from mesos_gpu.agent.model.paths import executor_directory, framework_directory,
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos.documents import ExecutorInfo, FrameworkInfo, TaskInfo
 from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, FrameworkId
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, ResourceDocument
 
 LATEST = "latest"
 HOLDINGS = "resources_and_operations.state"
@@ -75,7 +76,7 @@ class Checkpoints:
         """The next process registers as a new agent."""
         (self.meta / "slaves" / LATEST).unlink(missing_ok=True)
 
-    def save_holdings(self, resources: Sequence[Document], operations: Sequence[Document]) -> None:
+    def save_holdings(self, resources: Sequence[ResourceDocument], operations: Sequence[Document]) -> None:
         """Remember reservations and volumes, and operations that are not acknowledged; they belong to the machine."""
         document = {"resources": resources, "operations": operations}
         write_atomic(self.meta / "resources" / HOLDINGS, _encoder.encode(document), durable=True)
@@ -90,7 +91,7 @@ class Checkpoints:
 
     # --- frameworks and tasks -----------------------------------------------------------------------------------
 
-    def save_framework(self, framework: FrameworkId, info: Document, pid: str | None = None) -> None:
+    def save_framework(self, framework: FrameworkId, info: FrameworkInfo, pid: str | None = None) -> None:
         """Remember a FrameworkInfo, and where the framework's scheduler driver is."""
         folder = self.meta / framework_directory(self.agent_id, framework)
         write_atomic(folder / "framework.info", _encoder.encode(info))
@@ -99,7 +100,7 @@ class Checkpoints:
         else:
             (folder / FRAMEWORK_PID).unlink(missing_ok=True)
 
-    def save_executor(self, key: ExecutorKey, container_id: ContainerId, info: Document) -> None:
+    def save_executor(self, key: ExecutorKey, container_id: ContainerId, info: ExecutorInfo) -> None:
         """Remember an executor of a framework, before its container is launched."""
         folder = self.meta / executor_directory(self.agent_id, *key)
         write_atomic(folder / "executor.info", _encoder.encode(info))
@@ -111,7 +112,7 @@ class Checkpoints:
         write_atomic(self.meta / run_directory(self.agent_id, *key, container_id) / name, text.encode())
 
     def save_task(
-        self, key: TaskKey, container_id: ContainerId, info: Document, executor: ExecutorId | None = None
+        self, key: TaskKey, container_id: ContainerId, info: TaskInfo, executor: ExecutorId | None = None
     ) -> None:
         """Remember a task, before its container is launched or its executor has it; `executor` None: it is its own."""
         write_atomic(self._task_folder(key, container_id, executor) / "task.info", _encoder.encode(info))

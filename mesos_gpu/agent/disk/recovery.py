@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from mesos_gpu.agent.decisions.from_executors import LIBPROCESS_PID
 from mesos_gpu.agent.decisions.replay import ExecutorRun, Run, replay, replay_executor
@@ -28,9 +28,10 @@ from mesos_gpu.agent.model.frameworks import MAX_COMPLETED_EXECUTORS, Framework
 from mesos_gpu.agent.model.paths import sandbox_path
 from mesos_gpu.agent.model.tasks import Fate, Phase, Task
 from mesos_gpu.errors import Conflict
-from mesos_gpu.mesos.ids import ContainerId, FrameworkId
+from mesos_gpu.mesos.documents import FrameworkInfo, TaskStatus
+from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, ResourceDocument
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +44,12 @@ class Recovered:
 
     agent: Document | None = None
     rebooted: bool = False
-    frameworks: dict[str, Document] = field(default_factory=dict)
+    frameworks: dict[str, FrameworkInfo] = field(default_factory=dict)
     drivers: dict[str, str] = field(default_factory=dict)
     """Where frameworks' scheduler drivers are, by framework id."""
     runs: tuple[Run, ...] = ()
     executors: tuple[ExecutorRun, ...] = ()
-    resources: tuple[Document, ...] = ()
+    resources: tuple[ResourceDocument, ...] = ()
     """Reservations and volumes; an agent that begins anew has them too."""
     operations: tuple[Document, ...] = ()
     drain: Document | None = None
@@ -66,7 +67,7 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
     if agent is None:
         return Recovered(resources=tuple(holdings["resources"]))
     checkpoints.use(agent["id"]["value"])
-    found: dict[str, Document] = {}
+    found: dict[str, FrameworkInfo] = {}
     drivers: dict[str, str] = {}
     runs: list[Run] = []
     executors: list[ExecutorRun] = []
@@ -79,7 +80,7 @@ def recover(checkpoints: Checkpoints, boot_id: str) -> Recovered:
         mine = list(_runs(framework))
         runs += _worth_keeping([run for run in mine if isinstance(run, Run)])
         executors += _worth_keeping([run for run in mine if isinstance(run, ExecutorRun)])
-        found[framework.name] = info
+        found[framework.name] = cast(FrameworkInfo, info)
         driver = _text(framework / FRAMEWORK_PID)
         if driver is not None:
             drivers[framework.name] = driver
@@ -219,13 +220,13 @@ def _folders(folder: Path) -> list[Path]:
 
 def replayed(
     found: Recovered, identity: Identity, at: Moment
-) -> tuple[dict[str, Framework], list[tuple[Task, list[Document]]]]:
+) -> tuple[dict[str, Framework], list[tuple[Task, list[TaskStatus]]]]:
     """Return the frameworks, and each command task as it stood, with what is not acknowledged of it."""
     frameworks = {name: Framework(info, pid=found.drivers.get(name)) for name, info in found.frameworks.items()}
     tasks = []
     for run in found.runs:
-        task_id = run.task_info["task_id"]["value"]
-        sandbox = sandbox_path(identity.work_dir, identity.agent_id, run.framework, task_id, run.container_id)
+        executor_id = ExecutorId(run.task_info["task_id"]["value"])  # a command task is its own executor
+        sandbox = sandbox_path(identity.work_dir, identity.agent_id, run.framework, executor_id, run.container_id)
         task, pending = replay(run, sandbox, at)
         if run.complete:
             task.phase, pending = Phase.OVER, []
@@ -237,7 +238,7 @@ def replayed(
 
 def replayed_executors(
     found: Recovered, identity: Identity, at: Moment
-) -> list[tuple[Executor, list[tuple[Task, list[Document]]], bool]]:
+) -> list[tuple[Executor, list[tuple[Task, list[TaskStatus]]], bool]]:
     """Return each executor, its tasks as `replayed` does, and whether its run is closed."""
     executors = []
     for run in found.executors:

@@ -26,7 +26,7 @@ from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.ids import ContainerId, Role
-from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.resource import Document, Resource, ResourceDocument
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.units import MIB
 
@@ -144,7 +144,7 @@ def may_take_long(task: Mapping[str, Any]) -> bool:
     return image_of(task) is not None or bool((task.get("command") or {}).get("uris"))
 
 
-def executor_resources(task: Mapping[str, Any]) -> list[Document]:
+def executor_resources(task: Mapping[str, Any]) -> list[ResourceDocument]:
     """Return the resources of the command executor itself, allocated to the role of its task."""
     own = Resources.parse(f"cpus:{OVERHEAD_CPUS_MILLI / 1000};mem:{OVERHEAD_MEM_MIB}")
     role = role_of(task)

@@ -41,6 +41,7 @@ from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.running.checker import Checker
 from mesos_gpu.agent.running.containers import Containers, Runner
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
+from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
@@ -348,7 +349,7 @@ class Agent:
         self._advertise()
         self._arm()
 
-    def _is_ours(self, task: Document) -> bool:
+    def _is_ours(self, task: TaskInfo) -> bool:
         ours = bool(task["agent_id"]["value"] == self.agent_id)
         if not ours:
             log.warning("ignoring task %s, which is for another agent", task["task_id"]["value"])

@@ -18,6 +18,7 @@ from mesos_gpu.agent.launching.nested import container_name
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.executors import ExecutorKey, Stage
 from mesos_gpu.mesos import messages, recordio
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.uuids import NOT_VALID, is_uuid
@@ -184,7 +185,7 @@ class ExecutorApi:
                 return error_response(501, "501 Not Implemented.")
         return web.Response(status=202)
 
-    def _with_pid(self, status: Document) -> Document:
+    def _with_pid(self, status: TaskStatus) -> TaskStatus:
         """Return a status with the pid of the nested container that it names, while that runs."""
         container = status.get("container_status") or {}
         container_id = container.get("container_id") or {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from mesos_gpu.agent.loop.executor_api import call_problem
 from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos.documents import FrameworkInfo, TaskInfo, TaskStatus
 from mesos_gpu.mesos.ids import AgentId
 from mesos_gpu.mesos.resource import Document
 
@@ -24,7 +25,7 @@ class Driver:
 
     key: ExecutorKey
     agent_id: AgentId
-    framework_info: Document
+    framework_info: FrameworkInfo
     framework_pid: str | None = None
     returns: bool = False
     """It was here before the agent's process, and registers again."""
@@ -36,9 +37,10 @@ def messages_of(event: Document, driver: Driver) -> list[tuple[str, Document]]:
     return [] if make is None else make(event.get(str(event["type"]).lower(), {}), driver)
 
 
-def status_of(update: Document, key: ExecutorKey) -> Document:
+def status_of(update: Document, key: ExecutorKey) -> TaskStatus:
     """Return the v1 status of an executor's StatusUpdate. Raises ProtocolError for one that the agent refuses."""
-    status = {**update["status"], "source": "SOURCE_EXECUTOR"}
+    said: TaskStatus = update["status"]
+    status: TaskStatus = {**said, "source": "SOURCE_EXECUTOR"}
     status.setdefault("timestamp", update["timestamp"])
     if "uuid" in update:
         status["uuid"] = update["uuid"]
@@ -76,7 +78,7 @@ def _launch_group(body: Document, driver: Driver) -> list[tuple[str, Document]]:
     return [_run(task, driver) for task in body["task_group"]["tasks"]]
 
 
-def _run(task: Document, driver: Driver) -> tuple[str, Document]:
+def _run(task: TaskInfo, driver: Driver) -> tuple[str, Document]:
     # Drivers of 0.23 cannot read it without a pid, and those before without the id, which they do not use.
     framework = {"framework_id": {"value": driver.key.framework}, "framework": driver.framework_info}
     return "RunTaskMessage", {**framework, "pid": driver.framework_pid or NO_PID, "task": task}

@@ -11,6 +11,7 @@ from mesos_gpu.agent.model.fetch_uris import Item
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.container.spec.config import ContainerConfig, Size
 from mesos_gpu.mesos.checks import Course
+from mesos_gpu.mesos.documents import ExecutorInfo, FrameworkInfo, TaskInfo, TaskStatus
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
 
@@ -20,7 +21,7 @@ class SaveFramework:
     """Checkpoint a FrameworkInfo, and where the framework's scheduler driver is, if it has one."""
 
     framework: FrameworkId
-    info: Document
+    info: FrameworkInfo
     pid: str | None = None
 
 
@@ -30,7 +31,7 @@ class SaveTask:
 
     key: TaskKey
     container_id: ContainerId
-    info: Document
+    info: TaskInfo
     executor: ExecutorId | None = None
 
 
@@ -128,7 +129,7 @@ class SaveExecutor:
 
     key: ExecutorKey
     container_id: ContainerId
-    info: Document
+    info: ExecutorInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +147,8 @@ class Welcome:
     """Send SUBSCRIBED to an executor; the agent's own info is added to it."""
 
     key: ExecutorKey
-    framework: Document
-    executor: Document
+    framework: FrameworkInfo
+    executor: ExecutorInfo
     container_id: ContainerId
 
 
@@ -201,7 +202,7 @@ class SendLoose:
     """Send an update that no stream carries: the answer to a reconciliation."""
 
     key: TaskKey
-    status: Document
+    status: TaskStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from mesos_gpu.agent.model.executors import ExecutorKey
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.checks import News
+from mesos_gpu.mesos.documents import FrameworkInfo, TaskInfo, TaskStatus
 from mesos_gpu.mesos.gpu_shares import SharedCard
 from mesos_gpu.mesos.ids import AgentId, ContainerId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
@@ -65,8 +66,8 @@ class RunTask:
     use reservations or volumes that are not here.
     """
 
-    framework: Document
-    tasks: tuple[Document, ...]
+    framework: FrameworkInfo
+    tasks: tuple[TaskInfo, ...]
     resource_version: str | None = None
     launch_executor: bool = True
     group: bool = False
@@ -110,7 +111,7 @@ class UpdateFramework:
     """A framework (re-)connected to the master, perhaps with another FrameworkInfo."""
 
     framework: FrameworkId
-    info: Document | None
+    info: FrameworkInfo | None
     pid: str | None = None
     """As that of RunTask."""
 
@@ -193,7 +194,7 @@ class Subscribed:
 
     key: ExecutorKey
     tasks: tuple[TaskId, ...] = ()
-    updates: tuple[Document, ...] = ()
+    updates: tuple[TaskStatus, ...] = ()
     pid: str | None = None
 
 
@@ -209,7 +210,7 @@ class ExecutorSays:
     """An executor says how a task of its is (a v1 TaskStatus with a uuid)."""
 
     key: ExecutorKey
-    status: Document
+    status: TaskStatus
 
 
 @dataclass(frozen=True, slots=True)

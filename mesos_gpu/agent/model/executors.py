@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.verdict import Verdict
+from mesos_gpu.mesos.documents import ExecutorInfo
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 
@@ -114,7 +115,7 @@ class Executor:
     """One run of a framework's executor. Its tasks are the framework's `hosted` ones with its id."""
 
     key: ExecutorKey
-    info: Document
+    info: ExecutorInfo
     container_id: ContainerId
     sandbox: str
     stage: Stage = Stage.LAUNCHING

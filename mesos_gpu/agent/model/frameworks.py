@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.tasks import Task
+from mesos_gpu.mesos.documents import FrameworkInfo
 from mesos_gpu.mesos.ids import ExecutorId, FrameworkId, TaskId
-from mesos_gpu.mesos.resource import Document
 
 MAX_COMPLETED_EXECUTORS = 150
 """`--max_completed_executors_per_framework` of Mesos."""
@@ -18,7 +18,7 @@ MAX_COMPLETED_EXECUTORS = 150
 class Framework:
     """A framework with tasks and executors here, and what ran for it and is over: command tasks, and executors."""
 
-    info: Document
+    info: FrameworkInfo
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     executors: dict[ExecutorId, Executor] = field(default_factory=dict)
     completed: deque[Task | Executor] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETED_EXECUTORS))

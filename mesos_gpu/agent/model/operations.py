@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mesos_gpu.mesos.ids import FrameworkId, Role
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, ResourceDocument
 
 # --- what happens ---------------------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ class ApplyOperation:
 class KeepResources:
     """The whole list of reservations and volumes that the master made on this agent."""
 
-    resources: tuple[Document, ...]
+    resources: tuple[ResourceDocument, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class DiscardVolume:
 class SaveHoldings:
     """Put resources and operations on disk, together."""
 
-    resources: tuple[Document, ...]
+    resources: tuple[ResourceDocument, ...]
     operations: tuple[Document, ...]
 
 

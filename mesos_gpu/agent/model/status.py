@@ -11,6 +11,7 @@ from mesos_gpu.agent.model.network_infos import networks_of
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.agent.model.verdict import AGENT, EXECUTOR, Verdict
 from mesos_gpu.container.spec.config import Termination
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import AgentId, ContainerId, ExecutorId, TaskId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
@@ -28,9 +29,9 @@ def make_status(
     uuid: str | None,
     wall_s: float,
     container: Document | None = None,
-) -> Document:
+) -> TaskStatus:
     """Return the TaskStatus of a verdict. `uuid` (base64 of 16 bytes) asks for an acknowledgement."""
-    status: Document = {"task_id": {"value": task_id}, "state": verdict.state}
+    status: TaskStatus = {"task_id": {"value": task_id}, "state": verdict.state}
     if verdict.message is not None:
         status["message"] = verdict.message
     status["source"] = verdict.source
@@ -50,13 +51,13 @@ def make_status(
 
 
 def hosted_status(
-    said: Document, task: Task, *, agent_id: AgentId, networks: Sequence[Document], pid: int | None, wall_s: float
-) -> Document:
+    said: TaskStatus, task: Task, *, agent_id: AgentId, networks: Sequence[Document], pid: int | None, wall_s: float
+) -> TaskStatus:
     """Return what an executor said of a task, with what the agent adds: who it is, and what it knows of the container.
 
     An executor that names a container of its own (a nested one) is believed; that container may be gone already.
     """
-    status: Document = {**said, "agent_id": {"value": agent_id}}
+    status: TaskStatus = {**said, "agent_id": {"value": agent_id}}
     status.setdefault("timestamp", wall_s)
     given = dict(said.get("container_status") or {})
     own = given.get("container_id", {}).get("value", task.container_id) == task.container_id

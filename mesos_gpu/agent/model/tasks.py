@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, unique
+from typing import Any
 
 from mesos_gpu.agent.model.updates import TaskKey
+from mesos_gpu.mesos.documents import TaskInfo, TaskStatus
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.secrets import without_secrets
@@ -89,13 +91,13 @@ class Task:
     """
 
     key: TaskKey
-    info: Document
+    info: TaskInfo
     executor_id: ExecutorId
     container_id: ContainerId | None
     sandbox: str
     phase: Phase = Phase.LAUNCHING
     state: str = "TASK_STAGING"
-    statuses: list[Document] = field(default_factory=list)
+    statuses: list[TaskStatus] = field(default_factory=list)
     forwarded_state: str | None = None
     forwarded_uuid: str | None = None
     pid: int | None = None
@@ -119,9 +121,10 @@ class Task:
     healthy: bool | None = None
     check_status: Document | None = None
 
-    def note(self, status: Document) -> None:
+    def note(self, status: TaskStatus) -> None:
         """Take a status into the task's history, as Mesos does: the last of each run of equal states, without data."""
-        kept = {name: value for name, value in status.items() if name != "data"}
+        kept = status.copy()
+        kept.pop("data", None)
         if self.statuses and self.statuses[-1]["state"] == kept["state"]:
             self.statuses.pop()
         self.statuses.append(kept)
@@ -143,7 +146,8 @@ class Task:
         if self.forwarded_state is not None:
             document["status_update_state"] = self.forwarded_state
             document["status_update_uuid"] = self.forwarded_uuid
-        document.update({name: without_secrets(self.info[name]) for name in _COPIED if name in self.info})
+        info: Mapping[str, Any] = self.info
+        document.update({name: without_secrets(info[name]) for name in _COPIED if name in info})
         user = (self.info.get("command") or {}).get("user")
         if user is not None:
             document["user"] = user

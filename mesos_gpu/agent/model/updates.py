@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import FrameworkId, TaskId
-from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 
 RETRY_MIN_S = 10.0
@@ -32,7 +32,7 @@ class Forward:
     """Send this update (v1 TaskStatus) to the master, with the latest state we know of the task."""
 
     key: TaskKey
-    status: Document
+    status: TaskStatus
     latest_state: str
 
 
@@ -40,7 +40,7 @@ class Forward:
 class Stream:
     """The updates of one task that are not acknowledged yet, oldest first."""
 
-    pending: deque[Document] = field(default_factory=deque)
+    pending: deque[TaskStatus] = field(default_factory=deque)
     latest_state: str = "TASK_STAGING"
     due_s: float | None = None
     wait_s: float = RETRY_MIN_S
@@ -60,7 +60,7 @@ class UpdateStreams:
     def __iter__(self) -> Iterator[TaskKey]:
         return iter(self._streams)
 
-    def pending(self, key: TaskKey) -> tuple[Document, ...]:
+    def pending(self, key: TaskKey) -> tuple[TaskStatus, ...]:
         """Return what is not acknowledged of a task, oldest first."""
         stream = self._streams.get(key)
         return () if stream is None else tuple(stream.pending)
@@ -72,13 +72,13 @@ class UpdateStreams:
             return None
         return min((s.due_s for s in self._streams.values() if s.due_s is not None), default=None)
 
-    def restore(self, key: TaskKey, pending: Iterable[Document], latest_state: str) -> None:
+    def restore(self, key: TaskKey, pending: Iterable[TaskStatus], latest_state: str) -> None:
         """Take over a stream as it was logged; sending waits for `resume`."""
         stream = Stream(deque(pending), latest_state)
         stream.ended = is_terminal(latest_state)
         self._streams[key] = stream
 
-    def add(self, key: TaskKey, status: Document, now_s: float) -> list[Forward]:
+    def add(self, key: TaskKey, status: TaskStatus, now_s: float) -> list[Forward]:
         """Append an update (the caller has logged it). Returns it when it is the first in line, else nothing.
 
         What follows a terminal update is dropped.

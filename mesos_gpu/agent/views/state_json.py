@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from mesos_gpu.agent.decisions.permissions import sees_run, sees_task
 from mesos_gpu.agent.decisions.state import AgentState
@@ -211,6 +212,6 @@ def _status(status: Mapping[str, object]) -> Document:
     return shown
 
 
-def _labels(info: Document) -> list[Document] | None:
+def _labels(info: Mapping[str, Any]) -> list[Document] | None:
     labels = info.get("labels")
     return None if labels is None else list(labels.get("labels", []))

@@ -102,7 +102,8 @@ def _offer(state: MasterState, allocation: Allocation) -> Offer:
     # resources field by field, and know of no such field. Whatever they accept is allocated to their role again.
     allocated: Document = {"allocation_info": {"role": role}} if "MULTI_ROLE" in framework.capabilities else {}
     if not allocated:
-        shown = [{name: value for name, value in one.items() if name != "allocation_info"} for one in shown]
+        for resource in shown:
+            resource.pop("allocation_info", None)
     offer_id = state.ids.offer()
     document: Document = {
         "id": {"value": offer_id},

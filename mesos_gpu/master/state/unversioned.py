@@ -12,7 +12,7 @@ from mesos_gpu.master.model.documents import Task, role_of
 from mesos_gpu.master.model.model import NOTHING, Agent, Drain, Executor, Framework, KnownAgent, Offer, add
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.state import MasterState
-from mesos_gpu.mesos.resource import Document, Resource, amount_text
+from mesos_gpu.mesos.resource import Document, Resource, ResourceDocument, amount_text
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
@@ -201,7 +201,7 @@ def agent_full(agent: Agent, viewer: Viewer = EVERYBODY) -> Document:
     """Return what only /slaves says of an agent: whole Resource documents, of roles that `viewer` may see."""
     total = agent.total
 
-    def shown(resources: Resources) -> list[Document]:
+    def shown(resources: Resources) -> list[ResourceDocument]:
         return viewer.resources(resources).to_json(shown=True)
 
     return {

@@ -20,7 +20,7 @@ from mesos_gpu.master.validation.operation_validation import resource_lists
 from mesos_gpu.master.views.views import framework_ids, known_roles, seen
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.messages import with_defaults
-from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.resource import Document, Resource, ResourceDocument
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 
 
@@ -90,7 +90,7 @@ def get_agents(state: MasterState, viewer: Viewer = EVERYBODY) -> Document:
     }
 
 
-def visible(viewer: Viewer, resources: Iterable[Document]) -> list[Document]:
+def visible(viewer: Viewer, resources: Iterable[ResourceDocument]) -> list[ResourceDocument]:
     """Return those Resource documents of which `viewer` may see all roles."""
     return [document for document in resources if viewer.sees_all or viewer.resource(Resource.from_json(document))]
 
