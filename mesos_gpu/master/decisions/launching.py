@@ -19,6 +19,7 @@ from mesos_gpu.master.state.actions import Action, RunTask, RunTaskGroup
 from mesos_gpu.master.state.state import MasterState
 from mesos_gpu.master.validation.group_validation import GroupLaunch, group_problem
 from mesos_gpu.master.validation.validation import Launch, executor_resources, task_problem
+from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.resource import Document
@@ -199,10 +200,14 @@ def _group(
         return None
     given = operation["launch_group"]["executor"]
     executor = _allocated(given, role)
-    prepared = [_prepared(framework, {k: v for k, v in task.items() if k != "executor"}, role) for task in tasks]
-    for task, sent in zip(prepared, tasks, strict=True):
+    prepared: list[TaskInfo] = []
+    for sent in tasks:
+        alone = sent.copy()
+        alone.pop("executor", None)
+        task = _prepared(framework, alone, role)
         if "executor" in sent:
             task["executor"] = executor if sent["executor"] == given else sent["executor"]
+        prepared.append(task)
     return GroupLaunch(executor, prepared, framework, agent, available)
 
 
@@ -211,7 +216,7 @@ def _launch_group(state: MasterState, group: GroupLaunch) -> RunTaskGroup:
     launch_executor = group.new_executor
     if launch_executor:
         state.add_executor(framework.id, agent, Executor(group.executor, group.executor_resources))
-    tasks = [{**task, "executor": group.executor} for task in group.tasks]
+    tasks: list[TaskInfo] = [{**task, "executor": group.executor} for task in group.tasks]
     for task in tasks:
         state.add_task(framework, agent, new_task(framework, task))
     state.counters["tasks_launched"] += len(tasks)
@@ -230,9 +235,9 @@ def new_task(framework: Framework, info: Mapping[str, Any]) -> Task:
     return Task(document, Resources.from_json(info["resources"]))
 
 
-def _prepared(framework: Framework, task: Document, role: Role) -> Document:
+def _prepared(framework: Framework, task: TaskInfo, role: Role) -> TaskInfo:
     """Return a TaskInfo with what the scheduler may leave out filled in."""
-    prepared = {**task, "resources": [refined(r, role) for r in task.get("resources", ())]}
+    prepared: TaskInfo = {**task, "resources": [refined(r, role) for r in task.get("resources", ())]}
     if "executor" in task:
         prepared["executor"] = {"framework_id": {"value": framework.id}, **_allocated(task["executor"], role)}
     check = prepared.get("health_check")
@@ -241,12 +246,12 @@ def _prepared(framework: Framework, task: Document, role: Role) -> Document:
     return prepared
 
 
-def _allocated(info: Document, role: Role) -> Document:
+def _allocated(info: ExecutorInfo, role: Role) -> ExecutorInfo:
     return {**info, "resources": [refined(r, role) for r in info.get("resources", ())]}
 
 
 def _refused(
-    state: MasterState, framework: Framework, task: Document, reason: str, problem: str, now: Moment
+    state: MasterState, framework: Framework, task: TaskInfo, reason: str, problem: str, now: Moment
 ) -> list[Action]:
     status = made_here(
         framework,
@@ -266,11 +271,11 @@ def _id_on_launch_problem(operation: Mapping[str, Any]) -> str | None:
     return f"The 'id' field must not be set on a {operation['type']} operation" if "id" in operation else None
 
 
-def _tasks_of(operation: Mapping[str, Any]) -> Sequence[Document]:
+def _tasks_of(operation: Mapping[str, Any]) -> Sequence[TaskInfo]:
     if operation.get("type") == "LAUNCH":
-        tasks: Sequence[Document] = operation.get("launch", {}).get("task_infos", ())
+        tasks: Sequence[TaskInfo] = operation.get("launch", {}).get("task_infos", ())
         return tasks
     if operation.get("type") == "LAUNCH_GROUP":
-        group: Sequence[Document] = operation.get("launch_group", {}).get("task_group", {}).get("tasks", ())
+        group: Sequence[TaskInfo] = operation.get("launch_group", {}).get("task_group", {}).get("tasks", ())
         return group
     return ()

@@ -11,9 +11,9 @@ from mesos_gpu.master.model.model import NOTHING, Offer
 from mesos_gpu.master.model.shared_volumes import summed
 from mesos_gpu.master.state.actions import Action
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 
 
@@ -31,7 +31,7 @@ def offer_resources(state: MasterState, now: Moment) -> list[Action]:
     """Offer what is free to whoever's turn it is; one OFFERS event per framework."""
     state.counters["allocation_runs"] += 1
     allocations = allocate(state)
-    made: dict[FrameworkId, list[Document]] = {}
+    made: dict[FrameworkId, list[OfferDocument]] = {}
     for allocation in allocations:
         offer = _offer(state, allocation)
         state.add_offer(offer)
@@ -100,20 +100,21 @@ def _offer(state: MasterState, allocation: Allocation) -> Offer:
     shown = resources.to_json(refined=refined)
     # To whom it is allocated is told to frameworks that can have several roles only (MESOS-8237): the others compare
     # resources field by field, and know of no such field. Whatever they accept is allocated to their role again.
-    allocated: Document = {"allocation_info": {"role": role}} if "MULTI_ROLE" in framework.capabilities else {}
-    if not allocated:
+    several_roles = "MULTI_ROLE" in framework.capabilities
+    if not several_roles:
         for resource in shown:
             resource.pop("allocation_info", None)
     offer_id = state.ids.offer()
-    document: Document = {
+    document: OfferDocument = {
         "id": {"value": offer_id},
         "framework_id": {"value": framework.id},
         "agent_id": {"value": agent.id},
         "hostname": agent.hostname,
         "url": agent.url,
         "resources": shown,
-        **allocated,
     }
+    if several_roles:
+        document["allocation_info"] = {"role": role}
     if agent.info.get("attributes"):
         document["attributes"] = agent.info["attributes"]
     unavailability = state.policy.unavailability(agent)

@@ -7,7 +7,7 @@ Source: Mesos src/master/master.cpp (_accept, _apply, updateOperationStatus, rec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from mesos_gpu.errors import BadInput, BadResources, Conflict, Forbidden
 from mesos_gpu.master.decisions import permissions
@@ -28,7 +28,7 @@ from mesos_gpu.master.validation.operation_asked import Asked
 from mesos_gpu.master.validation.operation_validation import named, operation_problem, resource_lists
 from mesos_gpu.mesos.conversions import Conversion, applied, conversions, unallocated
 from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, ResourceDocument
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.security.authorization import Principal
 
@@ -179,7 +179,7 @@ def prepare(operation: Mapping[str, Any], role: Role | None) -> Document:
     return {**operation, kind: body} if kind in operation else dict(operation)
 
 
-def refined(resource: Mapping[str, Any], role: Role | None) -> Document:
+def refined(resource: Mapping[str, Any], role: Role | None) -> ResourceDocument:
     """Return a scheduler's Resource in the format that the master keeps: reservations stacked, allocated to `role`.
 
     An allocation that the scheduler states itself is kept; validation compares it. Values stay as they were written.
@@ -192,7 +192,7 @@ def refined(resource: Mapping[str, Any], role: Role | None) -> Document:
         document["reservations"] = [{"type": kind, "role": reserved_for, **(dynamic or {})}]
     if role is not None:
         document.setdefault("allocation_info", {"role": role})
-    return document
+    return cast(ResourceDocument, document)
 
 
 def _apply(

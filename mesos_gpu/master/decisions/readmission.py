@@ -5,6 +5,9 @@ Source: Mesos src/master/master.cpp (reregisterSlave, reconcileKnownSlave, __rer
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mesos_gpu.master.decisions import draining
 from mesos_gpu.master.decisions.agents import MACHINE_DOWN, admit, may_stay, unreachable
 from mesos_gpu.master.decisions.subscriptions import recover_framework
@@ -32,7 +35,7 @@ from mesos_gpu.mesos.documents import AgentInfo
 from mesos_gpu.mesos.ids import AgentId, FrameworkId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, ResourceDocument
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.tasks import is_terminal
 
@@ -244,15 +247,14 @@ def _adopt_tasks(
     return actions
 
 
-def _allocated(document: Document, framework: Framework) -> list[Document]:
+def _allocated(document: Mapping[str, Any], framework: Framework) -> list[ResourceDocument]:
     """Return the resources of a task or executor, allocated to a role: agents without MULTI_ROLE do not say to which.
 
     Such an agent is offered to frameworks of one role only; one that has several since has the first of them here.
     """
     role = {"role": framework.roles[0] if framework.roles else "*"}
-    return [
-        one if "allocation_info" in one else {**one, "allocation_info": role} for one in document.get("resources", [])
-    ]
+    resources: list[ResourceDocument] = document.get("resources", [])
+    return [one if "allocation_info" in one else {**one, "allocation_info": role} for one in resources]
 
 
 def _forget_lost_tasks(state: MasterState, agent: Agent) -> None:

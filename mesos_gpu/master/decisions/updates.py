@@ -20,9 +20,9 @@ from mesos_gpu.master.state.actions import (
     Warn,
 )
 from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.tasks import is_terminal
 
 LATEST = "Reconciliation: Latest task state"
@@ -31,7 +31,7 @@ _REPEATED = ("healthy", "check_status", "container_status")
 
 
 def status_update(
-    state: MasterState, agent_id: AgentId, framework_id: FrameworkId, status: Document, latest: str
+    state: MasterState, agent_id: AgentId, framework_id: FrameworkId, status: TaskStatus, latest: str
 ) -> list[Action]:
     """An agent reports a task's status (v1, with its uuid); `latest` is the task's newest state there.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mesos_gpu.master.model.report import Report
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
 
@@ -63,7 +64,7 @@ class StatusUpdate(AgentNews):
 
     agent_id: AgentId
     framework_id: FrameworkId
-    status: Document
+    status: TaskStatus
     latest_state: str
 
 

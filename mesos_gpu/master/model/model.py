@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from mesos_gpu.master.model.documents import Operation, Task, capabilities_of, roles_of
 from mesos_gpu.master.model.shared_volumes import free_of
-from mesos_gpu.mesos.documents import AgentInfo, FrameworkInfo
+from mesos_gpu.mesos.documents import AgentInfo, ExecutorInfo, FrameworkInfo, OfferDocument
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, OfferId, Role, TaskId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
@@ -32,14 +32,14 @@ class Offer:
     agent_id: AgentId
     role: Role
     resources: Resources
-    document: Document
+    document: OfferDocument
 
 
 @dataclass(eq=False, slots=True)
 class Executor:
     """An executor that a framework brought (command tasks have none)."""
 
-    info: Document
+    info: ExecutorInfo
     resources: Resources
 
 

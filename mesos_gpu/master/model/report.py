@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from mesos_gpu.errors import BadResources, ProtocolError
 from mesos_gpu.mesos.conversions import with_kept
-from mesos_gpu.mesos.documents import AgentInfo, FrameworkInfo
+from mesos_gpu.mesos.documents import AgentInfo, ExecutorInfo, FrameworkInfo
 from mesos_gpu.mesos.ids import AgentId, id_problem
 from mesos_gpu.mesos.libprocess import Pid
-from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resource import Document, ResourceDocument
 from mesos_gpu.mesos.resources import Resources, validate
 
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
@@ -30,11 +30,11 @@ class Report:
     capabilities: tuple[str, ...] = ()
     checkpoint: bool = False
     resource_version_uuid: str | None = None
-    kept: Sequence[Document] = ()
+    kept: Sequence[ResourceDocument] = ()
     """What is reserved and created there, beside what its flags say."""
     tasks: Sequence[Document] = ()
     """v1 Tasks that run there, or have ended but are not acknowledged."""
-    executors: Sequence[Document] = ()
+    executors: Sequence[ExecutorInfo] = ()
     frameworks: Sequence[FrameworkInfo] = ()
     """FrameworkInfos of those."""
 

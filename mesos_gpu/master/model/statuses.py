@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from mesos_gpu.master.model.documents import Task
 from mesos_gpu.master.model.model import Framework
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, TaskId
 from mesos_gpu.mesos.moment import Moment
-from mesos_gpu.mesos.resource import Document
 
 
 def made_here(
@@ -22,17 +22,17 @@ def made_here(
     agent_id: AgentId | None = None,
     executor_id: ExecutorId | None = None,
     **more: Any,
-) -> Document:
+) -> TaskStatus:
     """Return a v1 TaskStatus of SOURCE_MASTER, its state as `framework` knows states."""
-    status: Document = {
+    made: TaskStatus = {
         "task_id": {"value": task_id},
         "state": framework.sees(state),
         "message": message,
         "source": "SOURCE_MASTER",
         "reason": reason,
         "timestamp": now.wall_s,
-        **more,
     }
+    status = cast(TaskStatus, {**made, **more})
     if agent_id is not None:
         status["agent_id"] = {"value": agent_id}
     if executor_id is not None:
@@ -42,7 +42,7 @@ def made_here(
 
 def about(
     framework: Framework, task: Task, state: str, now: Moment, *, reason: str, message: str, **more: Any
-) -> Document:
+) -> TaskStatus:
     """Return such a status about a task we know."""
     return made_here(
         framework,
@@ -57,7 +57,7 @@ def about(
     )
 
 
-def record(task: Task, status: Document) -> None:
+def record(task: Task, status: TaskStatus) -> None:
     """Keep a status in the task's history; one of the same state replaces the last, and `data` is not kept."""
     statuses = task.document.setdefault("statuses", [])
     if statuses and statuses[-1]["state"] == status["state"]:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from mesos_gpu.master.events.stored import StoredEvent
 from mesos_gpu.master.registry.operations import Operation
-from mesos_gpu.mesos.documents import FrameworkInfo
+from mesos_gpu.mesos.documents import ExecutorInfo, FrameworkInfo, TaskInfo
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 
@@ -95,7 +95,7 @@ class RunTask:
 
     agent_id: AgentId
     framework_info: FrameworkInfo
-    task: Document
+    task: TaskInfo
     launch_executor: bool
 
 
@@ -105,8 +105,8 @@ class RunTaskGroup:
 
     agent_id: AgentId
     framework_info: FrameworkInfo
-    executor: Document
-    tasks: list[Document]
+    executor: ExecutorInfo
+    tasks: list[TaskInfo]
     launch_executor: bool
 
 

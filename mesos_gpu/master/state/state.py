@@ -30,6 +30,7 @@ from mesos_gpu.master.model.record import Record
 from mesos_gpu.master.state.actions import Action, SendEvent
 from mesos_gpu.master.state.settings import Settings
 from mesos_gpu.master.state.transitions import Transitions
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId, OfferId, Role
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.moment import Moment
@@ -169,7 +170,7 @@ class MasterState:
         event: Document = {"type": kind} if body is None else {"type": kind, kind.lower(): body}
         return [SendEvent(framework.stream_id, event)]
 
-    def tell_status(self, framework: Framework, status: Document) -> list[Action]:
+    def tell_status(self, framework: Framework, status: TaskStatus) -> list[Action]:
         """Return the action that sends an UPDATE event."""
         return self.tell(framework, "UPDATE", {"status": status})
 
@@ -180,7 +181,7 @@ class MasterState:
         if self.watched:
             self.news.append(News(kind, subject))
 
-    def announce_status(self, task: Task, status: Document) -> None:
+    def announce_status(self, task: Task, status: TaskStatus) -> None:
         """Let operators know of a task's new status."""
         if self.watched:
             body = {"framework_id": task.document["framework_id"], "status": status, "state": task.state}

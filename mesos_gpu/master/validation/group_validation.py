@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from mesos_gpu.master.model.model import Agent, Framework, add
 from mesos_gpu.master.validation.validation import TASK_CHECKS, Launch, executor_problem, shares_cgroups
-from mesos_gpu.mesos.resource import Document, scalar_text
+from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
+from mesos_gpu.mesos.resource import scalar_text
 from mesos_gpu.mesos.resources import Resources, validate_gpus
 
 MIN_CPUS_MILLI, MIN_MEM_MILLI = 10, 32_000
@@ -24,8 +25,8 @@ class GroupLaunch:
     `tasks` are as the scheduler sent them otherwise: an ExecutorInfo of their own is still theirs.
     """
 
-    executor: Document
-    tasks: Sequence[Document]
+    executor: ExecutorInfo
+    tasks: Sequence[TaskInfo]
     framework: Framework
     agent: Agent
     available: Resources
@@ -71,7 +72,7 @@ def _tasks_problem(group: GroupLaunch) -> str | None:
     return None
 
 
-def _task_problem(group: GroupLaunch, task: Document) -> str | None:
+def _task_problem(group: GroupLaunch, task: TaskInfo) -> str | None:
     launch = Launch(task, group.framework, group.agent, group.available)
     for check in TASK_CHECKS:
         problem = check(launch)

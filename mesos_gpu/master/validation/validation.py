@@ -12,8 +12,9 @@ from typing import Any
 from mesos_gpu.master.model.model import Agent, Framework
 from mesos_gpu.master.validation.operation_asked import disk_problem
 from mesos_gpu.master.validation.volume_validation import persistence_problem
+from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import id_problem
-from mesos_gpu.mesos.resource import Document, Resource
+from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources, validate, validate_gpus
 
 LIMITABLE = frozenset({"cpus", "mem"})
@@ -25,7 +26,7 @@ _NOT_NEGATIVE = ("delay_seconds", "interval_seconds", "timeout_seconds", "grace_
 class Launch:
     """A task that wants to be launched: resources already in the refined format and allocated to the offer's role."""
 
-    task: Document
+    task: TaskInfo
     framework: Framework
     agent: Agent
     available: Resources

@@ -20,7 +20,7 @@ from mesos_gpu.master.events.agents import (
 )
 from mesos_gpu.master.model.report import Report
 from mesos_gpu.master.wire import agent_operations
-from mesos_gpu.mesos.documents import AgentInfo
+from mesos_gpu.mesos.documents import AgentInfo, TaskStatus
 from mesos_gpu.mesos.ids import AgentId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.messages import with_defaults
@@ -48,10 +48,11 @@ def _status_update(document: Document, pid: str) -> StatusUpdate:
     uuid_in(update.get("uuid", ""), "a status update")
     Pid.parse(document.get("pid", ""))
     agent_id, framework_id = update["slave_id"]["value"], update["framework_id"]["value"]
-    status = with_defaults("mesos.v1.TaskStatus", update["status"])
-    status |= {"agent_id": {"value": agent_id}, "timestamp": update["timestamp"], "uuid": update["uuid"]}
+    said = with_defaults("mesos.v1.TaskStatus", update["status"])
+    said |= {"agent_id": {"value": agent_id}, "timestamp": update["timestamp"], "uuid": update["uuid"]}
     if "executor_id" in update:
-        status["executor_id"] = update["executor_id"]
+        said["executor_id"] = update["executor_id"]
+    status = cast(TaskStatus, said)
     return StatusUpdate(agent_id, framework_id, status, update.get("latest_state", status["state"]))
 
 

@@ -31,7 +31,7 @@ from mesos_gpu.master.state.actions import (
     UpdateFramework,
 )
 from mesos_gpu.master.wire import agent_operations
-from mesos_gpu.master.wire.agent_forms import NO_PID, resource_version, resources_for, task_for
+from mesos_gpu.master.wire.agent_forms import NO_PID, executor_for, resource_version, task_for
 from mesos_gpu.mesos.documents import FrameworkInfo
 from mesos_gpu.mesos.ids import FrameworkId
 from mesos_gpu.mesos.resource import Document
@@ -98,7 +98,7 @@ def _launch(action: RunTask | RunTaskGroup, books: Books) -> Message:
         document |= {"pid": _pid_of(action.framework_info, books), "task": task_for(agent, action.task)}
         return "RunTaskMessage", document
     document |= {
-        "executor": resources_for(agent, action.executor),
+        "executor": executor_for(agent, action.executor),
         "task_group": {"tasks": [task_for(agent, task) for task in action.tasks]},
     }
     return "RunTaskGroupMessage", document
