@@ -10,6 +10,7 @@ from typing import Any
 
 from mesos_gpu.errors import ProtocolError, Unavailable
 from mesos_gpu.executor.http1 import Answer, post
+from mesos_gpu.mesos.ids import ExecutorId, FrameworkId
 
 CONNECT_S = 10.0
 Wrap = Callable[[socket.socket, str], socket.socket]
@@ -29,8 +30,8 @@ class Agent:
     def __init__(
         self,
         endpoint: str,
-        framework_id: str,
-        executor_id: str,
+        framework_id: FrameworkId,
+        executor_id: ExecutorId,
         socket_path: str | None = None,
         token: str | None = None,
         *,

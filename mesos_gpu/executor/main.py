@@ -19,7 +19,9 @@ from mesos_gpu.executor.agent import Agent, Wrap
 from mesos_gpu.executor.decisions import events as ev
 from mesos_gpu.executor.decisions.handle import begin, handle
 from mesos_gpu.executor.decisions.state import ExecutorState, Setting
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.flags import parse_duration
+from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.moment import Moment
 from mesos_gpu.mesos.uuids import random_uuid
 
@@ -46,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MesosGpuError as error:
         print(error, file=sys.stderr)
         return 1
-    agent = Agent(endpoint, framework_id, executor_id, socket_path, token, wrap=wrap)
+    agent = Agent(endpoint, FrameworkId(framework_id), ExecutorId(executor_id), socket_path, token, wrap=wrap)
     state = ExecutorState(setting_of(os.environ), new_uuid=new_uuid, new_id=new_id)
     return Program(agent, state).run()
 
@@ -78,7 +80,7 @@ class Program:
     def __init__(self, agent: Agent, state: ExecutorState) -> None:
         self._agent, self._state = agent, state
         self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
-        self._updates: queue.SimpleQueue[ev.Document] = queue.SimpleQueue()
+        self._updates: queue.SimpleQueue[TaskStatus] = queue.SimpleQueue()
         self._ran: deque[Mapping[str, Any]] = deque()
         self._status: int | None = None
 
@@ -174,7 +176,7 @@ class Program:
         launched = code in (200, 202)
         self._inbox.put(ev.Launched(container_id) if launched else ev.LaunchFailed(container_id, words))
 
-    def _wait(self, container_id: str) -> None:
+    def _wait(self, container_id: ContainerId) -> None:
         try:
             end = self._agent.ended(self._state.nested_id(container_id))
         except Unavailable:
@@ -259,10 +261,10 @@ def new_uuid() -> str:
     return binascii.b2a_base64(random_uuid(os.urandom(16)), newline=False).decode("ascii")
 
 
-def new_id() -> str:
+def new_id() -> ContainerId:
     """Return a random UUID as text; the module `uuid` takes longer to import than this program to start."""
     text = random_uuid(os.urandom(16)).hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return ContainerId("-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])))
 
 
 def _thread(work: Callable[..., None], *args: Any) -> None:

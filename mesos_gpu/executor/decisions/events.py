@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mesos_gpu.mesos.checks import Probe, Result
+from mesos_gpu.mesos.documents import TaskInfo, TaskStatus
+from mesos_gpu.mesos.ids import ContainerId, TaskId
 
 Document: TypeAlias = Mapping[str, Any]
 
@@ -29,14 +31,14 @@ class Disconnected:
 class Launch:
     """Run these tasks (TaskInfo): a group."""
 
-    tasks: tuple[Document, ...]
+    tasks: tuple[TaskInfo, ...]
 
 
 @dataclass(frozen=True)
 class Kill:
     """End a task; `grace_s` only when the call carries a policy."""
 
-    task_id: str
+    task_id: TaskId
     grace_s: float | None = None
 
 
@@ -44,7 +46,7 @@ class Kill:
 class Acknowledged:
     """The agent has an update for good; `uuid` is base64."""
 
-    task_id: str
+    task_id: TaskId
     uuid: str
 
 
@@ -57,14 +59,14 @@ class Shutdown:
 class Launched:
     """A nested container runs."""
 
-    container_id: str
+    container_id: ContainerId
 
 
 @dataclass(frozen=True)
 class LaunchFailed:
     """A nested container could not be launched."""
 
-    container_id: str
+    container_id: ContainerId
     why: str
 
 
@@ -72,7 +74,7 @@ class LaunchFailed:
 class Ended:
     """A nested container ended. `end` is the answer's body: a raw wait status as `exit_status`, perhaps a reason."""
 
-    container_id: str
+    container_id: ContainerId
     end: Document
 
 
@@ -80,7 +82,7 @@ class Ended:
 class Probed:
     """A check of a task looked: its index among the task's checks, and what it found; None: nothing to look at."""
 
-    container_id: str
+    container_id: ContainerId
     check: int
     result: Result | None
 
@@ -111,7 +113,7 @@ Event: TypeAlias = (
 class Subscribe:
     """Ask the agent for its events after `after_s`; it is told what it may have missed."""
 
-    tasks: tuple[Document, ...]
+    tasks: tuple[TaskInfo, ...]
     updates: tuple[Document, ...]
     after_s: float = 0.0
 
@@ -120,23 +122,23 @@ class Subscribe:
 class Update:
     """Tell the agent how a task is; sent in order."""
 
-    status: Document
+    status: TaskStatus
 
 
 @dataclass(frozen=True)
 class LinkSandbox:
     """Show the sandbox of a task's container as `tasks/<task id>`."""
 
-    task_id: str
-    container_id: str
+    task_id: TaskId
+    container_id: ContainerId
 
 
 @dataclass(frozen=True)
 class LaunchContainer:
     """Launch a nested container for a task; Launched or LaunchFailed comes back."""
 
-    container_id: str
-    task: Document
+    container_id: ContainerId
+    task: TaskInfo
     environment: Mapping[str, str]
 
 
@@ -144,14 +146,14 @@ class LaunchContainer:
 class WaitContainer:
     """Wait for the end of a nested container; Ended comes back."""
 
-    container_id: str
+    container_id: ContainerId
 
 
 @dataclass(frozen=True)
 class SignalContainer:
     """Send a signal to a nested container."""
 
-    container_id: str
+    container_id: ContainerId
     number: int
 
 
@@ -159,7 +161,7 @@ class SignalContainer:
 class Look:
     """Carry out a probe of a task; Probed comes back."""
 
-    container_id: str
+    container_id: ContainerId
     check: int
     probe: Probe
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from mesos_gpu.executor.decisions import events as ev
 from mesos_gpu.executor.decisions.events import Action
 from mesos_gpu.executor.decisions.state import Container, ExecutorState
 from mesos_gpu.mesos.checks import empty_status
+from mesos_gpu.mesos.documents import TaskStatus
 from mesos_gpu.mesos.moment import Moment
 
 
@@ -15,7 +16,7 @@ def report(state: ExecutorState, container: Container, task_state: str, at: Mome
     """Tell how a task is; what the agent does not acknowledge is told again when it is back."""
     container.state = task_state
     running = task_state == "TASK_RUNNING"
-    status: dict[str, Any] = {
+    made: TaskStatus = {
         "task_id": container.task["task_id"],
         "state": task_state,
         "source": "SOURCE_EXECUTOR",
@@ -26,9 +27,9 @@ def report(state: ExecutorState, container: Container, task_state: str, at: Mome
     }
     if container.task.get("check"):
         known = container.check_status if running else None
-        status["check_status"] = known or empty_status(container.task["check"])
+        made["check_status"] = known or empty_status(container.task["check"])
     if running and container.healthy is not None:
-        status["healthy"] = container.healthy
-    status.update(extra)
+        made["healthy"] = container.healthy
+    status = cast(TaskStatus, {**made, **extra})
     state.unacknowledged.updates[status["uuid"]] = {"status": status}
     return [ev.Update(status)] if state.agent.connected else []

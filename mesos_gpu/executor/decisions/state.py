@@ -9,6 +9,8 @@ from typing import Any
 
 from mesos_gpu.executor.decisions.events import Document
 from mesos_gpu.mesos.checks import Course
+from mesos_gpu.mesos.documents import TaskInfo
+from mesos_gpu.mesos.ids import ContainerId, TaskId
 from mesos_gpu.mesos.moment import Moment
 
 
@@ -25,8 +27,8 @@ class Why(Enum):
 class Container:
     """One task and its nested container."""
 
-    container_id: str
-    task: Document
+    container_id: ContainerId
+    task: TaskInfo
     group: int
     state: str = "TASK_STARTING"
     launched: bool = False
@@ -36,12 +38,12 @@ class Container:
     deadline_s: float | None = None
     courses: list[Course] = field(default_factory=list)
     healthy: bool | None = None
-    check_status: Document | None = None
+    check_status: dict[str, Any] | None = None
 
     @property
-    def task_id(self) -> str:
+    def task_id(self) -> TaskId:
         """Return the task's id."""
-        return str(self.task["task_id"]["value"])
+        return self.task["task_id"]["value"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Subscription:
 class Unacknowledged:
     """What the agent has not acknowledged: tasks by id, updates (bodies of UPDATE) by uuid."""
 
-    tasks: dict[str, Document] = field(default_factory=dict)
+    tasks: dict[TaskId, TaskInfo] = field(default_factory=dict)
     updates: dict[str, Document] = field(default_factory=dict)
 
 
@@ -90,8 +92,8 @@ class ExecutorState:
 
     setting: Setting
     new_uuid: Callable[[], str]
-    new_id: Callable[[], str]
-    containers: dict[str, Container] = field(default_factory=dict)
+    new_id: Callable[[], ContainerId]
+    containers: dict[ContainerId, Container] = field(default_factory=dict)
     groups: int = 0
     agent: Subscription = field(default_factory=Subscription)
     unacknowledged: Unacknowledged = field(default_factory=Unacknowledged)
@@ -113,6 +115,6 @@ class ExecutorState:
             return False
         return at.mono_s - self.agent.lost_at_s >= self.setting.recovery_s
 
-    def nested_id(self, container_id: str) -> Mapping[str, Any]:
+    def nested_id(self, container_id: ContainerId) -> Mapping[str, Any]:
         """Return the ContainerID of a nested container of this executor."""
         return {"value": container_id, "parent": self.agent.info["container_id"]}

@@ -12,13 +12,15 @@ from mesos_gpu.executor.decisions.reporting import report
 from mesos_gpu.executor.decisions.state import Container, ExecutorState, Why
 from mesos_gpu.executor.decisions.statuses import how_it_ended, terminal_status
 from mesos_gpu.mesos.checks import CheckNews, answered, asked, begin, plans_of
+from mesos_gpu.mesos.documents import TaskInfo
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.moment import Moment
 
 SIGTERM, SIGKILL = 15, 9
 KILL_GRACE_S = 3.0
 
 
-def launch_group(state: ExecutorState, tasks: tuple[Document, ...], at: Moment) -> list[Action]:
+def launch_group(state: ExecutorState, tasks: tuple[TaskInfo, ...], at: Moment) -> list[Action]:
     """Launch the containers of a group's tasks; each is said to be starting first."""
     if state.ending.shutting_down:
         return []
@@ -45,7 +47,7 @@ def launch(container: Container) -> Action:
     return ev.LaunchContainer(container.container_id, container.task, environment)
 
 
-def launched(state: ExecutorState, container_id: str, at: Moment) -> list[Action]:
+def launched(state: ExecutorState, container_id: ContainerId, at: Moment) -> list[Action]:
     """Wait for a container that runs, begin its checks, and say that its task runs."""
     container = state.containers.get(container_id)
     if container is None or container.launched:
@@ -66,7 +68,7 @@ def launched(state: ExecutorState, container_id: str, at: Moment) -> list[Action
     return actions + report(state, container, "TASK_RUNNING", at)
 
 
-def launch_failed(state: ExecutorState, container_id: str, why: str, at: Moment) -> list[Action]:
+def launch_failed(state: ExecutorState, container_id: ContainerId, why: str, at: Moment) -> list[Action]:
     """Say that a task could not be launched; the others of its group are killed."""
     container = state.containers.pop(container_id, None)
     if container is None:
@@ -79,7 +81,7 @@ def launch_failed(state: ExecutorState, container_id: str, why: str, at: Moment)
     return actions + _kill_group(state, container, at)
 
 
-def ended(state: ExecutorState, container_id: str, end: Document, at: Moment) -> list[Action]:
+def ended(state: ExecutorState, container_id: ContainerId, end: Document, at: Moment) -> list[Action]:
     """Say how a task ended; unless it ended well, the others of its group are killed."""
     container = state.containers.pop(container_id, None)
     if container is None:
