@@ -12,6 +12,7 @@ from marathon_cli.document import check
 from mesos_gpu.errors import BadInput, MesosGpuError, Problem
 from mesos_gpu.marathon.definitions.app_rules import role_hint
 from mesos_gpu.marathon.definitions.app_settings import FEATURES, AppRules
+from mesos_gpu.mesos.ids import ANY_ROLE, Role
 
 OFFLINE = AppRules(known=False)
 """The rules when no Marathon can be asked."""
@@ -25,7 +26,7 @@ def rules_of(info: Mapping[str, Any]) -> AppRules:
         features = [item for item in features.split(",") if item]
     version = [int(part) for part in str(info.get("version", "")).split(".")[:2] if part.isdigit()]
     return AppRules(
-        mesos_role=config.get("mesos_role") or "*",
+        mesos_role=Role(config.get("mesos_role") or ANY_ROLE),
         features=FEATURES if features is None else frozenset(features),
         default_network_name=config.get("default_network_name"),
         bridge_name=config.get("mesos_bridge_name") or "mesos-bridge",

@@ -14,7 +14,8 @@ from marathon_cli.clients.agents import Agent
 from marathon_cli.placement.wish import Wish
 
 if TYPE_CHECKING:
-    from mesos_gpu.marathon.model.instances import Task
+    from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, OfferId, TaskId
+from mesos_gpu.marathon.model.instances import Task
 
 _WORDS = {"cpus": ("CPU", "CPUs"), "gpus": ("GPU", "GPUs"), "mem": ("MiB of memory",) * 2, "disk": ("MiB of disk",) * 2}
 _MOVES = ("UNIQUE", "MAX_PER", "GROUP_BY")
@@ -112,8 +113,8 @@ def task_at(agent: Agent | None, host: str, staged_at_s: float) -> Task:
 
     attributes = tuple(agent.attributes.items()) if agent is not None else ()
     region, zone = (agent.region, agent.zone) if agent is not None else (None, None)
-    agent_id = agent.id if agent is not None else ""
-    return Task("", agent_id, host, (), "", staged_at_s, attributes=attributes, region=region, zone=zone)
+    agent_id = AgentId(agent.id if agent is not None else "")
+    return Task(TaskId(""), agent_id, host, (), "", staged_at_s, attributes=attributes, region=region, zone=zone)
 
 
 def _state(agent: Agent) -> list[Lack]:
@@ -161,16 +162,22 @@ def _constraints(wish: Wish, agent: Agent, placed: Sequence[Task]) -> list[Lack]
     from mesos_gpu.marathon.matching.offers import Offer
     from mesos_gpu.mesos.resources import Resources
 
+    offer_id, agent_id = OfferId(""), AgentId(agent.id)
     offer = Offer(
-        id="",
-        agent_id=agent.id,
+        id=offer_id,
+        agent_id=agent_id,
         host=agent.hostname,
-        role="*",
+        role=ANY_ROLE,
         resources=Resources(),
         attributes=tuple(agent.attributes.items()),
         region=agent.region,
         zone=agent.zone,
-        document={},
+        document={
+            "id": {"value": offer_id},
+            "framework_id": {"value": FrameworkId("")},
+            "agent_id": {"value": agent_id},
+            "hostname": agent.hostname,
+        },
     )
     found = []
     for constraint in wish.constraints:

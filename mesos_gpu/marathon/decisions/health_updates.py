@@ -5,9 +5,7 @@ Source: Marathon core/health/impl/HealthCheckActor.scala, core/readiness/impl/Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from mesos_gpu.marathon.decisions import lifecycle
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -17,6 +15,8 @@ from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.state.actions import Publish
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import HealthChecked, ReadinessChecked
+from mesos_gpu.mesos.documents import TaskStatus
+from mesos_gpu.mesos.ids import TaskId
 
 _CHANGED = "REASON_TASK_HEALTH_CHECK_STATUS_UPDATED"
 
@@ -28,7 +28,7 @@ def take_health(draft: Draft, event: HealthChecked) -> None:
         _note(draft, *found, event.index, alive=event.alive, cause=event.cause or "")
 
 
-def take_status_health(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
+def take_status_health(draft: Draft, instance: Instance, task: Task, status: TaskStatus) -> None:
     """Take note of the verdict of a Mesos-level check that a status carries."""
     spec = draft.spec_of(instance)
     if "healthy" not in status or spec is None:
@@ -59,7 +59,7 @@ def take_readiness(draft: Draft, event: ReadinessChecked) -> None:
         draft.touched.add(instance.app_id)
 
 
-def _checked(draft: Draft, task_id: str, index: int) -> tuple[Instance, Task, RunSpec] | None:
+def _checked(draft: Draft, task_id: TaskId, index: int) -> tuple[Instance, Task, RunSpec] | None:
     instance = draft.instances.get(instance_of(task_id) or "")
     if instance is None or instance.task is None or instance.task.id != task_id:
         return None

@@ -6,9 +6,6 @@ end is on disk, with the task's status, before the status is acknowledged: so no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from mesos_gpu.errors import InvalidApp
 from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.model.instances import Cause, Instance, Phase
@@ -17,6 +14,8 @@ from mesos_gpu.marathon.model.job_dependencies import after_end, after_start, du
 from mesos_gpu.marathon.model.jobs import Job, Run, new_run_id, run_of
 from mesos_gpu.marathon.state.actions import Say
 from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.mesos.documents import TaskStatus
+from mesos_gpu.mesos.ids import TaskId
 
 
 def watch_jobs(draft: Draft) -> None:
@@ -85,7 +84,7 @@ def forget(draft: Draft, run: Run) -> None:
     draft.touched.add(run.spec.id)
 
 
-def take_status(draft: Draft, instance: Instance, task_id: str, status: Mapping[str, Any], cause: Cause) -> None:
+def take_status(draft: Draft, instance: Instance, task_id: TaskId, status: TaskStatus, cause: Cause) -> None:
     """Take note of a status of a run's task, before the instance does; nothing happens to other instances."""
     named = run_of(instance.app_id)
     job = draft.jobs.get(named[0]) if named is not None else None
@@ -102,7 +101,7 @@ def take_status(draft: Draft, instance: Instance, task_id: str, status: Mapping[
         draft.jobs.put(job.id, job.with_run(run))
 
 
-def _never_started(instance: Instance, status: Mapping[str, Any]) -> bool:
+def _never_started(instance: Instance, status: TaskStatus) -> bool:
     """Tell whether the task of an instance certainly never ran, so that another may take its place.
 
     The master refused it, or does not know it and nobody ever heard of it: it would have kept an end that we have

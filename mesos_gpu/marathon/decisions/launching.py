@@ -7,10 +7,9 @@ core/launchqueue/impl/ReviveOffersState.scala.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any
 
 from mesos_gpu.errors import BadResources
 from mesos_gpu.marathon.decisions import lifecycle, residency
@@ -28,15 +27,17 @@ from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
+from mesos_gpu.mesos.documents import OfferDocument, TaskInfo
+from mesos_gpu.mesos.ids import FrameworkId, OfferId
 from mesos_gpu.mesos.resources import Resources
 
 REQUEST_INTERVAL_S = 0.05
 """The least time between two revives for what requests ask for, such as one-off runs that follow one another."""
 
 
-def take_offers(draft: Draft, documents: Sequence[Mapping[str, Any]]) -> None:
+def take_offers(draft: Draft, documents: Sequence[OfferDocument]) -> None:
     """Start what fits on each offer, and decline the offers that nothing fits on."""
-    declined: list[str] = []
+    declined: list[OfferId] = []
     ready, backoff_s = _ready_by_app(draft), _next_backoff_s(draft)
     for document in documents:
         try:
@@ -59,7 +60,7 @@ def _use(draft: Draft, offer: Offer, ready: dict[str, deque[str]], backoff_s: fl
     """
     sifted = residency.sift(draft, offer)
     left, operations = sifted.left, list(sifted.operations)
-    started: list[Mapping[str, Any] | TaskGroup] = []
+    started: list[TaskInfo | TaskGroup] = []
     reserved = 0
     refused: dict[str, QueueEntry] = {}
     cut_short = False
@@ -137,9 +138,7 @@ def _find(
     return instance, found
 
 
-def _provision(
-    draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match
-) -> Mapping[str, Any] | TaskGroup:
+def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match) -> TaskInfo | TaskGroup:
     task_id, pick = instance.next_task_id, draft.pick()
     pod = (
         task_group(
@@ -147,7 +146,7 @@ def _provision(
             instance,
             offer,
             found,
-            framework_id=draft.framework_id or "",
+            framework_id=draft.framework_id or FrameworkId(""),
             env_prefix=draft.settings.env_prefix,
             pick=pick,
             bridge_name=draft.settings.rules.bridge_name,

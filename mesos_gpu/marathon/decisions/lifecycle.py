@@ -10,6 +10,7 @@ from mesos_gpu.marathon.model.jobs import run_of
 from mesos_gpu.marathon.model.task_ids import new_instance_id
 from mesos_gpu.marathon.state.actions import Kill, Publish
 from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.mesos.ids import Role
 
 
 def create(draft: Draft, spec: RunSpec, count: int) -> None:
@@ -21,7 +22,7 @@ def create(draft: Draft, spec: RunSpec, count: int) -> None:
         _reschedule(draft, replace(instance, goal=Goal.RUNNING), spec)
     for _ in range(count - len(shelved)):
         instance_id = new_instance_id(spec.id, draft.new_id())
-        draft.put_instance(Instance(instance_id, spec.id, spec.version, str(spec.document["role"]), draft.now_s))
+        draft.put_instance(Instance(instance_id, spec.id, spec.version, Role(spec.document["role"]), draft.now_s))
 
 
 def give_up(draft: Draft, instance: Instance) -> None:

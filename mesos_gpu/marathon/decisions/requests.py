@@ -26,6 +26,7 @@ from mesos_gpu.marathon.model.task_ids import instance_of
 from mesos_gpu.marathon.state.actions import Answer, Publish
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import CancelDeployment, KillTasks, PutApps, RemoveApp, ResetDelay, RestartApp
+from mesos_gpu.mesos.ids import TaskId
 
 # An older form in an update replaces what it would become, and does not contradict it.
 _OLDER_FORMS = {"ports": "portDefinitions", "uris": "fetch", "ipAddress": "networks"}
@@ -336,7 +337,7 @@ def answer(
     draft: Draft,
     deployment_id: str,
     version: str,
-    task_ids: Sequence[str] = (),
+    task_ids: Sequence[TaskId] = (),
     *,
     deployment: Deployment | None = None,
 ) -> None:

@@ -23,7 +23,7 @@ from mesos_gpu.marathon.model.reservations import LocalVolume, Reservation, rese
 from mesos_gpu.marathon.state.actions import Say
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.settings import Settings
-from mesos_gpu.mesos.ids import Role
+from mesos_gpu.mesos.ids import FrameworkId, Role
 from mesos_gpu.mesos.resource import UNRESERVED, Resource
 from mesos_gpu.mesos.resource import Reservation as Reserved
 from mesos_gpu.mesos.resources import Resources
@@ -142,7 +142,7 @@ def _belongs(resource: Resource, instance: Instance) -> bool:
 
 def reserve(draft: Draft, spec: RunSpec, instance: Instance, offer: Offer, found: Match) -> list[Operation]:
     """Bind an instance to an agent, and return the operations that reserve and create what it needs there."""
-    framework_id = draft.framework_id or ""
+    framework_id = draft.framework_id or FrameworkId("")
     volumes = tuple(LocalVolume(spec.id, volume["containerPath"], draft.new_id()) for volume in spec.persistent_volumes)
     draft.put_instance(
         replace(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mesos_gpu.marathon.state.actions import UpdateRoles
 from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.mesos.ids import Role
 
 
 def ask_for_roles(draft: Draft) -> None:
@@ -17,7 +18,7 @@ def ask_for_roles(draft: Draft) -> None:
     if not draft.subscribed or (draft.roles and not draft.versions.changes):
         return
     own = draft.settings.role
-    wanted = draft.roles | {own} | {str(spec.document["role"]) for spec in draft.apps()}
+    wanted = draft.roles | {own} | {Role(spec.document["role"]) for spec in draft.apps()}
     if wanted not in (draft.roles, {own}):
         draft.actions.append(UpdateRoles(sorted(wanted)))
     draft.roles = frozenset(wanted)

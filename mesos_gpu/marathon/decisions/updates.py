@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from mesos_gpu.marathon.decisions import job_progress, lifecycle, residency
 from mesos_gpu.marathon.decisions.health_updates import take_status_health
@@ -19,6 +17,8 @@ from mesos_gpu.marathon.state import pods
 from mesos_gpu.marathon.state.actions import Acknowledge, Kill, Publish, Reconcile, Say
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.settings import Settings
+from mesos_gpu.mesos.documents import TaskStatus
+from mesos_gpu.mesos.ids import TaskId
 
 MAX_MESSAGE = 10_000
 """Characters kept of a status message."""
@@ -27,7 +27,7 @@ _NOTHING_TO_END = (Cause.TASK_ENDED, Cause.TASK_UNREACHABLE, Cause.TASK_KILLING)
 COMING_UP = (Phase.PROVISIONED, Phase.STAGING, Phase.STARTING)
 
 
-def take_status(draft: Draft, status: Mapping[str, Any]) -> None:
+def take_status(draft: Draft, status: TaskStatus) -> None:
     """Take note of a status, and acknowledge it once that is on disk."""
     task_id = status["task_id"]["value"]
     cause = cause_of(status["state"], status.get("reason"))
@@ -44,7 +44,7 @@ def take_status(draft: Draft, status: Mapping[str, Any]) -> None:
         draft.actions.append(Acknowledge(status))
 
 
-def _take_known(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any], cause: Cause) -> None:
+def _take_known(draft: Draft, instance: Instance, task: Task, status: TaskStatus, cause: Cause) -> None:
     job_progress.take_status(draft, instance, task.id, status, cause)
     after = _task_after(task, status, cause, draft.now_s)
     if cause is Cause.TASK_ENDED:
@@ -55,7 +55,7 @@ def _take_known(draft: Draft, instance: Instance, task: Task, status: Mapping[st
         take_status_health(draft, known, after, status)
 
 
-def _take_container(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
+def _take_container(draft: Draft, instance: Instance, task: Task, status: TaskStatus) -> None:
     """Take note of how one container of a pod is; what the instance is follows from all of them."""
     after = pods.task_after(task, status, draft.now_s)
     if after is None:
@@ -98,7 +98,7 @@ def _move(draft: Draft, instance: Instance, task: Task, after: Task, cause: Caus
         lifecycle.give_up(draft, instance)
 
 
-def _take_unknown(draft: Draft, task_id: str, status: Mapping[str, Any], cause: Cause) -> None:
+def _take_unknown(draft: Draft, task_id: TaskId, status: TaskStatus, cause: Cause) -> None:
     """A task that is not ours to keep is ended: it was given up, or its record was lost with an older store."""
     if cause not in _NOTHING_TO_END:
         agent_id = status.get("agent_id", {}).get("value")
@@ -111,7 +111,7 @@ def _take_unknown(draft: Draft, task_id: str, status: Mapping[str, Any], cause: 
         draft.actions.append(Publish("unknown_instance_terminated_event", fields))
 
 
-def _task_after(task: Task, status: Mapping[str, Any], cause: Cause, now_s: float) -> Task:
+def _task_after(task: Task, status: TaskStatus, cause: Cause, now_s: float) -> Task:
     infos = status.get("container_status", {}).get("network_infos", [])
     addresses = tuple(
         (address["ip_address"], address.get("protocol", "IPv4"))
@@ -130,7 +130,7 @@ def _task_after(task: Task, status: Mapping[str, Any], cause: Cause, now_s: floa
     )
 
 
-def _note_failure(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
+def _note_failure(draft: Draft, instance: Instance, task: Task, status: TaskStatus) -> None:
     kept = draft.app(instance.app_id) is not None and run_of(instance.app_id) is None
     if status["state"] in ("TASK_FINISHED", "TASK_KILLED") or not kept:
         return
@@ -211,7 +211,7 @@ def _is_restarting(draft: Draft, app_id: str) -> bool:
     )
 
 
-def _publish_status(draft: Draft, instance: Instance, task: Task, status: Mapping[str, Any]) -> None:
+def _publish_status(draft: Draft, instance: Instance, task: Task, status: TaskStatus) -> None:
     fields = {
         "slaveId": task.agent_id,
         "taskId": status["task_id"]["value"],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mesos_gpu.mesos.ids import ANY_ROLE, Role
+
 FEATURES = frozenset({"vips", "task_killing", "external_volumes", "secrets", "gpu_resources"})
 """Every feature that `--enable_features` knows."""
 
@@ -21,7 +23,7 @@ class AppRules:
     command line, before it could ask) leaves every rule that depends on these settings to the server.
     """
 
-    mesos_role: str = "*"
+    mesos_role: Role = ANY_ROLE
     features: frozenset[str] = frozenset({"gpu_resources"})
     default_network_name: str | None = None
     bridge_name: str = BRIDGE_NAME

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import Ranges, merge_ranges
 from mesos_gpu.mesos.resources import Resources
 
@@ -60,7 +61,7 @@ def _mapped(mapping: Mapping[str, Any]) -> PortWish:
 
 
 def take_ports(
-    asked: Sequence[PortWish], usable: Resources, roles: Sequence[str], pick: int
+    asked: Sequence[PortWish], usable: Resources, roles: Sequence[Role], pick: int
 ) -> tuple[tuple[int | None, ...], Resources] | None:
     """Return host ports and the resources that hold them; None when the offer has not enough.
 

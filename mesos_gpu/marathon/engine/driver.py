@@ -43,6 +43,8 @@ from mesos_gpu.marathon.state.actions import (
     UpdateRoles,
 )
 from mesos_gpu.marathon.state.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
+from mesos_gpu.mesos.documents import OfferDocument, TaskStatus
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role, TaskId
 
 _sigint_before = signal.getsignal(signal.SIGINT)
 import pymesos  # noqa: E402
@@ -90,15 +92,15 @@ class _Scheduler(pymesos.Scheduler):  # type: ignore[misc]
 
     def reregistered(self, driver: _Driver, master_info: Mapping[str, Any]) -> None:
         where = driver.named or address(master_info)
-        self._inbox(Subscribed(str(driver.framework_id), where, again=True, region=region(master_info)))
+        self._inbox(Subscribed(FrameworkId(driver.framework_id), where, again=True, region=region(master_info)))
 
     def disconnected(self, driver: _Driver) -> None:
         self._inbox(Disconnected())
 
-    def resourceOffers(self, driver: _Driver, offers: list[dict[str, Any]]) -> None:
+    def resourceOffers(self, driver: _Driver, offers: list[OfferDocument]) -> None:
         self._inbox(Offered(offers))
 
-    def statusUpdate(self, driver: _Driver, update: dict[str, Any]) -> None:
+    def statusUpdate(self, driver: _Driver, update: TaskStatus) -> None:
         self._inbox(Status(update))
 
     def error(self, driver: _Driver, message: str) -> None:
@@ -175,17 +177,17 @@ class _Driver(pymesos.MesosSchedulerDriver):  # type: ignore[misc]
         if not self.aborted:
             self._asked_to_stop.wait(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._failures - 1, 10)))
 
-    def update_roles(self, roles: Sequence[str]) -> None:
+    def update_roles(self, roles: Sequence[Role]) -> None:
         """Tell the master that we are a framework of these roles from now on; pymesos knows no such call."""
         # Subscribing again takes the FrameworkInfo from here.
         self._framework: dict[str, Any] = {**self.framework, "roles": list(roles)}
         self._call("UPDATE_FRAMEWORK", {"framework_info": {**self._framework, "id": {"value": self.framework_id}}})
 
-    def kill(self, task_id: str, agent_id: str | None) -> None:
+    def kill(self, task_id: TaskId, agent_id: AgentId | None) -> None:
         """End a task; pymesos' killTask names no agent."""
         self._call("KILL", _task_at(task_id, agent_id))
 
-    def reconcile(self, agents: Mapping[str, str]) -> None:
+    def reconcile(self, agents: Mapping[TaskId, AgentId]) -> None:
         """Ask for the states of tasks, agents' ids by theirs; pymesos' reconcileTasks drops the agents."""
         self._call("RECONCILE", {"tasks": [_task_at(task_id, agent_id) for task_id, agent_id in agents.items()]})
 
@@ -246,9 +248,9 @@ class PymesosLink:
         self._driver: _Driver | None = None
         self._made: list[_Driver] = []
         self._rebuilds = 0
-        self._roles: Sequence[str] | None = None
+        self._roles: Sequence[Role] | None = None
 
-    def start(self, framework_id: str | None, inbox: Inbox) -> None:
+    def start(self, framework_id: FrameworkId | None, inbox: Inbox) -> None:
         """See MesosLink."""
         self._inbox = inbox
         self._jobs.put(lambda: self._connect(framework_id))
@@ -287,7 +289,7 @@ class PymesosLink:
             self._driver.stop()
             self._driver.join()
 
-    def _connect(self, framework_id: str | None) -> None:
+    def _connect(self, framework_id: FrameworkId | None) -> None:
         framework = dict(self._framework())
         if self._roles is not None:
             framework["roles"] = list(self._roles)
@@ -384,7 +386,7 @@ def _send(driver: _Driver, call: Call) -> None:
             assert_never(call)
 
 
-def _task_at(task_id: str, agent_id: str | None) -> dict[str, Any]:
+def _task_at(task_id: TaskId, agent_id: AgentId | None) -> dict[str, Any]:
     task = {"task_id": {"value": task_id}}
     return task if agent_id is None else {**task, "agent_id": {"value": agent_id}}
 

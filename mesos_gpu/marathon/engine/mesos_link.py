@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 from mesos_gpu.marathon.state.actions import Call
 from mesos_gpu.marathon.state.events import CallFailed, Disconnected, FrameworkError, Offered, Status, Subscribed
+from mesos_gpu.mesos.ids import FrameworkId
 
 LinkEvent: TypeAlias = Subscribed | Disconnected | Offered | Status | FrameworkError | CallFailed
 Inbox: TypeAlias = Callable[[LinkEvent], None]
@@ -16,7 +17,7 @@ Inbox: TypeAlias = Callable[[LinkEvent], None]
 class MesosLink(Protocol):
     """A connection that makes itself anew whenever it breaks, until it is stopped. No method waits for the master."""
 
-    def start(self, framework_id: str | None, inbox: Inbox) -> None:
+    def start(self, framework_id: FrameworkId | None, inbox: Inbox) -> None:
         """Subscribe, as the framework of that id or as a new one, and go on telling `inbox` what happens."""
 
     def call(self, call: Call) -> None:

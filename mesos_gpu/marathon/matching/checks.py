@@ -13,6 +13,7 @@ from mesos_gpu.marathon.definitions.ports import PortWish, wishes
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.model.health import is_mesos_level, mesos_level
 from mesos_gpu.marathon.model.instances import Task
+from mesos_gpu.mesos.ids import TaskId
 
 Document = dict[str, Any]
 
@@ -28,7 +29,7 @@ class Probe:
     `index` is the check's place in `healthChecks`; None marks the readiness check.
     """
 
-    task_id: str
+    task_id: TaskId
     index: int | None
     scheme: str
     """http, https or tcp."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from mesos_gpu.marathon.definitions.ports import wishes
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.mesos.ids import TaskId
 
 MAX_LABEL_KEY, MAX_LABEL_VALUE = 493, 512
 """Labels from these lengths on are left out of the environment."""
@@ -18,7 +19,7 @@ MAX_LABEL_KEY, MAX_LABEL_VALUE = 493, 512
 
 def task_environment(
     spec: RunSpec,
-    task_id: str,
+    task_id: TaskId,
     host: str,
     ports: Sequence[int],
     *,
@@ -36,7 +37,7 @@ def task_environment(
     return {**_app_variables(spec, task_id), **enforced, **given, **own}
 
 
-def _app_variables(spec: RunSpec, task_id: str) -> dict[str, str]:
+def _app_variables(spec: RunSpec, task_id: TaskId) -> dict[str, str]:
     app = spec.document
     variables = {
         "MESOS_TASK_ID": task_id,

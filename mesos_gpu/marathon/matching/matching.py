@@ -15,6 +15,7 @@ from mesos_gpu.marathon.matching.constraints import all_fulfilled
 from mesos_gpu.marathon.matching.disks import is_root_disk, take_volumes
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance
+from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.resource import UNRESERVED, Resource, milli
 from mesos_gpu.mesos.resources import Resources
 
@@ -68,7 +69,7 @@ class Pool:
     """
 
     resources: Resources
-    roles: tuple[str, ...]
+    roles: tuple[Role, ...]
     creates: bool = False
     kept: bool = False
 
@@ -162,7 +163,7 @@ def match(
     return Match(taken + ports[1], ports[0], executor, disks)
 
 
-def accepted_roles(spec: RunSpec, behaviour: RolesBehaviour = RolesBehaviour.ANY) -> tuple[str, ...]:
+def accepted_roles(spec: RunSpec, behaviour: RolesBehaviour = RolesBehaviour.ANY) -> tuple[Role, ...]:
     """Return the roles whose resources the app takes, its own first so that the common ones are left to others."""
     by_default = {
         RolesBehaviour.ANY: (spec.document["role"], UNRESERVED),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from mesos_gpu.mesos.documents import OfferDocument
+from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, OfferId, Role
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import Resources
 
@@ -15,25 +17,25 @@ from mesos_gpu.mesos.resources import Resources
 class Offer:
     """What one agent has for one role. `attributes` are pairs of name and text (Marathon's mesos/Constraints.scala)."""
 
-    id: str
-    agent_id: str
+    id: OfferId
+    agent_id: AgentId
     host: str
-    role: str
+    role: Role
     resources: Resources
     attributes: tuple[tuple[str, str], ...]
     region: str | None
     zone: str | None
-    document: Mapping[str, Any]
+    document: OfferDocument
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Offer:
+    def from_json(cls, document: OfferDocument) -> Offer:
         """Read Mesos' v1 Offer. Raises BadResources, or KeyError when a required field is missing."""
         fault = document.get("domain", {}).get("fault_domain", {})
         return cls(
             id=document["id"]["value"],
             agent_id=document["agent_id"]["value"],
             host=document["hostname"],
-            role=document.get("allocation_info", {}).get("role", "*"),
+            role=document.get("allocation_info", {}).get("role", ANY_ROLE),
             resources=Resources.from_json(document.get("resources", [])),
             attributes=tuple((a["name"], attribute_text(a)) for a in document.get("attributes", [])),
             region=fault.get("region", {}).get("name"),
@@ -46,7 +48,7 @@ class Offer:
         """Return all whole GPUs in the offer, whatever their role."""
         return self.resources.gpus
 
-    def usable(self, roles: tuple[str, ...], left: Resources) -> Resources:
+    def usable(self, roles: tuple[Role, ...], left: Resources) -> Resources:
         """Return what of `left` a task without reservations of its own may use, from these roles only.
 
         Volumes, revocable resources and what Marathon reserved for one resident task never count.

@@ -28,6 +28,8 @@ from mesos_gpu.marathon.matching.taskinfo import (
 )
 from mesos_gpu.marathon.model.instances import ContainerTask, Instance
 from mesos_gpu.marathon.model.task_group import TaskGroup
+from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
+from mesos_gpu.mesos.ids import ExecutorId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import milli
 from mesos_gpu.mesos.resources import Resources
 
@@ -47,7 +49,7 @@ class _Part:
     """One container of a pod that is about to start. `ports` are those it is told, `host_ports` those it takes."""
 
     container: Mapping[str, Any]
-    task_id: str
+    task_id: TaskId
     resources: Resources
     host_ports: tuple[int | None, ...]
     ports: tuple[int, ...]
@@ -59,7 +61,7 @@ def task_group(
     offer: Offer,
     found: Match,
     *,
-    framework_id: str,
+    framework_id: FrameworkId,
     env_prefix: str,
     pick: int,
     bridge_name: str = BRIDGE_NAME,
@@ -70,12 +72,12 @@ def task_group(
     """
     pod = spec.document["pod"]
     # An executor that ends may still be there when its instance starts anew on the same machine: each has its own id.
-    executor_id = f"instance-{instance.id}.{instance.incarnation + 1}"
+    executor_id = ExecutorId(f"instance-{instance.id}.{instance.incarnation + 1}")
     parts = _parts(spec, instance, found, pick)
     own_limits = any("resourceLimits" in container for container in pod["containers"])
     apart = own_limits or pod.get("legacySharedCgroups") is False
     infos = [_task(spec, part, offer, executor_id, env_prefix, apart=apart) for part in parts]
-    executor: Document = {
+    executor: ExecutorInfo = {
         "executor_id": {"value": executor_id},
         "framework_id": {"value": framework_id},
         "type": "DEFAULT",
@@ -123,9 +125,9 @@ def _parts(spec: RunSpec, instance: Instance, found: Match, pick: int) -> list[_
     return parts
 
 
-def _task(spec: RunSpec, part: _Part, offer: Offer, executor_id: str, prefix: str, *, apart: bool) -> Document:
+def _task(spec: RunSpec, part: _Part, offer: Offer, executor_id: ExecutorId, prefix: str, *, apart: bool) -> TaskInfo:
     pod, container = spec.document["pod"], part.container
-    info: Document = {
+    info: TaskInfo = {
         "name": container["name"],
         "task_id": {"value": part.task_id},
         "agent_id": {"value": offer.agent_id},
@@ -169,7 +171,7 @@ def _ports(part: _Part) -> list[Document]:
     ]
 
 
-def _environment(spec: RunSpec, part: _Part, offer: Offer, executor_id: str, prefix: str) -> dict[str, str]:
+def _environment(spec: RunSpec, part: _Part, offer: Offer, executor_id: ExecutorId, prefix: str) -> dict[str, str]:
     pod, container = spec.document["pod"], part.container
     asked = container["resources"]
     inside = _inside_ports(part)

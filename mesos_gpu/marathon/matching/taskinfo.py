@@ -17,6 +17,8 @@ from mesos_gpu.marathon.matching.environment import task_environment
 from mesos_gpu.marathon.matching.matching import Match
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.volumes import task_volumes
+from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
+from mesos_gpu.mesos.ids import ExecutorId, TaskId
 from mesos_gpu.mesos.resources import Resources
 
 Document = dict[str, Any]
@@ -27,7 +29,7 @@ _DOCKER_NETWORKS = {"host": "HOST", "container/bridge": "BRIDGE", "container": "
 
 def task_info(
     spec: RunSpec,
-    task_id: str,
+    task_id: TaskId,
     offer: Offer,
     found: Match,
     *,
@@ -35,7 +37,7 @@ def task_info(
     enforces_role: bool = False,
     pick: int = 0,
     bridge_name: str = BRIDGE_NAME,
-) -> Document:
+) -> TaskInfo:
     """Return Mesos' v1 TaskInfo, as JSON, for one task of `spec` on what was found in `offer`.
 
     `pick` (any number) chooses ports within the task's own network, where an app leaves them open.
@@ -43,7 +45,7 @@ def task_info(
     app = spec.document
     effective = effective_ports(app, found.ports, pick)
     environment = task_environment(spec, task_id, offer.host, effective, prefix=env_prefix, enforces_role=enforces_role)
-    info: Document = {
+    info: TaskInfo = {
         "name": spec.task_name,
         "task_id": {"value": task_id},
         "agent_id": {"value": offer.agent_id},
@@ -81,14 +83,14 @@ def effective_ports(app: Mapping[str, Any], ports: Sequence[int | None], pick: i
 
 
 def _executor(
-    app: Mapping[str, Any], task_id: str, command: Document, container: Document | None, resources: Resources
-) -> Document:
+    app: Mapping[str, Any], task_id: TaskId, command: Document, container: Document | None, resources: Resources
+) -> ExecutorInfo:
     """Return the ExecutorInfo of an app that names a program of its own; the app's command goes to it as words."""
     path = shlex.quote(app["executor"])
     words = app["cmd"] if app.get("cmd") is not None else shlex.join(app.get("args", []))
     line = f"chmod ug+rx {path} && exec {path} {words}".rstrip()
-    executor: Document = {
-        "executor_id": {"value": f"marathon-{task_id}"},
+    executor: ExecutorInfo = {
+        "executor_id": {"value": ExecutorId(f"marathon-{task_id}")},
         "type": "CUSTOM",
         "name": task_name(app["id"]),
         "source": app["id"],
@@ -153,7 +155,7 @@ def _discovery(spec: RunSpec, found: Match) -> Document:
 
 
 def _container(
-    app: Mapping[str, Any], task_id: str, ports: Sequence[int | None], effective: Sequence[int], bridge_name: str
+    app: Mapping[str, Any], task_id: TaskId, ports: Sequence[int | None], effective: Sequence[int], bridge_name: str
 ) -> Document | None:
     networked = app["networks"][0]["mode"] != "host"
     if "container" not in app and not networked and not app.get("tty"):

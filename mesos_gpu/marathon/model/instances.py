@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from mesos_gpu.marathon.model.reservations import Reservation
+from mesos_gpu.mesos.ids import AgentId, Role, TaskId
 from mesos_gpu.mesos.tasks import is_terminal
 
 
@@ -121,7 +122,7 @@ _CAUSES: Mapping[str, Cause] = {
 class ContainerTask:
     """The Mesos task of one container of a pod. Times are seconds since the epoch."""
 
-    id: str
+    id: TaskId
     name: str
     since_s: float
     """When `state` last changed."""
@@ -146,8 +147,8 @@ class Task:
     An instance of a pod is filled by a task for each container; `id` is then a name of ours for all of them.
     """
 
-    id: str
-    agent_id: str
+    id: TaskId
+    agent_id: AgentId
     host: str
     ports: tuple[int, ...]
     version: str
@@ -167,7 +168,7 @@ class Task:
     """Those of a pod, in its order."""
 
     @property
-    def living_ids(self) -> tuple[str, ...]:
+    def living_ids(self) -> tuple[TaskId, ...]:
         """Return the ids of Mesos' tasks that have not ended, as far as we know."""
         return tuple(c.id for c in self.containers if not c.ended) if self.containers else (self.id,)
 
@@ -183,7 +184,7 @@ class Instance:
     id: str
     app_id: str
     version: str
-    role: str
+    role: Role
     since_s: float
     phase: Phase = Phase.SCHEDULED
     goal: Goal = Goal.RUNNING
@@ -193,13 +194,13 @@ class Instance:
     """What an agent keeps for it, when its app has persistent volumes."""
 
     @property
-    def next_task_id(self) -> str:
+    def next_task_id(self) -> TaskId:
         """Return the id of the task that would fill it next."""
-        return f"{self.id}._app.{self.incarnation + 1}"
+        return TaskId(f"{self.id}._app.{self.incarnation + 1}")
 
-    def next_container_id(self, name: str) -> str:
+    def next_container_id(self, name: str) -> TaskId:
         """Return the id of the task that would fill it next in the container of that name; for pods."""
-        return f"{self.id}.{name}.{self.incarnation + 1}"
+        return TaskId(f"{self.id}.{name}.{self.incarnation + 1}")
 
     @property
     def wanted(self) -> bool:
@@ -230,7 +231,7 @@ class Instance:
         return (ended or "TASK_KILLED").removeprefix("TASK_").capitalize()
 
     @property
-    def shown_task_id(self) -> str | None:
+    def shown_task_id(self) -> TaskId | None:
         """Return the id of the task that the API shows: the present one, else the last that used its volumes."""
         if self.task is not None:
             return self.task.id

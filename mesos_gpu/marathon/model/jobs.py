@@ -11,6 +11,7 @@ from typing import Any
 
 from mesos_gpu.marathon.definitions.cron import next_time
 from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.mesos.ids import TaskId
 
 KEPT_RUNS = 10
 """Finished runs that a job's history has, of each kind."""
@@ -74,7 +75,7 @@ class Schedule:
 class TaskRecord:
     """One task of a run. `state` is Mesos'."""
 
-    id: str
+    id: TaskId
     started_s: float
     state: str
     completed_s: float | None = None
@@ -95,7 +96,7 @@ class Run:
     """Until when its first task must have started; None: any time."""
     tasks: tuple[TaskRecord, ...] = ()
 
-    def after(self, task_id: str, state: str, now_s: float, *, ended: bool) -> Run:
+    def after(self, task_id: TaskId, state: str, now_s: float, *, ended: bool) -> Run:
         """Return the run after news about one of its tasks."""
         known = {task.id: task for task in self.tasks}
         before = known.get(task_id, TaskRecord(task_id, now_s, state))

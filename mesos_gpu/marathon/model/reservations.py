@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Resource
 
 FRAMEWORK_LABEL, INSTANCE_LABEL = "marathon_framework_id", "marathon_task_id"
@@ -32,9 +33,9 @@ class LocalVolume:
 class Reservation:
     """What one agent keeps for one instance. Times are seconds since the epoch."""
 
-    framework_id: str
+    framework_id: FrameworkId
     """The framework that reserved; labels keep its id, also when the scheduler has become another framework since."""
-    agent_id: str
+    agent_id: AgentId
     host: str
     volumes: tuple[LocalVolume, ...]
     since_s: float
@@ -44,20 +45,20 @@ class Reservation:
     attributes: tuple[tuple[str, str], ...] = ()
     region: str | None = None
     zone: str | None = None
-    last_task_id: str | None = None
+    last_task_id: TaskId | None = None
     last_state: str | None = None
     """The task that used it last, and how that ended."""
     freed_s: float | None = None
     """When the agent was told to give it up."""
 
 
-def reservation_labels(framework_id: str, instance_id: str) -> str:
+def reservation_labels(framework_id: FrameworkId, instance_id: str) -> str:
     """Return the labels of what is reserved for an instance, as `Reservation.labels` has them: canonical JSON."""
     pairs = ((FRAMEWORK_LABEL, framework_id), (INSTANCE_LABEL, instance_id))
     return json.dumps({"labels": [{"key": key, "value": value} for key, value in pairs]}, sort_keys=True)
 
 
-def reserved_for(resource: Resource) -> tuple[str, str] | None:
+def reserved_for(resource: Resource) -> tuple[FrameworkId, str] | None:
     """Return the ids of framework and instance that a Marathon reserved a resource for; None for anything else."""
     for reservation in resource.reservations:
         if reservation.labels:

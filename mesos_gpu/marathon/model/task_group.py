@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from mesos_gpu.mesos.documents import ExecutorInfo, TaskInfo
 
 
 @dataclass(frozen=True, slots=True)
 class TaskGroup:
     """Tasks that start together in one executor: an instance of a pod."""
 
-    executor: Mapping[str, Any]
-    task_infos: Sequence[Mapping[str, Any]]
+    executor: ExecutorInfo
+    task_infos: Sequence[TaskInfo]

@@ -12,6 +12,8 @@ from mesos_gpu.marathon.model.groups import Root
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.marathon.model.jobs import Job
 from mesos_gpu.marathon.model.task_group import TaskGroup
+from mesos_gpu.mesos.documents import TaskInfo, TaskStatus
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, OfferId, Role, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Save:
     instances: Mapping[str, Instance | None]
     deployments: Mapping[str, Deployment | None]
     failures: Mapping[str, Mapping[str, Any] | None]
-    framework_id: tuple[str | None] | None = None
+    framework_id: tuple[FrameworkId | None] | None = None
     """A tuple of one, the new id; None when it has not changed."""
     root: Root | None = None
     """A new version of the tree of groups."""
@@ -39,23 +41,23 @@ class Launch:
     `operations` come before that: reserving and freeing, as Mesos' Offer.Operation. There may be no tasks.
     """
 
-    offer_id: str
-    task_infos: Sequence[Mapping[str, Any]]
+    offer_id: OfferId
+    task_infos: Sequence[TaskInfo]
     refuse_s: float
     groups: Sequence[TaskGroup] = ()
     operations: Sequence[Mapping[str, Any]] = ()
 
     @property
-    def task_ids(self) -> tuple[str, ...]:
+    def task_ids(self) -> tuple[TaskId, ...]:
         """Return the ids of the tasks, those in groups too."""
         return tuple(info["task_id"]["value"] for info in self._infos())
 
     @property
-    def agents(self) -> Mapping[str, str]:
+    def agents(self) -> Mapping[TaskId, AgentId]:
         """Return the agent's id by those of the tasks."""
         return {info["task_id"]["value"]: info["agent_id"]["value"] for info in self._infos()}
 
-    def _infos(self) -> Sequence[Mapping[str, Any]]:
+    def _infos(self) -> Sequence[TaskInfo]:
         return [*self.task_infos, *(info for group in self.groups for info in group.task_infos)]
 
 
@@ -63,7 +65,7 @@ class Launch:
 class Decline:
     """Give offers back, and do not want them again for a while unless they have grown."""
 
-    offer_ids: Sequence[str]
+    offer_ids: Sequence[OfferId]
     refuse_s: float
 
 
@@ -81,15 +83,15 @@ class Suppress:
 class Kill:
     """End a task. Of one that the master does not know it tells what it knows of the agent, as in Reconcile."""
 
-    task_id: str
-    agent_id: str | None
+    task_id: TaskId
+    agent_id: AgentId | None
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
     """Tell the agent that this status has been taken note of."""
 
-    status: Mapping[str, Any]
+    status: TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +102,14 @@ class Reconcile:
     end of it, to who does not. Source: Mesos src/master/master.cpp, Master::reconcile.
     """
 
-    agents: Mapping[str, str]
+    agents: Mapping[TaskId, AgentId]
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateRoles:
     """Be a framework of these roles: those that apps run in."""
 
-    roles: Sequence[str]
+    roles: Sequence[Role]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class Answer:
 
     deployment_id: str
     version: str
-    task_ids: Sequence[str] = ()
+    task_ids: Sequence[TaskId] = ()
     deployment: Deployment | None = None
     """The plan, as it was before its first step."""
 

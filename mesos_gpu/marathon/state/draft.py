@@ -16,6 +16,7 @@ from mesos_gpu.marathon.state.actions import Action, Publish, Save
 from mesos_gpu.marathon.state.events import Moment
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import TABLES, Books, State
+from mesos_gpu.mesos.ids import TaskId
 
 
 class Draft(Books):
@@ -128,7 +129,7 @@ class Draft(Books):
         self.releasing -= {instance.id}
         self.instances.drop(instance.id)
 
-    def _forget_checks(self, task_id: str) -> None:
+    def _forget_checks(self, task_id: TaskId) -> None:
         self.health.drop(task_id)
         self.readiness.drop(task_id)
 

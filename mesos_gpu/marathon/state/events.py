@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mesos_gpu.marathon.state.actions import Call
+from mesos_gpu.mesos.documents import OfferDocument, TaskStatus
+from mesos_gpu.mesos.ids import FrameworkId, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Moment:
 class Subscribed:
     """The master took us in under this framework id."""
 
-    framework_id: str
+    framework_id: FrameworkId
     master: str
     again: bool
     region: str | None = None
@@ -38,14 +40,14 @@ class Disconnected:
 class Offered:
     """Offers, as Mesos' v1 documents."""
 
-    offers: Sequence[Mapping[str, Any]]
+    offers: Sequence[OfferDocument]
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """A task status, as Mesos' v1 document."""
 
-    status: Mapping[str, Any]
+    status: TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ class EnforceRole:
 class HealthChecked:
     """A health check that Marathon runs itself has a result; `index` is its place in the app's `healthChecks`."""
 
-    task_id: str
+    task_id: TaskId
     index: int
     alive: bool
     cause: str | None = None
@@ -190,7 +192,7 @@ class HealthChecked:
 class ReadinessChecked:
     """A readiness check has a result; `response` is the endpoint's last answer, where the app wants it kept."""
 
-    task_id: str
+    task_id: TaskId
     name: str
     ready: bool
     response: Mapping[str, Any] | None = None

@@ -17,6 +17,7 @@ from mesos_gpu.marathon.definitions.timestamps import timestamp
 from mesos_gpu.marathon.matching.checks import check_result
 from mesos_gpu.marathon.model.instances import Cause, ContainerTask, Instance, Task, cause_of
 from mesos_gpu.marathon.state.actions import Publish
+from mesos_gpu.mesos.documents import TaskStatus
 
 MAX_TERMINATIONS = 10
 """Ends of instances that are remembered of one pod."""
@@ -33,7 +34,7 @@ _WORST_FIRST = (
 )
 
 
-def task_after(task: Task, status: Mapping[str, Any], now_s: float) -> Task | None:
+def task_after(task: Task, status: TaskStatus, now_s: float) -> Task | None:
     """Return the task of an instance after a status of one of its containers; None when that one had ended before."""
     task_id = status["task_id"]["value"]
     index = next(i for i, container in enumerate(task.containers) if container.id == task_id)
@@ -107,7 +108,7 @@ def _termination(container: ContainerTask) -> dict[str, Any]:
     return {**shown, "termination": {"message": container.message}} if container.message else shown
 
 
-def _container_after(container: ContainerTask, status: Mapping[str, Any], now_s: float) -> ContainerTask:
+def _container_after(container: ContainerTask, status: TaskStatus, now_s: float) -> ContainerTask:
     state = str(status["state"])
     if cause_of(state, status.get("reason")) is Cause.TASK_UNREACHABLE:
         state = "TASK_UNREACHABLE"
@@ -140,7 +141,7 @@ def _state_of_all(task: Task) -> str:
     return (bad or killed or ["TASK_FINISHED"])[0]
 
 
-def _addresses(status: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _addresses(status: TaskStatus) -> tuple[tuple[str, str], ...]:
     infos = (status.get("container_status") or {}).get("network_infos", [])
     return tuple(
         (address["ip_address"], address.get("protocol", "IPv4"))

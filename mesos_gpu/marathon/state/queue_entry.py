@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mesos_gpu.marathon.matching.matching import Reason
+from mesos_gpu.mesos.documents import OfferDocument
+from mesos_gpu.mesos.ids import AgentId
 
 
 @dataclass(frozen=True, slots=True)
 class UnusedOffer:
     """The last offer of one agent that did not fit, and why."""
 
-    offer: Mapping[str, Any]
+    offer: OfferDocument
     reasons: tuple[Reason, ...]
     at_s: float
 
@@ -38,7 +40,7 @@ class QueueEntry:
         """Return the entry after an offer that fitted."""
         return replace(self, processed=self.processed + 1, last_used_s=now_s, rejected={})
 
-    def refused(self, agent_id: str, offer: Mapping[str, Any], reasons: tuple[Reason, ...], now_s: float) -> QueueEntry:
+    def refused(self, agent_id: AgentId, offer: OfferDocument, reasons: tuple[Reason, ...], now_s: float) -> QueueEntry:
         """Return the entry after an offer that did not fit."""
         return replace(
             self,

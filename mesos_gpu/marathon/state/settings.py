@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from mesos_gpu.marathon.definitions.app import AppRules
 from mesos_gpu.marathon.definitions.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
+from mesos_gpu.mesos.ids import Role
 
 MAX_VERSIONS = 50
 """Versions kept of one app (--zk_max_versions), by default."""
@@ -57,6 +58,6 @@ class Settings:
     launch_token_refresh_s: float = 30.0
 
     @property
-    def role(self) -> str:
+    def role(self) -> Role:
         """Return the one role of this framework."""
         return self.rules.mesos_role

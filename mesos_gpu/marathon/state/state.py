@@ -18,13 +18,14 @@ from mesos_gpu.marathon.state.events import ReadinessChecked
 from mesos_gpu.marathon.state.members import Members
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
 from mesos_gpu.marathon.state.table import Table
+from mesos_gpu.mesos.ids import FrameworkId, Role
 
 
 @dataclass
 class Lasting:
     """What is on disk. `versions` has all kept versions of each app, newest first; the first is the present one."""
 
-    framework_id: str | None = None
+    framework_id: FrameworkId | None = None
     versions: Table[tuple[RunSpec, ...]] = field(default_factory=Table)
     instances: Table[Instance] = field(default_factory=Table)
     deployments: Table[Deployment] = field(default_factory=Table)
@@ -62,7 +63,7 @@ class Books(Lasting):
     """Results of health checks by task id; a new process begins without any."""
     readiness: Table[ReadinessChecked] = field(default_factory=Table)
     """The last result of a readiness check by task id."""
-    roles: frozenset[str] = frozenset()
+    roles: frozenset[Role] = frozenset()
     """The roles that the master knows us by; none when that is not known."""
     tokens: LaunchTokens = field(default_factory=LaunchTokens)
     region: str | None = None

@@ -20,6 +20,7 @@ from mesos_gpu.marathon.model.jobs import Job
 from mesos_gpu.marathon.state.actions import Save
 from mesos_gpu.marathon.state.state import Lasting
 from mesos_gpu.marathon.state.table import Table
+from mesos_gpu.mesos.ids import FrameworkId
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ def lasting_of(rows: Iterable[Row]) -> Lasting:
     roots = [msgspec.json.decode(each, type=Root) for each in found[GROUPS].get(ROOT, {}).values()]
     framework_id = found[FRAMEWORK_ID].get(_THE_ONE)
     return Lasting(
-        framework_id=None if framework_id is None else msgspec.json.decode(framework_id[""], type=str),
+        framework_id=None if framework_id is None else msgspec.json.decode(framework_id[""], type=FrameworkId),
         versions=Table(
             {
                 app_id: tuple(RunSpec(msgspec.json.decode(kept[version])) for version in sorted(kept, reverse=True))
