@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from marathon_cli.clients.agents import Agent
 from marathon_cli.placement.wish import Wish
+from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, OfferId, TaskId
 
 if TYPE_CHECKING:
-    from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, OfferId, TaskId
-from mesos_gpu.marathon.model.instances import Task
+    from mesos_gpu.marathon.model.instances import Task
 
 _WORDS = {"cpus": ("CPU", "CPUs"), "gpus": ("GPU", "GPUs"), "mem": ("MiB of memory",) * 2, "disk": ("MiB of disk",) * 2}
 _MOVES = ("UNIQUE", "MAX_PER", "GROUP_BY")

@@ -6,13 +6,31 @@ import pytest
 
 from mesos_gpu.mesos import documents
 from mesos_gpu.mesos.message_types import pool
+from mesos_gpu.mesos.resource import ResourceDocument
 
 
-@pytest.mark.parametrize("name", ["FrameworkInfo", "AgentInfo"])
-def test_a_class_has_the_fields_of_its_message(name: str) -> None:
+CLASSES = {
+    "FrameworkID": documents.FrameworkIdDocument,
+    "AgentID": documents.AgentIdDocument,
+    "TaskID": documents.TaskIdDocument,
+    "ExecutorID": documents.ExecutorIdDocument,
+    "OfferID": documents.OfferIdDocument,
+    "FrameworkInfo": documents.FrameworkInfo,
+    "AgentInfo": documents.AgentInfo,
+    "ExecutorInfo": documents.ExecutorInfo,
+    "TaskInfo": documents.TaskInfo,
+    "TaskStatus": documents.TaskStatus,
+    "Offer": documents.OfferDocument,
+    "Resource": ResourceDocument,
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_has_the_fields_of_its_message_and_requires_the_same(name: str) -> None:
     fields = pool().FindMessageTypeByName(f"mesos.v1.{name}").fields
-    kind = getattr(documents, name)
+    kind = CLASSES[name]
     assert kind.__required_keys__ | kind.__optional_keys__ == {field.name for field in fields}
+    assert kind.__required_keys__ == {field.name for field in fields if field.is_required}
 
 
 @pytest.mark.parametrize("info", [{"user": "u", "name": "n"}, {"user": "u", "name": "n", "id": {"value": "F-1"}}])
