@@ -8,7 +8,6 @@ from mesos_gpu.mesos import documents
 from mesos_gpu.mesos.message_types import pool
 from mesos_gpu.mesos.resource import ResourceDocument
 
-
 CLASSES = {
     "FrameworkID": documents.FrameworkIdDocument,
     "AgentID": documents.AgentIdDocument,

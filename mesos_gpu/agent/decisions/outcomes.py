@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from mesos_gpu.agent.decisions import checking
 from mesos_gpu.agent.decisions.permissions import run_refusal
@@ -53,7 +53,7 @@ def refused_task(identity: Identity, info: TaskInfo) -> Verdict | None:
     return refused_share(identity, info) if words is None else launch_failed(words)
 
 
-def refused_share(identity: Identity, info: Document, *, running: bool = False) -> Verdict | None:
+def refused_share(identity: Identity, info: Mapping[str, Any], *, running: bool = False) -> Verdict | None:
     """Return why a task may not have its part of a GPU, or None; `running`: its executor runs already."""
     words = shares.refusal(identity.shared_cards, info, running=running)
     return None if words is None else Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", words)
