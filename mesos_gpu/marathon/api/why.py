@@ -65,7 +65,9 @@ class WhyApi:
         except MesosGpuError:
             return Situation(**known, agents_known=False)
         judging = Judging.of(document, wish, queued, agents)
-        apps = {i.shown_task_id: i.app_id for i in state.instances.values() if i.shown_task_id is not None}
+        apps: dict[str, str] = {
+            i.shown_task_id: i.app_id for i in state.instances.values() if i.shown_task_id is not None
+        }
         full = judging.full()
         for agent, tasks in zip(
             full, await asyncio.gather(*(self._tasks(a.id, credentials) for a in full)), strict=True
