@@ -227,6 +227,12 @@ ROWS: Sequence[Row] = (
         "Check this machine: driver, NVML, device nodes, cgroups, programs, ports, and the flags of its agents.",
         BOX,
     ),
+    Row(
+        "docker-args",
+        "machine.docker_args:docker_args",
+        "Print arguments of docker run that give a container GPUs of this machine's agent.",
+        BOX,
+    ),
     Row("completion", "machine.completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
 )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from marathon_cli.convert import docker_words, quantities
 from marathon_cli.convert.compose_variables import EnvFile, file_variables
-from marathon_cli.convert.drivers import is_gpu_node, is_nvidia_node
+from marathon_cli.convert.drivers import cdi_gpu, is_gpu_node, is_nvidia_node, node_inside
 from marathon_cli.convert.env_files import ReadFile
 from marathon_cli.convert.model import Container, Notes, Place, Probe, Timing, Workload
 from marathon_cli.convert.shell import Word, commands
@@ -233,12 +233,13 @@ def _take_variables(container: Container, options: _Options, environ: Mapping[st
 def _take_gpus(
     container: Container, options: _Options, nvidia: bool, environ: Mapping[str, str], place: Place, notes: Notes
 ) -> None:
-    """Count the GPUs, by whichever of the four ways they were asked for."""
+    """Count the GPUs, by whichever of the five ways they were asked for."""
     visible = container.env.pop("NVIDIA_VISIBLE_DEVICES", None)
     runtime, asked = options.last("runtime"), options.last("gpus")
-    nodes = [text.partition(":")[0] for text, _ in options.of("device")]
+    nodes = [node_inside(text) for text, _ in options.of("device")]
+    by_cdi = [name for text, _ in options.of("device") if (name := cdi_gpu(text)) is not None]
     for text, at in options.of("device"):
-        if not is_nvidia_node(text.partition(":")[0]):
+        if not is_nvidia_node(node_inside(text)) and cdi_gpu(text) is None:
             notes.lost(at, f"{text}: the only devices that apps have are GPUs")
     if asked is not None:
         docker_words.take_gpus(container, asked[0], asked[1], notes)
@@ -247,6 +248,8 @@ def _take_gpus(
         docker_words.take_visible(container, environ.get("NV_GPU", visible), where, notes)
     elif runtime is not None and runtime[0] == "nvidia":
         docker_words.take_visible(container, visible, runtime[1], notes)
+    elif by_cdi:
+        docker_words.take_visible(container, "all" if "all" in by_cdi else ",".join(by_cdi), place, notes)
     elif any(is_nvidia_node(node) for node in nodes):
         container.gpus = len({node for node in nodes if is_gpu_node(node)})
     elif visible not in (None, "", "void", "none"):

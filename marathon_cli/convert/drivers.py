@@ -6,11 +6,12 @@ import re
 
 _DRIVER_PATH = re.compile(
     r"(/usr/lib(64)?(/x86_64-linux-gnu)?/(nvidia[^/]*|lib(cuda|nvidia|nvcuvid)[^/]*)"
-    r"|/var/lib/nvidia-docker/volumes/.*|/home/kubernetes/bin/nvidia|/usr/local/nvidia|/opt/nvidia-driver"
+    r"|/var/lib/nvidia-docker/volumes/.*|/.*/volumes/nvidia_[^/]+|/home/kubernetes/bin/nvidia|/usr/local/nvidia|/opt/nvidia-driver"
     r"|/usr/bin/nvidia-(smi|debugdump|persistenced|cuda-mps-.*)|/dev/nvidia[^/]*)(/.*)?"
 )
 _GPU_NODE = re.compile(r"/dev/nvidia[0-9]+")
-_NODE = re.compile(r"/dev/nvidia[^/]*")
+_NODE = re.compile(r"/dev/nvidia[^/]*(/nvidia-cap[0-9]+)?")
+_CDI = re.compile(r"nvidia\.com/gpu=(.+)")
 
 
 def is_driver_path(path: str) -> bool:
@@ -31,3 +32,16 @@ def is_gpu_node(path: str) -> bool:
 def is_nvidia_node(path: str) -> bool:
     """Tell whether a device belongs to the NVIDIA driver: /dev/nvidiactl, /dev/nvidia-uvm."""
     return _NODE.fullmatch(path) is not None
+
+
+def node_inside(device: str) -> str:
+    """Return where a container has the device of `--device HOST[:CONTAINER[:RIGHTS]]`."""
+    host, _, rest = device.partition(":")
+    inside = rest.partition(":")[0]
+    return inside if inside.startswith("/") else host
+
+
+def cdi_gpu(device: str) -> str | None:
+    """Return which GPU a CDI name is of: `0` of `nvidia.com/gpu=0`; None for other devices."""
+    match = _CDI.fullmatch(device)
+    return None if match is None else match[1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Any
 
 import click
@@ -11,6 +9,7 @@ import click
 from marathon_cli.connection.access import Access, stranger
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.local_agent import box_agents
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.output import Table, columns, printable, terminal_width
 from marathon_cli.screen.paragraphs import terminal, wrapped
@@ -75,12 +74,7 @@ def _agents(console: Console, urls: tuple[str, ...]) -> list[RunningAgent]:
 
 
 def _of_this_machine(console: Console) -> list[str]:
-    try:
-        box = json.loads((console.box_dir(os.environ) / "box.json").read_bytes())
-        urls = [str(agent["url"]).rstrip("/") for agent in box.get("agents", [])]
-    except (OSError, ValueError, TypeError, LookupError):
-        urls = []
-    return list(dict.fromkeys([*urls, _USUAL_AGENT]))
+    return list(dict.fromkeys([*box_agents(console), _USUAL_AGENT]))
 
 
 def _ask(url: str, access: Access | None) -> RunningAgent:

@@ -43,6 +43,9 @@ def said(line: str, environ: Environ | None = None) -> list[str]:
         ("docker run --runtime nvidia -e NVIDIA_VISIBLE_DEVICES=1,2,3 i", 3),
         ("docker run --runtime nvidia -e NVIDIA_VISIBLE_DEVICES=void i", 0),
         ("docker run --device /dev/nvidia0 --device=/dev/nvidia1:/dev/nvidia1 --device /dev/nvidiactl i", 2),
+        ("docker run --device=/w/run/nodes/nvidia3:/dev/nvidia3 --device=/w/run/nodes/nvidiactl:/dev/nvidiactl i", 1),
+        ("podman run --device nvidia.com/gpu=0 --device nvidia.com/gpu=GPU-6f i", 2),
+        ("podman run --device nvidia.com/gpu=all i", 1),
         ("/usr/bin/nvidia-docker container create --rm i", 1),
     ],
 )

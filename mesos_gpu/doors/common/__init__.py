@@ -1,0 +1,1 @@
+"""What the doors share: the way to the agent, and what a lease is to whoever makes containers."""

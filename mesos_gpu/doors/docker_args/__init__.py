@@ -1,0 +1,1 @@
+"""Docker's own arguments, made of a lease."""
