@@ -20,6 +20,7 @@ REQUIRES = [
     "jsonschema>=4.18",
     "kazoo>=2.9",
     "msgspec>=0.21",
+    "numpy>=1.26",
     "nvidia-ml-py>=12.535.77",
     "prometheus-client>=0.19",
     "protobuf>=6.31",
