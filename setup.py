@@ -4,15 +4,11 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-HERE = Path(__file__).resolve().parent
-
-# pymesos 0.3.15 needs http-parser, whose last release does not compile on Python >= 3.11. compat/http-parser
-# is a distribution of that name over httptools. It is named by a file URL so that plain `pip install .` finds it.
-HTTP_PARSER = HERE / "compat" / "http-parser"
-
 REQUIRES = [
     "pymesos==0.3.15",
-    f"http-parser @ {HTTP_PARSER.as_uri()}",
+    # pymesos needs http-parser, whose last release does not compile on Python >= 3.11. compat/http-parser is a
+    # distribution of that name over httptools; its wheel lies beside ours. Where the original compiles, it may serve.
+    'http-parser==0.9.0+mesosgpu.1; python_version >= "3.11"',
     "PyYAML>=6.0",
     "aiohttp>=3.14",  # connections in a network namespace of a task (socket_factory), typed keys of requests
     "click>=8.4",
@@ -31,6 +27,7 @@ REQUIRES = [
     "zstandard>=0.22",
 ]
 DEV = [
+    "build>=1.2",
     "coverage>=7.10",
     "hypothesis>=6.108",
     "import-linter>=2.16",
@@ -49,6 +46,18 @@ DEV = [
     "types-requests",
 ]
 
+# Where a prefix keeps them; man pages and completions are there once tools/make_extras.py has made them.
+SHARED = {
+    "share/man/man1": ["packaging/man/*.1"],
+    "share/man/man8": ["packaging/man/*.8"],
+    "share/bash-completion/completions": ["packaging/completions/mesos-gpu.bash"],
+    "share/zsh/site-functions": ["packaging/completions/_mesos-gpu"],
+    "share/fish/vendor_completions.d": ["packaging/completions/mesos-gpu.fish"],
+    "share/mesos-gpu/systemd": ["packaging/systemd/*.service"],
+    "share/mesos-gpu/etc": ["packaging/etc/*.conf"],
+    "share/mesos-gpu/examples": ["examples/*.json", "examples/*.py"],
+}
+
 PACKAGES = find_packages(include=["mesos_gpu", "mesos_gpu.*", "marathon_cli", "marathon_cli.*"])
 
 setup(
@@ -57,6 +66,10 @@ setup(
     # schemas/ lies at the top for people and editors, and is installed inside our package.
     packages=[*PACKAGES, "mesos_gpu.schemas"],
     package_dir={"mesos_gpu.schemas": "schemas"},
+    data_files=[
+        (folder, sorted(str(path) for pattern in patterns for path in Path().glob(pattern)))
+        for folder, patterns in SHARED.items()
+    ],
     package_data={
         "mesos_gpu": ["py.typed"],
         "mesos_gpu.mesos": ["messages.json"],

@@ -10,6 +10,9 @@ from hypothesis import settings
 
 from tests.support.histories import register_profiles
 
+if not os.environ.get("PACKAGING"):
+    collect_ignore = ["packaging"]  # `./run test packaging`: builds and installs for minutes
+
 pytest_plugins = ["pytester", "mesos_gpu.testing.plugin"]
 
 register_profiles()
@@ -17,7 +20,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 IS_ROOT = os.geteuid() == 0
 HAS_GPU = Path("/dev/nvidiactl").exists()
-WHOLE = tuple(Path(__file__).parent / name for name in ("box", "clients", "cluster", "genuine", "testing"))
+WHOLE = tuple(Path(__file__).parent / name for name in ("box", "clients", "cluster", "genuine", "packaging", "testing"))
 """Folders whose tests start whole clusters."""
 skipped_as_root = pytest.StashKey[list[str]]()
 

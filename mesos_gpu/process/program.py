@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from mesos_gpu import __version__
 from mesos_gpu.errors import BadFlag, MesosGpuError
 from mesos_gpu.mesos.flags import Flag, HelpAsked, parse_flags
 from mesos_gpu.process.log_file import LogFile
@@ -60,22 +61,35 @@ def run_program(name: str, main: Callable[[asyncio.Event], Awaitable[int]], *, m
 def read_flags(
     name: str, flags: Sequence[Flag], argv: Sequence[str] | None = None, prefix: str = "MESOS_"
 ) -> dict[str, Any]:
-    """Return the flags of this process by name; print help or what is wrong with them, and exit."""
+    """Return the flags of this process by name; print help, the version or what is wrong with them, and exit."""
+    words = sys.argv[1:] if argv is None else argv
+    if list(words) == ["--version"]:  # as mesos-master and mesos-agent
+        _print(f"{name} {__version__}")
+        raise SystemExit(EXIT_OK)
     try:
         return parse_flags(
             [*flags, *PROGRAM_FLAGS],
-            sys.argv[1:] if argv is None else argv,
+            words,
             os.environ,
             prefix=prefix,
             read_file=lambda path: Path(path).read_text(encoding="utf-8"),
             usage=f"Usage: {name} [--flag=value ...]",
         )
     except HelpAsked as asked:
-        print(asked)
+        _print(str(asked))
         raise SystemExit(EXIT_OK) from None
     except BadFlag as error:
         print(f"{name}: {error}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE) from None
+
+
+def _print(text: str) -> None:
+    """Print what was asked for; a reader that has gone, such as `head`, has seen enough."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def read_secret(flag: str, value: str, *, shared: bool = False) -> str:

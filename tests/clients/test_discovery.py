@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import pytest
 import requests
 
 from tests.support.box.live import LiveBox
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -39,11 +39,6 @@ def program(name: str) -> str:
     if found is None:
         pytest.skip(f"needs {name}: apt-get install {name}")
     return found
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
 
 
 def until(what: str, holds: Callable[[], object], log: Path) -> None:

@@ -25,6 +25,7 @@ from mesos_gpu.errors import BadInput, ContainerError
 from tests.support.container.box import Box
 from tests.support.container.cni_networks import PLUGINS, CniNetwork, cni_network, run
 from tests.support.container.waiting import until
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.root
 
@@ -39,12 +40,6 @@ LISTEN = (
 def network(tmp_path: Path) -> Iterator[CniNetwork]:
     with cni_network(tmp_path) as network:
         yield network
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def networks(box: Box, network: CniNetwork) -> Networks:

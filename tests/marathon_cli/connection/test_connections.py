@@ -14,6 +14,7 @@ from marathon_cli.connection.http import HttpClient
 from mesos_gpu.errors import BadInput, Unavailable
 from tests.support.marathon_cli.proxy import proxy
 from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer, scripted_server
+from tests.support.ports import free_port
 from tests.support.tls import Authority
 
 Apps = Callable[[ScriptedServer], None]
@@ -36,13 +37,6 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def secure(authority: Authority) -> Iterator[ScriptedServer]:
     with scripted_server(authority.server_context(*authority.issue("server"))) as server:
         yield listing(server)
-
-
-def free_port() -> int:
-    """Return a port where nobody listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 def test_a_named_authority_is_trusted(secure: ScriptedServer, authority: Authority, run: Run) -> None:
