@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from docs.make_cli import cli_page, help_page
-from docs.make_flags import flags_page
 from tests.support import rooms, walls
+from tools.make_cli import cli_page, help_page
+from tools.make_flags import flags_page
 
 pytestmark = pytest.mark.slow  # `./run check` runs it
 
@@ -25,7 +25,9 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 # Words in backticks that look like a path of this project.
-PATH = re.compile(r"`((?:mesos_gpu|marathon_cli|schemas|examples|tests|benchmarks|docs|compat)/[\w./-]+)`")
+PATH = re.compile(
+    r"`((?:mesos_gpu|marathon_cli|schemas|examples|tests|benchmarks|docs|compat|tools|packaging)/[\w./-]+)`"
+)
 
 
 def test_everyone_imports_only_what_the_house_allows() -> None:
@@ -107,11 +109,11 @@ def test_the_packages_ship_what_they_read() -> None:
 
 def test_the_page_of_flags_is_what_the_programs_take() -> None:
     page = (ROOT / "docs" / "flags.md").read_text()
-    assert page == flags_page(), "out of date; run .venv/bin/python docs/make_flags.py"
+    assert page == flags_page(), "out of date; run .venv/bin/python tools/make_flags.py"
 
 
 def test_the_pages_of_the_command_line_are_what_it_says_of_itself() -> None:
-    advice = "out of date; run .venv/bin/python docs/make_cli.py"
+    advice = "out of date; run .venv/bin/python tools/make_cli.py"
     page = (ROOT / "docs" / "cli.md").read_text()
     assert page == cli_page(page), advice
     assert (ROOT / "docs" / "cli-help.md").read_text() == help_page(), advice
@@ -219,7 +221,7 @@ def test_no_function_is_too_long_to_be_read_at_once() -> None:
     """Ruff sees to statements and complexity (pyproject.toml); lines are counted here, from `def` to the end."""
     long = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.name} has {lines} lines"
-        for folder in ("mesos_gpu", "marathon_cli", "tests", "benchmarks", "examples", "docs")
+        for folder in ("mesos_gpu", "marathon_cli", "tests", "benchmarks", "examples", "tools")
         for path in sorted((ROOT / folder).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import make_extras
+from tools import make_extras
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from docs.make_recording import PAGE, ROOT, STEPS, environment, shell_setup
 from tests.support.box.live import LiveBox
+from tools.make_recording import PAGE, ROOT, STEPS, environment, shell_setup
 
 
 @pytest.mark.root

@@ -15,10 +15,12 @@ from tests.support import places
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that `./run wheels` makes, built from this tree."""
     folder = tmp_path_factory.mktemp("dist")
-    built(places.ROOT / "tools" / "make_wheels.py", folder)
+    built("make_wheels", folder)
     return folder
 
 
-def built(tool: Path, dist: Path) -> None:
-    done = subprocess.run([sys.executable, tool, dist], capture_output=True, text=True)
+def built(tool: str, dist: Path) -> None:
+    """Run one of the modules in tools/ on this folder."""
+    command = [sys.executable, "-m", f"tools.{tool}", dist]
+    done = subprocess.run(command, cwd=places.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

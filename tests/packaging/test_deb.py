@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.conftest import built
-from tests.support import places
 from tests.support.ports import free_port
 
 PACKAGES = "python3,ca-certificates"
@@ -86,7 +85,7 @@ def _mirror() -> str:
 def test_the_package_runs_an_app_and_leaves_nothing_when_it_is_purged(
     dist: Path, debian: Debian, tmp_path: Path
 ) -> None:
-    built(places.ROOT / "tools" / "make_deb.py", dist)
+    built("make_deb", dist)
     package = next(dist.glob("*.deb"))
     shutil.copy(package, debian.root / "root")
     before = _files(debian.root)

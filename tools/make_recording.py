@@ -1,6 +1,6 @@
 """Writes docs/first-five-minutes.md: the first commands that a newcomer types, and what a real terminal showed.
 
-    .venv/bin/python docs/make_recording.py
+    .venv/bin/python tools/make_recording.py
 
 It types into a tmux of its own, on a box of its own with simulated GPUs, and waits for the prompt after each command.
 Only the box's folder and ports are written as the defaults, which a machine with other work on it cannot use.
@@ -126,7 +126,7 @@ def page(screens: list[str]) -> str:
     """Return the page for what the screen showed after each step."""
     parts = [
         "# The first five minutes",
-        "What a terminal showed on a machine without an NVIDIA GPU; `docs/make_recording.py` types the commands anew.\n"
+        "What a terminal showed without an NVIDIA GPU; `tools/make_recording.py` types the commands anew.\n"
         "Where there is a GPU with its driver, the same commands use that.",
     ]
     for step, screen in zip(STEPS, screens, strict=True):

@@ -1,4 +1,4 @@
-"""Writes docs/flags.md from the programs' own flags: .venv/bin/python docs/make_flags.py"""
+"""Writes docs/flags.md from the programs' own flags: .venv/bin/python tools/make_flags.py"""
 
 from __future__ import annotations
 
@@ -108,4 +108,4 @@ def _section(name: str, prefix: str, flags: Sequence[Flag]) -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parent / "flags.md").write_text(flags_page())
+    (Path(__file__).parents[1] / "docs" / "flags.md").write_text(flags_page())

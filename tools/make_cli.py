@@ -1,4 +1,4 @@
-"""Writes docs/cli.md's table of commands and docs/cli-help.md from the commands: .venv/bin/python docs/make_cli.py"""
+"""Writes docs/cli.md's table of commands and docs/cli-help.md from the commands: .venv/bin/python tools/make_cli.py"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marathon_cli.lazy import load
 from marathon_cli.main import PROGRAM, cli
 from marathon_cli.registry import DCOS, ROWS, Row
 
-HERE = Path(__file__).parent
+DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
 _WIDTH = 100
 _HELP_HEAD = """# What each command says of itself
@@ -57,6 +57,6 @@ def _section(name: str, command: click.Command) -> str:
 
 
 if __name__ == "__main__":
-    page = HERE / "cli.md"
+    page = DOCS / "cli.md"
     page.write_text(cli_page(page.read_text()))
-    (HERE / "cli-help.md").write_text(help_page())
+    (DOCS / "cli-help.md").write_text(help_page())
