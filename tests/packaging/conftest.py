@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import places
+from tests.packaging.building import built
 
 
 @pytest.fixture(scope="session")
@@ -17,10 +15,3 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     built("make_wheels", folder)
     return folder
-
-
-def built(tool: str, dist: Path) -> None:
-    """Run one of the modules in tools/ on this folder."""
-    command = [sys.executable, "-m", f"tools.{tool}", dist]
-    done = subprocess.run(command, cwd=places.ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import built
+from tests.packaging.building import built
 from tests.support.ports import free_port
 
 PACKAGES = "python3,ca-certificates"
