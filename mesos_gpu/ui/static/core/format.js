@@ -31,16 +31,16 @@ export function trimmed(number) {
 }
 
 /**
- * Returns how long ago something was, in the largest unit: `5 s`, `3 min`, `2 h`, `4 d`.
+ * Returns how long something is in the largest unit that fits: so many `s`, `min`, `h` or `d`.
  * @param {number} seconds
- * @returns {string}
+ * @returns {[number, "s" | "min" | "h" | "d"]}
  */
 export function duration(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} min`;
-  if (whole < 86400) return `${Math.floor(whole / 3600)} h`;
-  return `${Math.floor(whole / 86400)} d`;
+  if (whole < 60) return [whole, "s"];
+  if (whole < 3600) return [Math.floor(whole / 60), "min"];
+  if (whole < 86400) return [Math.floor(whole / 3600), "h"];
+  return [Math.floor(whole / 86400), "d"];
 }
 
 /**

@@ -6,18 +6,42 @@ import { html, useEffect, useState } from "../parts/html.js";
 import { Empty } from "../parts/basics.js";
 import { Dialog, openDialog } from "../parts/dialog.js";
 import { Login } from "./login.js";
+import { Deployments } from "./deployments.js";
+import { Create, Edit } from "./edit.js";
+import { EventsPage } from "./events.js";
+import { Frameworks } from "./frameworks.js";
+import { Gpus } from "./gpus.js";
+import { Instance } from "./instance.js";
+import { Machines } from "./machines.js";
 import { Overview } from "./overview.js";
+import { Roles } from "./roles.js";
+import { Service } from "./service.js";
 import { Services } from "./services.js";
 
 /** @type {Record<string, (props: {id: string, query: Record<string, string>}) => any>} */
 const PAGES = {
   overview: Overview,
-  services: Services,
+  services: (props) => (props.id ? Service(props) : Services(props)),
+  create: Create,
+  edit: Edit,
+  instances: Instance,
+  gpus: Gpus,
+  machines: Machines,
+  deployments: Deployments,
+  roles: Roles,
+  frameworks: Frameworks,
+  events: EventsPage,
 };
 /** The pages of the menu, each with the key that leads there after `g`. */
 export const MENU = [
   ["overview", "o"],
   ["services", "s"],
+  ["gpus", "u"],
+  ["machines", "m"],
+  ["deployments", "d"],
+  ["events", "e"],
+  ["roles", "r"],
+  ["frameworks", "f"],
 ];
 
 /** The whole page. */

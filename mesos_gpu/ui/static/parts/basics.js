@@ -13,12 +13,18 @@ export function State({ word, label }) {
   return html`<span class=${`state state-${word}`}><span class="shape" aria-hidden="true">${shape}</span>${label ?? t(`state.${word}`)}</span>`;
 }
 
+/** How long something is, in words. @param {number} seconds @returns {string} */
+export function lasting(seconds) {
+  const [count, unit] = duration(seconds);
+  return t(`time.${unit}`, { count });
+}
+
 /** A time as how long ago, with the whole time at hand. @param {{time: string | number | undefined | null}} props */
 export function Ago({ time }) {
   const at = millis(time);
   if (Number.isNaN(at)) return html`<span class="faint">–</span>`;
   const date = new Date(at);
-  return html`<time dateTime=${date.toISOString()} title=${date.toLocaleString()}>${t("ago", { time: duration((now.value - at) / 1000) })}</time>`;
+  return html`<time dateTime=${date.toISOString()} title=${date.toLocaleString()}>${t("ago", { time: lasting((now.value - at) / 1000) })}</time>`;
 }
 
 /**
@@ -47,7 +53,7 @@ export function Copy({ text, label }) {
       setTimeout(() => setDone(false), 1500);
     });
   };
-  return html`<button type="button" class="quiet small" onClick=${copy} aria-label=${label} title=${label}>${done ? "✓" : "⧉"}</button>`;
+  return html`<button type="button" class="quiet small" onClick=${copy} aria-label=${label} title=${label}>${done ? "✓" : html`<svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><rect x="5.5" y="5.5" width="8" height="9" rx="1.5"/><path d="M10.5 5.5v-2A1.5 1.5 0 0 0 9 2H4a1.5 1.5 0 0 0-1.5 1.5v6A1.5 1.5 0 0 0 4 11h1.5"/></svg>`}</button>`;
 }
 
 /** An id that may be anybody's text. @param {{text: string, full?: string}} props */

@@ -1,0 +1,69 @@
+"""English and Chinese say the same things, and every word that the page asks for is there."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+STATIC = Path(__file__).parents[2] / "mesos_gpu" / "ui" / "static"
+
+
+def _words(language: str) -> dict[str, str]:
+    text = (STATIC / "words" / f"{language}.js").read_text()
+    found = re.findall(r'^  (?:"([^"]+)"|(\w+)): ("(?:[^"\\]|\\.)*"),$', text, re.MULTILINE)
+    assert len(found) == text.count("\n") - 4, "one word a line"
+    return {quoted or bare: json.loads(value) for quoted, bare, value in found}
+
+
+EN, ZH = _words("en"), _words("zh")
+CHOSEN = {
+    "state": "running starting deploying waiting delayed suspended unhealthy idle",
+    "login": "marathon mesos name password kept enter",
+    "away": "marathon master agents",
+    "diff": "add remove",
+    "kind": "app pod job",
+    "kinds": "app pod job",
+    "runtime": "none MESOS DOCKER",
+    "use": "free held ill",
+    "gpus": "all held free ill unused",
+    "time": "s min h d",
+    "field": "id image cmd instances cpus mem gpus env labels",
+    "tab": "instances why configuration logs events endpoints volumes timeline gpus files stdout stderr",
+}
+"""What keys made of a word may end with."""
+REASONS = (
+    "UnfulfilledRole UnfulfilledConstraint NoCorrespondingReservationFound AgentMaintenance InsufficientCpus "
+    "InsufficientMemory InsufficientDisk InsufficientGpus InsufficientPorts DeclinedScarceResources"
+)
+
+
+def test_both_languages_have_the_same_keys() -> None:
+    assert EN.keys() == ZH.keys()
+
+
+@pytest.mark.parametrize("key", EN)
+def test_a_sentence_has_the_same_values_in_both_languages(key: str) -> None:
+    def names(text: str) -> set[str]:
+        return set(re.findall(r"\{(\w+)", text))
+
+    assert names(EN[key]) == names(ZH[key])
+    assert ZH[key].strip()
+
+
+def test_chinese_is_chinese() -> None:
+    same = {key for key in EN if EN[key] == ZH[key]}
+    assert same == {"framework.v1", "gpu.index"}
+
+
+def test_every_word_that_is_asked_for_is_there() -> None:
+    sources = [path for path in STATIC.rglob("*.js") if path.parent.name not in ("vendor", "words")]
+    text = "\n".join(path.read_text() for path in sources)
+    asked = set(re.findall(r"""\bt\((?:[^()"`]*\? )?"([^"]+)\"""", text))
+    asked |= set(re.findall(r"""\bt\([^()"`]*\? "[^"]+" : "([^"]+)\"""", text))
+    asked |= set(re.findall(r'\["((?:why|plan|machine)\.\w+)"', text))
+    asked |= {f"{name}.{end}" for name, ends in CHOSEN.items() for end in ends.split()}
+    asked |= {f"{name}.{reason}" for name in ("lack", "asked") for reason in REASONS.split()}
+    assert asked - EN.keys() == set()
