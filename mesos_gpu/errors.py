@@ -16,6 +16,7 @@
     ├── Unavailable         a service, tool or permission that is needed is not there; says what to do
     │   ├── DeviceError     a GPU, its driver or NVML does not answer as it should
     │   ├── ContainerError  the OCI runtime, conmon or a cgroup refused
+    │   │   └── CutOff      somebody killed it, or memory ran out, before it could say so or say otherwise
     │   ├── ImageError      an image cannot be had: unknown, damaged, hostile, registry down, disk full, too slow
     │   └── TimeIsUp        what was waited for has not come within the time given
     └── Refused             a peer understood the request and said no; carries its status and words
@@ -133,6 +134,10 @@ class DeviceError(Unavailable):
 
 class ContainerError(Unavailable):
     """The OCI runtime, its supervisor or a cgroup refused."""
+
+
+class CutOff(ContainerError):
+    """A container, or what was starting it, was killed from outside: nothing is known of whether it would have run."""
 
 
 class ImageError(Unavailable):

@@ -13,9 +13,6 @@ BASE_RULES: tuple[DeviceRule, ...] = (
     # Any node may be made (by who has CAP_MKNOD), none of them thereby opened.
     DeviceRule("c", None, None, "m"),
     DeviceRule("b", None, None, "m"),
-    DeviceRule("c", 5, 1, _ALL),  # console
-    DeviceRule("c", 4, 0, _ALL),  # tty0
-    DeviceRule("c", 4, 1, _ALL),  # tty1
     DeviceRule("c", 136, None, _ALL),  # pts/*
     DeviceRule("c", 5, 2, _ALL),  # ptmx
     DeviceRule("c", 10, 200, _ALL),  # net/tun
@@ -28,7 +25,8 @@ BASE_RULES: tuple[DeviceRule, ...] = (
 )
 """What every container may do with devices, after everything was denied.
 
-Source: Mesos `isolators/cgroups/subsystems/devices.cpp`, DEFAULT_WHITELIST_ENTRIES.
+Source: Mesos `isolators/cgroups/subsystems/devices.cpp`, DEFAULT_WHITELIST_ENTRIES; without /dev/console, tty0 and
+tty1, the machine's own screen and keyboard: who has CAP_MKNOD, as root in a container has, could read and write them.
 """
 
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mesos_gpu.container.host.beneath import FOLDER, open_beneath
+
 BLOCK = 512
 """What st_blocks counts; stat(2)."""
+LONG_PATH = 2000
+"""A path of more bytes is opened and gone on from: with one more name (255) it is well below PATH_MAX, 4096."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +31,54 @@ class DiskRules:
 def used_bytes(folder: Path) -> int:
     """Return what `du` says of a folder: the blocks of all in it, a file with several names once, links not followed.
 
-    What goes while it is looked at does not count.
+    What goes while it is looked at does not count. However deep a task makes its folders, all is found: no path is
+    longer than the kernel takes (PATH_MAX), since folders far down are opened, and gone on from.
     """
-    total, seen, folders = folder.lstat().st_blocks * BLOCK, set[tuple[int, int]](), [str(folder)]
-    while folders:
-        try:
-            with os.scandir(folders.pop()) as listing:
-                entries = list(listing)
-        except OSError:
-            continue
-        for entry in entries:
+    total, seen = folder.lstat().st_blocks * BLOCK, set[tuple[int, int]]()
+    opened = [(os.open(folder, FOLDER), [""])]
+    try:
+        while opened:
+            around, paths = opened[-1]
+            if not paths:
+                os.close(opened.pop()[0])
+                continue
+            path = paths.pop()
             try:
-                found = entry.stat(follow_symlinks=False)
+                at = open_beneath(around, path)
             except OSError:
                 continue
-            if stat.S_ISDIR(found.st_mode):
-                folders.append(entry.path)
-            elif found.st_nlink > 1:
-                if (found.st_dev, found.st_ino) in seen:
-                    continue
-                seen.add((found.st_dev, found.st_ino))
-            total += found.st_blocks * BLOCK
+            if len(os.fsencode(path)) > LONG_PATH:
+                opened.append((at, [""]))
+                continue
+            try:
+                with os.scandir(at) as listing:
+                    total += sum(_sizes(listing, path, paths, seen))
+            except OSError:
+                continue
+            finally:
+                os.close(at)
+    finally:
+        for around, _ in opened:
+            os.close(around)
     return total
+
+
+def _sizes(
+    listing: Iterable[os.DirEntry[str]], path: str, folders: list[str], seen: set[tuple[int, int]]
+) -> Iterator[int]:
+    """Yield what each of a folder takes that is not among those `seen`, and note the folders in it."""
+    for entry in listing:
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.S_ISDIR(found.st_mode):
+            folders.append(f"{path}/{entry.name}" if path else entry.name)
+        elif found.st_nlink > 1:
+            if (found.st_dev, found.st_ino) in seen:
+                continue
+            seen.add((found.st_dev, found.st_ino))
+        yield found.st_blocks * BLOCK
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from mesos_gpu.errors import BadInput, MesosGpuError, Unavailable
+from mesos_gpu.errors import BadInput, CutOff, MesosGpuError, Unavailable
 
 RUNTIMES = ("crun", "runc")
 """In order of preference: crun takes a third of runc's CPU time for a start."""
@@ -159,11 +159,17 @@ def is_static(path: Path) -> bool:
     return bool(kinds) and PT_INTERP not in kinds
 
 
+TRIES = 3
+"""How often a runtime is tried whose probe was killed."""
+
+
 async def find_runtime(probe: Callable[[Runtime], Awaitable[None]], names: Sequence[str] = RUNTIMES) -> Runtime:
     """Return the first runtime for which `probe`, which is to run a real container, raises nothing.
 
-    Raises Unavailable: with what to install when none is there, else with what each one said. BadInput in a probe is
-    a mistake of ours and comes through.
+    A probe that was cut off says nothing about its runtime and is run again, TRIES times in all: containers of an
+    earlier process must not come under another runtime for it. Raises Unavailable: with what to install when none is
+    there, when a probe is cut off each time, else with what each one said. BadInput in a probe is a mistake of ours and
+    comes through.
     """
     refusals = []
     for name in names:
@@ -171,7 +177,11 @@ async def find_runtime(probe: Callable[[Runtime], Awaitable[None]], names: Seque
         if path is None:
             continue
         try:
-            await probe(Runtime(name, path))
+            await _try(Runtime(name, path), probe)
+        except CutOff as error:
+            raise Unavailable(
+                f"{path} was tried {TRIES} times and killed each time (is memory short?): {error}"
+            ) from None
         except BadInput:
             raise
         except MesosGpuError as error:
@@ -184,3 +194,14 @@ async def find_runtime(probe: Callable[[Runtime], Awaitable[None]], names: Seque
     raise Unavailable(
         "no OCI runtime is installed: apt install crun (or runc), or dnf install crun (or runc), and start again"
     )
+
+
+async def _try(runtime: Runtime, probe: Callable[[Runtime], Awaitable[None]]) -> None:
+    for _ in range(TRIES - 1):
+        try:
+            await probe(runtime)
+        except CutOff as error:
+            log.warning("trying %s again: %s", runtime.path, error)
+        else:
+            return
+    await probe(runtime)

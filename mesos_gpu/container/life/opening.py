@@ -28,7 +28,7 @@ from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.container.spec.seccomp import read_machine
 from mesos_gpu.container.state.checkpoints import Checkpoints
 from mesos_gpu.container.supervisor.conmon import Conmon, find_conmon
-from mesos_gpu.errors import ContainerError, NotEnoughGpus, Unavailable
+from mesos_gpu.errors import ContainerError, CutOff, NotEnoughGpus, Unavailable
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.injection import ImageManifest
@@ -158,6 +158,8 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
         await containerizer.launch(config)
         termination = await containerizer.wait(name)
         await containerizer.destroy(name)
+        if termination.exit_code is None:
+            raise CutOff(f"`true` in a container was killed ({termination})")
         if termination.exit_code != 0:
             said = (sandbox / "stderr").read_text(errors="replace").strip()
             raise ContainerError(f"`true` in a container ended with {termination}; it said {said!r}")

@@ -16,7 +16,7 @@ from mesos_gpu.container.host.beneath import private_folder
 from mesos_gpu.container.host.namespace import MountNamespace
 from mesos_gpu.container.host.processes import Process, readable
 from mesos_gpu.container.host.runtime import Runtime, find_program
-from mesos_gpu.errors import ContainerError, Unavailable
+from mesos_gpu.errors import ContainerError, CutOff, Unavailable
 from mesos_gpu.mesos.ids import ContainerId
 
 START_TIMEOUT_S = 60.0
@@ -108,6 +108,8 @@ class Conmon:
         except asyncio.TimeoutError:
             raise ContainerError(f"{name} did not start the container within {START_TIMEOUT_S:g} s") from None
         answer = os.read(told, 65536)  # one write of conmon's; empty when it ended without a word
+        if not answer and self._runtime.complaint(bundle) is None:
+            raise CutOff(f"conmon ended without a word while {name} started the container")
         try:
             started = msgspec.json.decode(answer, type=_Started) if answer else _Started(data=-1)
         except msgspec.DecodeError as error:

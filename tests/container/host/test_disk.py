@@ -47,3 +47,31 @@ async def test_it_is_measured_again_and_again_and_only_enforced_where_that_is_as
     (tmp_path / "more").write_bytes(b"x" * 100_000)
     found = await asyncio.wait_for(ended, 60)
     assert found.used > found.limit == small
+
+
+def dig(folder: Path, levels: int, name: str) -> int:
+    """Make folders in one another, each of this name; return a descriptor of the last."""
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=at)
+        inner = os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inner
+    return at
+
+
+@pytest.mark.parametrize(("levels", "name"), [(30, "d" * 200), (6000, "d"), (40, "ü" * 100)])
+def test_what_lies_below_a_path_that_no_kernel_takes_counts(tmp_path: Path, levels: int, name: str) -> None:
+    (tmp_path / "sandbox").mkdir()
+    deep = dig(tmp_path / "sandbox", levels, name)
+    before = used_bytes(tmp_path / "sandbox")
+    file = os.open("hidden", os.O_WRONLY | os.O_CREAT, dir_fd=deep)
+    os.write(file, b"x" * (1 << 20))
+    os.fsync(file)
+    os.close(file)
+    os.close(deep)
+    open_files = len(list(Path("/proc/self/fd").iterdir()))
+    assert used_bytes(tmp_path / "sandbox") >= before + (1 << 20)
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+    subprocess.run(["rm", "-rf", tmp_path / "sandbox"], check=True)
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ import pytest
 from mesos_gpu.container.host import runtime as runtimes
 from mesos_gpu.container.host.runtime import Runtime, find_init, find_runtime
 from mesos_gpu.container.supervisor.conmon import find_conmon
-from mesos_gpu.errors import ContainerError, Unavailable
+from mesos_gpu.errors import ContainerError, CutOff, Unavailable
 
 
 @pytest.fixture
@@ -45,6 +45,27 @@ async def test_crun_is_preferred(bin_only: Path) -> None:
 async def test_runc_is_taken_when_crun_cannot_run_a_container(bin_only: Path) -> None:
     install(bin_only, "crun", "runc")
     assert (await find_runtime(refuse_crun)).name == "runc"
+
+
+async def test_a_probe_that_was_killed_says_nothing_about_its_runtime(bin_only: Path) -> None:
+    install(bin_only, "crun", "runc")
+    tried: list[str] = []
+
+    async def killed_twice(runtime: Runtime) -> None:
+        tried.append(runtime.name)
+        if len(tried) < 3:
+            raise CutOff("killed")
+
+    assert (await find_runtime(killed_twice)).name == "crun"
+    assert tried == ["crun"] * 3
+
+    async def killed(runtime: Runtime) -> None:
+        tried.append(runtime.name)
+        raise CutOff("killed")
+
+    with pytest.raises(Unavailable, match=r"crun was tried 3 times and killed each time"):
+        await find_runtime(killed)
+    assert tried == ["crun"] * 6
 
 
 async def test_without_a_runtime_the_error_names_the_packages(bin_only: Path) -> None:

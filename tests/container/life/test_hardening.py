@@ -49,6 +49,25 @@ async def test_by_default_no_task_makes_namespaces_or_mounts(box: Box, runtime: 
     assert sorted(found) == sorted([*chroot, *expected])
 
 
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+async def test_no_task_opens_the_machines_screen(box: Box, runtime: str) -> None:
+    """Root in a container may make any node (CAP_MKNOD), and opens none of these: the walls are the cgroup's.
+
+    But for /dev/console under crun, which adds a rule for it after all of ours, as Docker has one.
+    """
+    shell = """
+    for node in "tty1 c 4 1" "tty0 c 4 0" "ttyS0 c 4 64" "mem c 1 1" "kmsg c 1 11" "vcs1 c 7 1"; do
+        mknod $node && { (: < ${node%% *}) 2>&1; (: > ${node%% *}) 2>&1; } | sed 's/.*: //' | sort -u
+        rm -f ${node%% *}
+    done
+    mknod null c 1 3 && echo > null && echo null opens
+    mknod console c 5 1 && { (: < console) 2>/dev/null || echo and the console does not; }
+    """
+    expected = [*["Operation not permitted"] * 6, "null opens"]
+    expected += ["and the console does not"] if runtime == "runc" else []
+    assert await said(box, shell, runtime=runtime) == expected
+
+
 async def test_a_session_and_a_health_check_are_filtered_as_their_container(box: Box) -> None:
     containerizer = await box.open()
     await containerizer.launch(box.config("c", shell="exec sleep 1000"))

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mesos_gpu.container import open_containerizer
 from mesos_gpu.container.host import runtime as runtimes
+from mesos_gpu.container.host.processes import Process
+from mesos_gpu.container.supervisor.conmon import Conmon
 from mesos_gpu.errors import Unavailable
 from tests.support import places
 from tests.support.container.box import IN_PURE_V2, Box, FakeIsolator
@@ -107,6 +111,37 @@ async def test_a_machine_without_runtimes_is_told_what_to_install(box: Box, monk
 async def test_the_first_runtime_that_works_here_is_taken(box: Box, offered: tuple[str, ...], taken: str) -> None:
     containerizer = await box.open(runtimes=offered)
     assert containerizer._conmon.runtime.name == taken
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("what", ["conmon", "container"])
+async def test_a_probe_that_somebody_kills_does_not_change_the_runtime(
+    box: Box, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """As the kernel does when memory is short."""
+    kills = 0
+    spawn, hear = Conmon._spawn, Conmon._hear
+
+    def spawned(self: Conmon, *arguments: Any) -> Process:
+        nonlocal kills
+        conmon = spawn(self, *arguments)
+        if what == "conmon" and kills < 2:
+            kills += 1
+            conmon.kill()
+        return conmon
+
+    async def heard(self: Conmon, told: int, bundle: Path) -> int:
+        nonlocal kills
+        pid = await hear(self, told, bundle)
+        if what == "container" and kills < 2:
+            kills += 1
+            os.kill(pid, signal.SIGKILL)
+        return pid
+
+    monkeypatch.setattr(Conmon, "_spawn", spawned)
+    monkeypatch.setattr(Conmon, "_hear", heard)
+    containerizer = await box.open(runtimes=("crun", "runc"))
+    assert (containerizer._conmon.runtime.name, kills) == ("crun", 2)
 
 
 def run_one(box: Box, script: str | None, *extra: str, private: bool = False, agent: str = RUN_ONE) -> str:
