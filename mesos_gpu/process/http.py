@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -47,6 +48,9 @@ async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse
     if front is not None:
         front.begin(Use.ANSWER)
     try:
+        # From Python 3.12 on aiohttp runs a handler at once, and then the next one if the first did not have to wait:
+        # who sends thousands of requests in one go would keep everybody else waiting.
+        await asyncio.sleep(0)
         if (request.content_length or 0) > MAX_REQUEST:
             raise web.HTTPRequestEntityTooLarge(MAX_REQUEST, request.content_length or 0)
         return await handler(request)

@@ -17,8 +17,6 @@ from mesos_gpu.mesos.resource import Document
 from tests.framework.cluster import AGENT, RESERVED, Cluster
 from tests.support.master.build import statuses
 
-pytestmark = pytest.mark.slow
-
 ROLES = [{}, {"roles": "ml"}, {"roles": ["ml/train"]}, {"roles": ["ml"], "capabilities": ["RESERVATION_REFINEMENT"]}]
 
 
@@ -49,6 +47,7 @@ def gpu_tasks(draw: st.DrawFn, id_prefix: str = "t") -> GpuTask:
     )
 
 
+@pytest.mark.slow  # each example is a whole master
 @given(
     st.lists(gpu_tasks(), max_size=6, unique_by=lambda t: t.id),
     st.sampled_from(ROLES),
@@ -70,6 +69,7 @@ def test_a_master_takes_every_task_that_fits(tasks: list[GpuTask], roles: Docume
     ), "what the offer says is left is what the master has left"
 
 
+@pytest.mark.slow  # each example is a whole master
 @given(
     st.lists(gpu_tasks("a"), min_size=1, max_size=3, unique_by=lambda t: t.id),
     st.lists(gpu_tasks("b"), min_size=1, max_size=2, unique_by=lambda t: t.id),

@@ -14,7 +14,9 @@ import pytest
 from mesos_gpu.agent.api.access import Access
 from mesos_gpu.agent.loop.executor_messages import Driver, messages_of, status_of
 from mesos_gpu.agent.model.executors import ExecutorKey, Stage
+from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.errors import ProtocolError
+from mesos_gpu.mesos.ids import TaskId
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.messages import decode, devolve, encode
 from mesos_gpu.mesos.resource import Document
@@ -174,6 +176,7 @@ async def test_a_driver_is_asked_to_come_back_and_says_again_what_was_lost(
     drivers.update("executor(1)", running, "t1", "TASK_RUNNING", 1)
     await drivers.next("executor(1)", "StatusUpdateAcknowledgementMessage")
     assert [path.read_text() for path in tmp_path.glob("meta/**/pids/libprocess.pid")] == [pid]
+    await running.has_no_update_of(TaskKey(FRAMEWORK_ID, TaskId("t1")))
     await running.die()
 
     again = asyncio.ensure_future(start(running.containers, port=running.endpoint.port))

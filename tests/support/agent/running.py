@@ -9,6 +9,7 @@ from typing import Any
 
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.mesos.messages import devolve
 from mesos_gpu.process.endpoint import Endpoint
 from tests.fakes.containerizer import FakeContainerizer
@@ -29,6 +30,15 @@ class Running:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.endpoint.port}"
+
+    async def has_no_update_of(self, key: TaskKey) -> None:
+        """Wait until the master's acknowledgements of all that was said of a task have come."""
+
+        async def wait() -> None:
+            while self.agent.state.streams.pending(key):  # noqa: ASYNC110 - only the agent hears them
+                await asyncio.sleep(0.01)
+
+        await asyncio.wait_for(wait(), 20.0)
 
     async def close(self) -> None:
         """Stop as SIGTERM does."""
