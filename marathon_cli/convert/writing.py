@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from marathon_cli.convert.model import Container, Notes, Port, Probe, Timing, Workload
 from marathon_cli.convert.shell import join
 from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.tasks import COMMAND_LABEL, DOCKER_COMMAND
 
 Form = Literal["app", "pod", "job"]
 FORMS: Sequence[Form] = ("app", "pod", "job")
@@ -62,7 +63,8 @@ def _app(workload: Workload, notes: Notes) -> Document:
     app["container"] = {"type": "MESOS", "docker": docker, **_given(volumes=_volumes(container, notes, kept=True))}
     if container.shm_mib is not None:
         app["container"]["linuxInfo"] = _shared_memory(container.shm_mib)
-    app |= _given(env=container.env, labels=workload.labels, constraints=workload.constraints, user=container.user)
+    labels = {**workload.labels, **_command_labels(app)}
+    app |= _given(env=container.env, labels=labels, constraints=workload.constraints, user=container.user)
     app |= _given(tty=container.tty or None, resourceLimits=_limits(container))
     app |= _ports(container, notes)
     if container.alive is not None:
@@ -155,7 +157,8 @@ def _job(workload: Workload, notes: Notes) -> Document:
         notes.lost(container.at, f"jobs cannot set the size of /dev/shm ({container.shm_mib} MiB); apps and pods can")
     for probe in filter(None, (container.alive, container.ready)):
         notes.lost(probe.at, "jobs have no health checks: they end")
-    job: Document = {"id": _path(workload, notes, ".").replace("/", "."), **_given(labels=workload.labels), "run": run}
+    labels = {**workload.labels, **_command_labels(run)}
+    job: Document = {"id": _path(workload, notes, ".").replace("/", "."), **_given(labels=labels), "run": run}
     if workload.schedule is not None:
         job["schedules"] = [_schedule(workload)]
     return job
@@ -187,6 +190,11 @@ def _command(container: Container, notes: Notes) -> Document:
         why = "the image's own folder is used; to go elsewhere, name the program (command, entrypoint) as well"
         notes.lost(container.workdir_at, why)
     return {"args": container.args} if container.args else {}
+
+
+def _command_labels(document: Document) -> dict[str, str]:
+    """Return the label by which arguments are the program of an image without ENTRYPOINT, as they are to Docker."""
+    return {COMMAND_LABEL: DOCKER_COMMAND} if "args" in document else {}
 
 
 def _volumes(container: Container, notes: Notes, *, kept: bool = False) -> list[Document]:

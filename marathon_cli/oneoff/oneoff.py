@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.tasks import COMMAND_LABEL, DOCKER_COMMAND, DRIVER_LABEL, DRIVER_VALUE
 
 HOLDER = "sleep 2147483647"
 """What the task of an interactive run does: it holds GPUs and image while the command runs in its container."""
@@ -37,6 +38,9 @@ class Order:
     volumes: Sequence[Mapping[str, str]] = ()
     constraints: Sequence[Sequence[str]] = ()
     user: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    driver: bool = True
+    """Whether a GPU task in an image gets the NVIDIA driver, also when its image says nothing of it."""
     hold: bool = False
 
 
@@ -55,13 +59,23 @@ def document(order: Order) -> dict[str, Any]:
     return {
         **app,
         "constraints": [list(rule) for rule in order.constraints],
-        "labels": {LABEL: "true"},
+        "labels": _labels(order),
         "portDefinitions": [],
         "backoffSeconds": NEVER_AGAIN_S,
         "backoffFactor": 1,
         "maxLaunchDelaySeconds": NEVER_AGAIN_S,
         "upgradeStrategy": {"minimumHealthCapacity": 0, "maximumOverCapacity": 0},
     }
+
+
+def _labels(order: Order) -> dict[str, str]:
+    """Return the labels of the app: ours, those that make a command in an image mean what it means to docker, theirs."""
+    labels = {LABEL: "true"}
+    if order.image is not None and order.argv and not order.hold:
+        labels[COMMAND_LABEL] = DOCKER_COMMAND
+    if order.image is not None and order.gpus and order.driver:
+        labels[DRIVER_LABEL] = DRIVER_VALUE
+    return {**labels, **order.labels}
 
 
 def name_of(image: str | None, argv: Sequence[str], salt: str) -> str:

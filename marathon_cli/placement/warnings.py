@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from marathon_cli.placement.smoke import ends_at_once
 
+from mesos_gpu.mesos.tasks import DRIVER_LABEL, DRIVER_VALUE
+
 if TYPE_CHECKING:
     from marathon_cli.clients.agents import Agent
     from marathon_cli.placement.wish import Wish
 
+_SAYS_GPU = re.compile(r"^nvcr\.io/|cuda|gpu|nvidia")
 _PLURALS = {"cpus": "CPUs", "gpus": "GPUs", "mem": "memory", "disk": "disk"}
 
 
@@ -22,9 +26,21 @@ def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None) -> list[str
             "its command ends by itself, and Marathon will start it again each time, for ever. "
             "To run it once: `mesos-gpu run`, or a job"
         )
+    found += about_driver(app)
     if agents:
         found += about_place(app, agents)
     return found
+
+
+def about_driver(app: Mapping[str, Any]) -> list[str]:
+    """Return that a GPU task's image may come without the driver; images of NVIDIA's, and those named so, bring it."""
+    image = str(((app.get("container") or {}).get("docker") or {}).get("image") or "")
+    if not image or not app.get("gpus") or DRIVER_LABEL in (app.get("labels") or {}) or _SAYS_GPU.search(image.lower()):
+        return []
+    return [
+        f"it is not known whether the image {image} asks for the NVIDIA driver; one that does not gets the GPUs without "
+        f'nvidia-smi and libcuda.so. This brings them in any case: "labels": {{"{DRIVER_LABEL}": "{DRIVER_VALUE}"}}'
+    ]
 
 
 def about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:

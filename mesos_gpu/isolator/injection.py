@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mesos_gpu.mesos.tasks import DRIVER_LABEL
+
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 NO_DEVICES = "void"
-NEEDED_LABEL = "com.nvidia.volumes.needed"
+NEEDED_LABEL = DRIVER_LABEL
 
 
 @dataclass(frozen=True, slots=True)

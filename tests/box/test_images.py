@@ -97,6 +97,19 @@ def test_the_command_of_the_image_runs_with_the_apps_arguments(
     box.until("args go before CMD", lambda: "hello arg" in box.log_of("args"))
 
 
+def test_a_run_in_an_image_is_what_docker_run_is_with_the_driver_on_request_of_nobody(
+    images_box: LiveBox, standing_registry: RealRegistry
+) -> None:
+    standing_registry.push("plain", busybox_image(run={"Env": ["PATH=/bin"], "Cmd": ["sh"]}))
+    box = images_box
+    assert box.ok("run", "--gpus", "0", "plain", "echo", "from", "the image") == "from the image\n"
+    assert "GPU-" in box.ok("run", "plain", "nvidia-smi", "-L")
+    without = box.cli("run", "--no-driver", "--label", "team=ml", "plain", "nvidia-smi", "-L")
+    assert without.returncode != 0
+    box.until("all GPUs are free again", lambda: box.gpus_free() == 4)
+    box.ok("image", "prune")
+
+
 def test_pulls_that_fail_say_why(start: Start, registry: RealRegistry) -> None:
     image = busybox_image(Layer(tar_of(file("big", b"x" * 100_000))))
     registry.push("damaged", image)

@@ -61,6 +61,14 @@ class _ImageOrCommand(click.Command):
 @click.option(
     "--constraint", "constraints", metavar="RULE", multiple=True, help="As gpu_model=Tesla-T4 or rack:LIKE:r[12]."
 )
+@click.option("--label", "-l", "labels", metavar="NAME=VALUE", multiple=True, help="Label its app; may be repeated.")
+@click.option(
+    "--driver/--no-driver",
+    "driver",
+    default=True,
+    show_default=True,
+    help="Give a GPU task in an image the NVIDIA driver, whatever the image says.",
+)
 @click.option("--user", "-u", metavar="USER", help="Run it as this user.")
 @click.option("--interactive", "-i", is_flag=True, help="Pass standard input on.")
 @click.option("--tty", "-t", is_flag=True, help="Give it a terminal; Ctrl-C then goes to it, not to us.")
@@ -71,7 +79,9 @@ class _ImageOrCommand(click.Command):
 @click.option("--timeout", type=Number(min=0), default=0, metavar="SECONDS", help="How long it may take to start.")
 @target_options
 @pass_console
-def run(console: Console, /, words: tuple[str, ...], variables: tuple[str, ...], **options: Any) -> int:
+def run(
+    console: Console, /, words: tuple[str, ...], variables: tuple[str, ...], labels: tuple[str, ...], **options: Any
+) -> int:
     """Run a command once, on GPUs of its own, and end as it ends.
 
     In IMAGE, or behind -- with the machine's own files. What it writes is shown, and it is removed when it has ended or
@@ -105,6 +115,8 @@ def run(console: Console, /, words: tuple[str, ...], variables: tuple[str, ...],
         volumes=[oneoff.volume(text) for text in options["volumes"]],
         constraints=[oneoff.constraint(text) for text in options["constraints"]],
         user=options["user"],
+        labels=dict(text.partition("=")[::2] for text in labels),
+        driver=options["driver"],
         hold=hold,
     )
     return _carry_out(console, order, options)

@@ -215,8 +215,8 @@ def _in_image(
     injected = any(mount.destination == NVIDIA_VOLUME for mount in plan.mounts)
     return _Surroundings(
         image.path,
-        (INIT_PATH, *arguments, *merge(config.image.command, image.config)),
-        image_environment(image.config, config.environment, injected=injected),
+        (INIT_PATH, *arguments, *merge(config.image.command, image.config, config.labels)),
+        image_environment(image.config, config.environment, injected=injected, labels=config.labels),
         image.config.workdir or config.image.sandbox,
         config.image.sandbox,
         (

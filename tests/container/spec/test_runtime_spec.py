@@ -7,6 +7,7 @@ import pytest
 from mesos_gpu.container.spec.runtime_spec import Command, image_environment, merge
 from mesos_gpu.errors import BadInput
 from mesos_gpu.images.manifest import ImageConfig
+from mesos_gpu.mesos.tasks import COMMAND_LABEL, DOCKER_COMMAND, DRIVER_LABEL
 
 E, C = ("/entry", "e1"), ("/cmd", "c1")
 IMAGES = {
@@ -45,6 +46,29 @@ def test_a_command_and_an_image_are_merged_as_in_mesos(
             merge(command, IMAGES[image])
     else:
         assert merge(command, IMAGES[image]) == expected
+
+
+def test_with_a_label_arguments_take_the_place_of_cmd_as_in_docker() -> None:
+    labels = {COMMAND_LABEL: DOCKER_COMMAND}
+    words = Command(shell=False, arguments=("a", "b"))
+    assert [merge(words, image, labels) for image in IMAGES.values()] == [
+        ("a", "b"),
+        ("a", "b"),
+        (*E, "a", "b"),
+        (*E, "a", "b"),
+    ]
+    assert merge(Command(shell=False), IMAGES["both"], labels) == (*E, *C)
+    assert merge(words, IMAGES["cmd"], {COMMAND_LABEL: "mesos"}) == (C[0], "a", "b")
+
+
+def test_the_driver_that_a_task_asks_for_is_found_as_in_nvidias_images() -> None:
+    labels = {DRIVER_LABEL: ""}
+    image = ImageConfig(env={"PATH": "/bin:/usr/local/nvidia/bin"})
+    found = image_environment(image, {"LD_LIBRARY_PATH": "/mine"}, injected=True, labels=labels)
+    assert found["PATH"] == "/bin:/usr/local/nvidia/bin"
+    assert found["LD_LIBRARY_PATH"] == "/mine:/usr/local/nvidia/lib:/usr/local/nvidia/lib64"
+    assert "LD_LIBRARY_PATH" not in image_environment(image, {}, injected=True)
+    assert "LD_LIBRARY_PATH" not in image_environment(image, {}, injected=False, labels=labels)
 
 
 def test_an_empty_entrypoint_is_none() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,6 +96,18 @@ def test_a_run_that_no_agent_could_ever_have_is_warned_of_before_it_waits(marath
     assert refused.stderr.startswith("warning: No agent could ever run /")
     assert "it has no GPUs, and 1 is wanted" in refused.stderr
     assert "warning" not in run("run", "--gpus", "0", "--", "nvidia-smi").stderr
+
+
+def test_labels_say_what_a_command_in_an_image_means_and_that_it_gets_the_driver() -> None:
+    def labels(**more: Any) -> dict[str, str]:
+        return dict(oneoff.document(oneoff.Order("run-a-1", **more))["labels"])
+
+    assert labels(argv=["ls"]) == {"MESOS_GPU_RUN": "true"}
+    driver = {"MESOS_GPU_RUN": "true", "com.nvidia.volumes.needed": "nvidia_driver"}
+    assert labels(image="ubuntu", argv=["ls"]) == {**driver, "MESOS_GPU_COMMAND": "docker"}
+    assert labels(image="ubuntu") == labels(image="ubuntu", argv=["ls"], hold=True) == driver
+    assert labels(image="ubuntu", gpus=0, labels={"team": "ml"}) == {"MESOS_GPU_RUN": "true", "team": "ml"}
+    assert labels(image="ubuntu", driver=False) == {"MESOS_GPU_RUN": "true"}
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,25 @@ def test_a_smoke_test_is_told_that_it_never_ends() -> None:
     assert said(app(cmd="nvidia-smi", instances=0), None) == ""
 
 
+@pytest.mark.parametrize(
+    ("image", "labels", "gpus", "told"),
+    [
+        ("ubuntu:22.04", {}, 1, True),
+        ("ubuntu:22.04", {}, 0, False),
+        ("ubuntu:22.04", {"com.nvidia.volumes.needed": "nvidia_driver"}, 1, False),
+        ("nvidia/cuda:12.4.1-base", {}, 1, False),
+        ("nvcr.io/hpc/namd:3", {}, 1, False),
+        ("tensorflow/tensorflow:2.15.0-gpu", {}, 1, False),
+    ],
+)
+def test_gpus_in_an_image_that_may_lack_the_driver_are_told_with_the_line_that_helps(
+    image: str, labels: dict[str, str], gpus: int, told: bool
+) -> None:
+    app = {"id": "/a", "cmd": "sleep 9", "gpus": gpus, "labels": labels, "container": {"docker": {"image": image}}}
+    found = [text for text in warnings(app, None) if '"labels": {"com.nvidia.volumes.needed"' in text]
+    assert len(found) == told
+
+
 def test_an_app_that_fits_nowhere_is_told_with_what_would_do() -> None:
     text = said(app(gpus=9), [agent()])
     assert "No agent could ever run /train" in text
