@@ -69,7 +69,7 @@ def document(order: Order) -> dict[str, Any]:
 
 
 def _labels(order: Order) -> dict[str, str]:
-    """Return the labels of the app: ours, those that make a command in an image mean what it means to docker, theirs."""
+    """Return the labels of the app: ours, those that give a command in an image docker's meaning, and the user's."""
     labels = {LABEL: "true"}
     if order.image is not None and order.argv and not order.hold:
         labels[COMMAND_LABEL] = DOCKER_COMMAND

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from marathon_cli.placement.smoke import ends_at_once
-
 from mesos_gpu.mesos.tasks import DRIVER_LABEL, DRIVER_VALUE
 
 if TYPE_CHECKING:
@@ -37,9 +36,10 @@ def about_driver(app: Mapping[str, Any]) -> list[str]:
     image = str(((app.get("container") or {}).get("docker") or {}).get("image") or "")
     if not image or not app.get("gpus") or DRIVER_LABEL in (app.get("labels") or {}) or _SAYS_GPU.search(image.lower()):
         return []
+    line = f'"labels": {{"{DRIVER_LABEL}": "{DRIVER_VALUE}"}}'
     return [
-        f"it is not known whether the image {image} asks for the NVIDIA driver; one that does not gets the GPUs without "
-        f'nvidia-smi and libcuda.so. This brings them in any case: "labels": {{"{DRIVER_LABEL}": "{DRIVER_VALUE}"}}'
+        f"it is not known whether the image {image} asks for the NVIDIA driver; one that does not gets the GPUs "
+        f"without nvidia-smi and libcuda.so. This brings them in any case: {line}"
     ]
 
 

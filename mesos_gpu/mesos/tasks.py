@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DRIVER_LABEL = "com.nvidia.volumes.needed"
-"""With it a task in an image gets the NVIDIA driver's files, whatever its image says; nvidia-docker 1 asks images for it."""
+"""With it a task in an image gets the NVIDIA driver's files, whatever its image says (a label of nvidia-docker 1)."""
 DRIVER_VALUE = "nvidia_driver"
 COMMAND_LABEL, DOCKER_COMMAND = "MESOS_GPU_COMMAND", "docker"
 """With it the arguments of a task in an image without ENTRYPOINT are its program, as for `docker run IMAGE COMMAND`."""

@@ -34,8 +34,9 @@ def merge(command: Command, image: ImageConfig, labels: Mapping[str, str] = _NO_
 
     A command with a value goes before the image's ENTRYPOINT and CMD. Without one the ENTRYPOINT runs with the
     command's arguments, or with CMD when it has none; without ENTRYPOINT, the first of CMD runs, with the command's
-    arguments or with the rest of CMD. With the label MESOS_GPU_COMMAND=docker the command's arguments take CMD's place as
-    in Docker, which has no such first word: without ENTRYPOINT they are the program. Raises BadInput where nothing says what to run. Source: Mesos
+    arguments or with the rest of CMD. With the label MESOS_GPU_COMMAND=docker the command's arguments take CMD's place
+    as in Docker, which has no such first word: without ENTRYPOINT they are the program. Raises BadInput where nothing
+    says what to run. Source: Mesos
     src/slave/containerizer/mesos/isolators/docker/runtime.cpp, getLaunchCommand.
     """
     if command.shell:
@@ -61,8 +62,8 @@ def image_environment(
     """Return the variables of a container in an image: the image's, and over them the task's.
 
     `injected`: the driver's files are in the container. What image and task say of the driver's parts does not count:
-    the variable tells programs what there is, as NVIDIA_VISIBLE_DEVICES, which the isolator sets, tells of GPUs. Where the
-    task's label and not its image asked for the driver, its programs and libraries are found as in NVIDIA's own images.
+    the variable tells programs what there is, as NVIDIA_VISIBLE_DEVICES, which the isolator sets, tells of GPUs. Where
+    the task's label asked for the driver, its programs and libraries are found as in NVIDIA's own images.
     """
     variables = {**image.env, **task}
     if injected:
