@@ -28,6 +28,7 @@ REQUIRES = [
 ]
 DEV = [
     "build>=1.2",
+    "cyclonedx-bom>=5.0",
     "coverage>=7.10",
     "hypothesis>=6.108",
     "import-linter>=2.16",
