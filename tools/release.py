@@ -1,8 +1,8 @@
 """Makes a release: ./run release X.Y.Z
 
-In order: the checks of a clean tree, the version in mesos_gpu/__init__.py, the changelog's section with its date, a commit
-and a tag, then dist/ with wheels, sdist, Debian package, a bill of materials (CycloneDX) and SHA256SUMS. What fails
-before the commit leaves the tree as it was. Nothing is sent anywhere.
+In order: is the tree clean, the version in mesos_gpu/__init__.py, the changelog's section with its date, dist/ with
+wheels, sdist, Debian package and a bill of materials (CycloneDX), a commit and a tag, SHA256SUMS. What fails before
+the commit leaves the tree as it was. Nothing is sent anywhere.
 """
 
 from __future__ import annotations
