@@ -8,6 +8,7 @@ twice, and an offer shows what is free of each card: what 16 GiB fit into, no su
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ GPU_MEM, GPU_SLICES = "gpu_mem", "gpu_slices"
 PER_CARD = 1000
 MOST_SLICES = 25
 MIB_IN_GIB = 1024
+CARDS_ATTRIBUTE = "gpu_shared_cards"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,30 @@ class CardPart:
 
 
 @dataclass(frozen=True, slots=True)
+class CardLabel:
+    """What an agent's attribute says of a shared card."""
+
+    uuid: str
+    mem_units: int
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """What one container has of shared cards. With `high_priority` it is served before the others of its cards."""
 
     parts: tuple[CardPart, ...]
     high_priority: bool = False
+
+
+def cards_text(cards: Sequence[SharedCard]) -> str:
+    """Return shared cards as the attribute `gpu_shared_cards` names them: `2=GPU-.../15,3=...`, UUID and GiB."""
+    return ",".join(f"{card.index}={card.uuid}/{card.mem_units}" for card in cards)
+
+
+def read_cards(text: str) -> dict[int, CardLabel]:
+    """Return what `cards_text` wrote; what is not of that form is left out."""
+    found = re.findall(r"(\d+)=([^,/]+)/(\d+)", text)
+    return {int(index): CardLabel(uuid, int(mem)) for index, uuid, mem in found}
 
 
 def offered(cards: Sequence[SharedCard]) -> str:

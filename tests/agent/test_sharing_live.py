@@ -48,7 +48,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
 
 
 def advertised(agent: LiveAgent) -> dict[str, Any]:
-    (message,) = [d for name, d in agent.master.received if name == "RegisterSlaveMessage"]
+    message = next(d for name, d in agent.master.received if name == "RegisterSlaveMessage")
     return {r["name"]: r.get("ranges", {}).get("range") or r["scalar"]["value"] for r in message["slave"]["resources"]}
 
 

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.mesos.gpu_shares import SharedCard
+from mesos_gpu.mesos.gpu_shares import CARDS_ATTRIBUTE, SharedCard, cards_text
 
 NAMES = ("gpu_model", "gpu_memory_mib", "gpu_driver", "gpu_count")
 """The attributes that `with_gpus` adds."""
-SHARED_CARDS = "gpu_shared_cards"
 
 
 def with_gpus(said: Sequence[Mapping[str, Any]], gpus: Sequence[Gpu], driver: str | None) -> list[dict[str, Any]]:
@@ -34,11 +33,11 @@ def with_gpus(said: Sequence[Mapping[str, Any]], gpus: Sequence[Gpu], driver: st
 
 
 def with_shared_cards(said: Sequence[Mapping[str, Any]], cards: Sequence[SharedCard]) -> list[dict[str, Any]]:
-    """Return attributes with which cards are shared, as `0=GPU-...,1=GPU-...`: so that tasks can name them by UUID."""
-    kept = [dict(attribute) for attribute in said if attribute["name"] != SHARED_CARDS]
+    """Return attributes with which cards are shared, so that tasks can name them by UUID or size."""
+    kept = [dict(attribute) for attribute in said if attribute["name"] != CARDS_ATTRIBUTE]
     if not cards:
         return kept
-    return [*kept, _text(SHARED_CARDS, ",".join(f"{card.index}={card.uuid}" for card in cards))]
+    return [*kept, _text(CARDS_ATTRIBUTE, cards_text(cards))]
 
 
 def _as_text(words: str) -> str:

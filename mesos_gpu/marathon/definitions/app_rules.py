@@ -13,7 +13,9 @@ from typing import Any
 from mesos_gpu.errors import Problem
 from mesos_gpu.marathon.definitions.app_ids import name_problem, top_group
 from mesos_gpu.marathon.definitions.app_settings import AppRules
+from mesos_gpu.marathon.definitions.gpu_share import share_problems
 from mesos_gpu.marathon.definitions.patterns import PATTERN_ADVICE, pattern_problem
+from mesos_gpu.mesos.cgpu import DISABLE, MEM_CONTAINER
 
 App = dict[str, Any]
 Rule = Callable[[App, AppRules], Iterator[Problem]]
@@ -82,6 +84,16 @@ def _gpus(app: App, rules: AppRules) -> Iterator[Problem]:
             "start this Marathon with --enable_features gpu_resources, or remove `gpus`",
             key="gpus",
         )
+
+
+def _gpu_share(app: App, rules: AppRules) -> Iterator[Problem]:
+    if "env" not in app:
+        return  # a pod, whose containers ask one by one
+    yield from share_problems("", app.get("gpuShare"), app["env"], app["gpus"], "env")
+    asks = app.get("gpuShare") is not None or app["env"].get(MEM_CONTAINER, "0") not in ("", "0")
+    if asks and app.get("container", {}).get("type") == "DOCKER" and app["env"].get(DISABLE) != "true":
+        sentence = "a part of a GPU only works with the Mesos containerizer"
+        yield wrong("/", sentence, 'set container.type to "MESOS": it runs Docker images too', key="container")
 
 
 def _roles(app: App, rules: AppRules) -> Iterator[Problem]:
@@ -200,4 +212,4 @@ def _secrets(app: App, rules: AppRules) -> Iterator[Problem]:
 
 PLACEMENT_RULES: tuple[Rule, ...] = (_name, _gpus, _roles)
 """Those that hold for pods too."""
-RULES: tuple[Rule, ...] = (_name, _command, _gpus, _roles, _constraints, _deployment, _secrets)
+RULES: tuple[Rule, ...] = (_name, _command, _gpus, _gpu_share, _roles, _constraints, _deployment, _secrets)

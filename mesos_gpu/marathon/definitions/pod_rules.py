@@ -15,6 +15,7 @@ from typing import Any
 from mesos_gpu.errors import Problem
 from mesos_gpu.marathon.definitions.app_rules import PLACEMENT_RULES, constraint_problem, is_resident, wrong
 from mesos_gpu.marathon.definitions.app_settings import AppRules
+from mesos_gpu.marathon.definitions.gpu_share import share_problems
 from mesos_gpu.marathon.definitions.persistent_volumes import disk_problems
 
 Pod = dict[str, Any]
@@ -30,6 +31,13 @@ def _as_app(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:
         for problem in rule(definition, rules):
             stem, bracket, rest = problem.path.partition("(")
             yield replace(problem, path=_PLACES.get(stem, stem) + bracket + rest)
+
+
+def _gpu_shares(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:
+    for path, container in _containers(pod):
+        variables = {**pod["environment"], **container["environment"]}
+        gpus = definition["gpus"]  # all containers of a pod see the GPUs of all of them
+        yield from share_problems(path, container.get("gpuShare"), variables, gpus, "environment")
 
 
 def _names(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:
@@ -194,6 +202,7 @@ def _repeated(items: Iterable[Any]) -> list[Any]:
 
 POD_RULES: tuple[Rule, ...] = (
     _as_app,
+    _gpu_shares,
     _names,
     _networks,
     _endpoints,

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
+from mesos_gpu.mesos.cgpu import ShareAsk
+
 # What `read_app` knows nothing of: the server sets these.
 SERVER_KEYS = ("version", "versionInfo")
 # An update that touches only these starts and stops instances and replaces none (Marathon AppDefinition.isUpgrade).
@@ -42,6 +45,17 @@ class RunSpec:
     def gpus(self) -> int:
         """Return whole GPUs per instance."""
         return int(self.document["gpus"])
+
+    @property
+    def shares(self) -> tuple[ShareAsk | None, ...]:
+        """Return the part of shared GPUs that each task of an instance asks for: one entry, or one a container."""
+        if not self.is_pod:
+            return (kept_share_of(self.document.get("gpuShare"), self.document.get("env", {})),)
+        pod = self.document["pod"]
+        return tuple(
+            kept_share_of(container.get("gpuShare"), {**pod["environment"], **container["environment"]})
+            for container in pod["containers"]
+        )
 
     @property
     def is_pod(self) -> bool:

@@ -33,8 +33,10 @@ def task_environment(
     """
     given = {f"{prefix}{name}": value for name, value in {"HOST": host, **_port_variables(spec, ports)}.items()}
     own = {name: value for name, value in spec.document["env"].items() if isinstance(value, str)}
+    share = spec.shares[0]
+    shared = {} if share is None else share.variables()
     enforced = {"MARATHON_APP_ENFORCE_GROUP_ROLE": "TRUE" if enforces_role else "FALSE"}
-    return {**_app_variables(spec, task_id), **enforced, **given, **own}
+    return {**_app_variables(spec, task_id), **enforced, **given, **shared, **own}
 
 
 def _app_variables(spec: RunSpec, task_id: TaskId) -> dict[str, str]:

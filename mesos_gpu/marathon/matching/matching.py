@@ -13,6 +13,7 @@ from mesos_gpu.marathon.definitions.ports import take_ports, wishes
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.constraints import all_fulfilled
 from mesos_gpu.marathon.matching.disks import is_root_disk, take_volumes
+from mesos_gpu.marathon.matching.gpu_shares import take_shares
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.model.instances import Instance
 from mesos_gpu.mesos.ids import Role
@@ -84,6 +85,8 @@ class Match:
     """What its own executor takes, beside the task."""
     disks: tuple[Resource, ...] = ()
     """What becomes the app's persistent volumes, one for each."""
+    shares: tuple[Resources, ...] = ()
+    """What of `resources` each task has of shared GPUs, in the order of the app's, or of the pod's containers."""
 
     @property
     def whole(self) -> Resources:
@@ -146,6 +149,9 @@ def match(
         else:
             taken += part
             executor += beside
+    shares = take_shares(spec.shares, usable, roles, offer.attributes)
+    if shares is None:
+        reasons.add(Reason.INSUFFICIENT_GPUS)
     disks = take_volumes(spec.persistent_volumes, usable - taken - executor) if pool.creates else ()
     if disks is None:
         reasons.add(Reason.INSUFFICIENT_DISK)
@@ -158,9 +164,9 @@ def match(
         reasons.add(Reason.INSUFFICIENT_PORTS)
     if not pool.kept and wasted(spec, offer, behaviour):
         reasons.add(Reason.DECLINED_SCARCE_RESOURCES)
-    if reasons or ports is None or disks is None:
+    if reasons or ports is None or disks is None or shares is None:
         return Refusal(tuple(sorted(reasons, key=_FUNNEL.index)))
-    return Match(taken + ports[1], ports[0], executor, disks)
+    return Match(sum(shares, taken + ports[1]), ports[0], executor, disks, shares)
 
 
 def accepted_roles(spec: RunSpec, behaviour: RolesBehaviour = RolesBehaviour.ANY) -> tuple[Role, ...]:
@@ -178,7 +184,7 @@ def wasted(spec: RunSpec, offer: Offer, flag: GpuBehaviour) -> bool:
     """Tell whether an app without GPUs would sit on an agent that offers some, where that is not wanted."""
     label = spec.document["labels"].get(BEHAVIOUR_LABEL)
     behaviour = GpuBehaviour(label) if label in list(GpuBehaviour) else flag
-    return behaviour is GpuBehaviour.RESTRICTED and offer.gpus > 0 and spec.gpus == 0
+    return behaviour is GpuBehaviour.RESTRICTED and offer.gpus > 0 and spec.gpus == 0 and not any(spec.shares)
 
 
 def _in_maintenance(offer: Offer, now_s: float, draining_s: float) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.marathon.definitions.app_settings import BRIDGE_NAME
+from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
 from mesos_gpu.marathon.definitions.ports import take_ports, wishes
 from mesos_gpu.marathon.definitions.runspec import RunSpec
 from mesos_gpu.marathon.matching.environment import endpoint_variables, label_variables
@@ -105,8 +106,8 @@ def _parts(spec: RunSpec, instance: Instance, found: Match, pick: int) -> list[_
     left = found.resources
     asked, effective = wishes(spec.document), effective_ports(spec.document, found.ports, pick)
     parts, begin = [], 0
-    for container in spec.document["pod"]["containers"]:
-        taken = Resources()
+    for at, container in enumerate(spec.document["pod"]["containers"]):
+        taken = found.shares[at] if found.shares else Resources()
         for name in _SCALARS:
             part = (left - taken).find(name, milli(container["resources"][name]), roles)
             taken += part if part is not None else Resources()
@@ -176,6 +177,7 @@ def _environment(spec: RunSpec, part: _Part, offer: Offer, executor_id: Executor
     asked = container["resources"]
     inside = _inside_ports(part)
     own = {**pod["environment"], **container["environment"]}
+    share = kept_share_of(container.get("gpuShare"), own)
     return {
         "MESOS_TASK_ID": part.task_id,
         "MESOS_EXECUTOR_ID": executor_id,
@@ -189,6 +191,7 @@ def _environment(spec: RunSpec, part: _Part, offer: Offer, executor_id: Executor
         "MARATHON_CONTAINER_RESOURCE_GPUS": str(asked["gpus"]),
         f"{prefix}HOST": offer.host,
         **{f"{prefix}{k}": v for k, v in endpoint_variables(container["endpoints"], part.host_ports, inside).items()},
+        **({} if share is None else share.variables()),
         **{name: value for name, value in own.items() if isinstance(value, str)},
     }
 

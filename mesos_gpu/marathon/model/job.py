@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 _OPERATORS = {"EQ": "IS"}
 _PLACES = {"/constraints": "/placement/constraints", "/fetch": "/artifacts", "/container/volumes": "/volumes"}
-_SAME = ("cmd", "args", "cpus", "mem", "disk", "gpus", "user", "env", "secrets")
+_SAME = ("cmd", "args", "cpus", "mem", "disk", "gpus", "gpuShare", "user", "env", "secrets")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+"""Which units of which shared cards of an offer a task takes: the fullest card that has room. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mesos_gpu.mesos.cgpu import ShareAsk
+from mesos_gpu.mesos.gpu_shares import CARDS_ATTRIBUTE, GPU_MEM, GPU_SLICES, PER_CARD, CardLabel, read_cards, units
+from mesos_gpu.mesos.resource import Resource, merge_ranges
+from mesos_gpu.mesos.resources import Resources
+
+
+def take_shares(
+    asks: Sequence[ShareAsk | None], usable: Resources, roles: Sequence[str], attributes: Sequence[tuple[str, str]]
+) -> tuple[Resources, ...] | None:
+    """Return what each ask takes of `usable`, nothing for None; None when one of them finds no room.
+
+    `attributes` are the offer's: an agent names its shared cards there, so that an ask can name them by UUID or size.
+    """
+    cards = read_cards(dict(attributes).get(CARDS_ATTRIBUTE, ""))
+    found: list[Resources] = [Resources()] * len(asks)
+    order = sorted(range(len(asks)), key=lambda at: -_size(asks[at]))
+    for at in order:
+        ask = asks[at]
+        if ask is None:
+            continue
+        taken = _take(ask, usable, roles, cards)
+        if taken is None:
+            return None
+        usable -= taken
+        found[at] = taken
+    return tuple(found)
+
+
+def _size(ask: ShareAsk | None) -> int:
+    return 0 if ask is None else max(ask.mem_gib)
+
+
+def _take(ask: ShareAsk, usable: Resources, roles: Sequence[str], cards: Mapping[int, CardLabel]) -> Resources | None:
+    """Return the lowest free units of as many cards as the ask names."""
+    memory, slices = units(usable, GPU_MEM), units(usable, GPU_SLICES)
+    fit = {card for card in memory if len(slices.get(card, ())) >= ask.weight and _wanted(ask, card, cards)}
+    taken = Resources()
+    for amount in sorted(ask.mem_gib, reverse=True):
+        room = [card for card in fit if len(memory[card]) >= amount]
+        if not room:
+            return None
+        card = min(room, key=lambda card: (len(memory[card]), card))
+        fit.discard(card)
+        for name, free, count in ((GPU_MEM, memory[card], amount), (GPU_SLICES, slices[card], ask.weight)):
+            taken += _resources(usable, name, card, free[:count], roles)
+    return taken
+
+
+def _wanted(ask: ShareAsk, card: int, cards: Mapping[int, CardLabel]) -> bool:
+    label = cards.get(card)
+    names = {str(card)} | ({label.uuid} if label is not None else set())
+    if ask.devices and not names.intersection(ask.devices):
+        return False
+    return ask.card_gib is None or (label is not None and label.mem_units == ask.card_gib)
+
+
+def _resources(usable: Resources, name: str, card: int, positions: Sequence[int], roles: Sequence[str]) -> Resources:
+    """Return these units of a card, each as the resource of `usable` that has it, those of the first roles first."""
+    missing = {card * PER_CARD + position for position in positions}
+    taken: list[Resource] = []
+    for resource in sorted(usable, key=lambda resource: [*roles, resource.role].index(resource.role)):
+        if resource.name != name or not isinstance(resource.amount, tuple):
+            continue
+        here = {unit for unit in missing for first, last in resource.amount if first <= unit <= last}
+        if here:
+            taken.append(replace(resource, amount=merge_ranges(tuple((unit, unit) for unit in here))))
+            missing -= here
+    return Resources(taken)
