@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
-from marathon_cli.convert import accelerators, quantities
+from marathon_cli.convert import accelerators, quantities, shares
 from marathon_cli.convert.kubernetes_maps import ConfigMaps
 from marathon_cli.convert.kubernetes_volumes import Volumes
 from marathon_cli.convert.model import Container, Limit, Notes, Place, Port, Probe, Timing
@@ -115,6 +115,7 @@ def _value_from(source: Section, name: str, maps: ConfigMaps, notes: Notes) -> s
 def _read_resources(resources: Section, container: Container, notes: Notes) -> None:
     limits, requests = resources.section("limits"), resources.section("requests")
     container.gpus = _gpus(limits, requests, notes)
+    shares.take_units(limits, container, notes)
     cpus_limit, mem_limit = limits.read("cpu", quantities.cpus), limits.read("memory", quantities.mib)
     container.cpus = _or(requests.read("cpu", quantities.cpus), cpus_limit)
     container.mem_mib = _or(requests.read("memory", quantities.mib), mem_limit)
@@ -124,8 +125,8 @@ def _read_resources(resources: Section, container: Container, notes: Notes) -> N
     container.disk_mib = disk
     for part in (limits, requests):
         for key in part:
-            if "gpu" in key or key.startswith("nvidia.com/"):
-                part.lose("GPUs are given out whole, to one container each; there are no shares of one", key)
+            if (key not in (shares.GPU_MEM, shares.GPU_COUNT) and "gpu" in key) or key.startswith("nvidia.com/"):
+                part.lose("parts of GPUs are asked for by gpuShare: so many GiB (memGiB) and a weight", key)
 
 
 def _gpus(limits: Section, requests: Section, notes: Notes) -> int:

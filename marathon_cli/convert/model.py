@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from mesos_gpu.errors import BadInput
 
@@ -126,6 +126,7 @@ class Container:
     workdir_at: Place = NOWHERE
     env: dict[str, str] = field(default_factory=dict)
     gpus: int = 0
+    share: dict[str, Any] | None = None
     cpus: float | None = None
     mem_mib: int | None = None
     disk_mib: int | None = None

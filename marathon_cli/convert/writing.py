@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from marathon_cli.convert.model import Container, Notes, Port, Probe, Timing, Workload
+from marathon_cli.convert.shares import take_variables
 from marathon_cli.convert.shell import join
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.tasks import COMMAND_LABEL, DOCKER_COMMAND
@@ -46,6 +47,7 @@ def write(workload: Workload, form: Form | None, notes: Notes) -> Converted:
         notes.check(workload.at, "its containers end; a pod is started again then")
     if workload.schedule is not None and chosen != "job":
         raise BadInput(f"{notes.name}: {workload.name} has a schedule, which only a job has")
+    take_variables(workload, notes)
     for container in workload.containers:
         if container.mem_mib is None:
             what = f"the source says nothing of memory: {DEFAULT_MEM_MIB} MiB are written here, and are the limit"
@@ -58,7 +60,9 @@ def _app(workload: Workload, notes: Notes) -> Document:
     (container,) = workload.containers
     app: Document = {"id": f"/{_path(workload, notes)}", **_command(container, notes)}
     app |= {"cpus": container.cpus or DEFAULT_CPUS, "mem": container.mem_mib or DEFAULT_MEM_MIB}
-    app |= _given(disk=container.disk_mib, gpus=container.gpus or None, instances=workload.instances)
+    app |= _given(
+        disk=container.disk_mib, gpus=container.gpus or None, gpuShare=container.share, instances=workload.instances
+    )
     docker: Document = {"image": container.image, **_given(forcePullImage=container.force_pull or None)}
     app["container"] = {"type": "MESOS", "docker": docker, **_given(volumes=_volumes(container, notes, kept=True))}
     if container.shm_mib is not None:
@@ -100,6 +104,7 @@ def _pod_container(container: Container, workload: Workload, volumes: list[Docum
     resources = {"cpus": container.cpus or DEFAULT_CPUS, "mem": container.mem_mib or DEFAULT_MEM_MIB}
     resources |= _given(disk=container.disk_mib, gpus=container.gpus or None)
     written: Document = {"name": _segment(container.name), "image": image, "resources": resources}
+    written |= _given(gpuShare=container.share)
     if container.shell is not None or container.workdir is not None or container.before:
         command = _command(container, notes)
         if "cmd" in command:
@@ -137,7 +142,7 @@ def _job(workload: Workload, notes: Notes) -> Document:
     limit = container.mem_limit_mib if isinstance(container.mem_limit_mib, (int, float)) else None
     run["mem"] = max(limit or container.mem_mib or DEFAULT_MEM_MIB, _LEAST_JOB_MEM_MIB)
     run["disk"] = container.disk_mib or 0
-    run |= _given(gpus=container.gpus or None)
+    run |= _given(gpus=container.gpus or None, gpuShare=container.share)
     run["ucr"] = {"image": {"id": container.image, "kind": "docker", **_given(forcePull=container.force_pull or None)}}
     run |= _given(env=container.env, user=container.user, volumes=_volumes(container, notes))
     rules = [

@@ -25,7 +25,10 @@ _SIGNALLED = re.compile(r"Command terminated with signal (.+)")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be run: `argv` in `image`; without an image on the machine's own files. `hold`: it is interactive."""
+    """What is to be run: `argv` in `image`; without an image on the machine's own files. `hold`: it is interactive.
+
+    `share` is a part of a GPU, as `gpuShare` of an app; `gpus` is 0 then.
+    """
 
     name: str
     image: str | None = None
@@ -34,6 +37,7 @@ class Order:
     cpus: float = 1.0
     mem_mib: float = 1024
     disk_mib: float = 0
+    share: Mapping[str, Any] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: Sequence[Mapping[str, str]] = ()
     constraints: Sequence[Sequence[str]] = ()
@@ -48,6 +52,8 @@ def document(order: Order) -> dict[str, Any]:
     """Return the app that runs an order once."""
     app: dict[str, Any] = {"id": f"/{order.name}", "instances": 1, "gpus": order.gpus}
     app |= {"cpus": order.cpus, "mem": order.mem_mib, "disk": order.disk_mib, "env": dict(order.env)}
+    if order.share is not None:
+        app["gpuShare"] = dict(order.share)
     if order.hold:
         app["cmd"] = HOLDER
     elif order.argv:
@@ -92,6 +98,18 @@ def volume(text: str) -> dict[str, str]:
     if not colon or not host.startswith("/") or not path or mode not in ("", "ro", "rw"):
         raise BadInput(f"{text!r} is no volume; one looks like /folder/of/the/machine:/path or .../path:ro")
     return {"containerPath": path, "hostPath": host, "mode": (mode or "rw").upper()}
+
+
+def gib(text: str) -> int:
+    """Return whole GiB of `6`, `6GiB`, `6g` or `6144MiB`. Raises BadInput."""
+    found = re.fullmatch(r"([0-9]+)\s*(g|gi|gib|gb|m|mi|mib|mb)?", text.strip().lower())
+    amount = 0 if found is None else int(found[1])
+    if found is not None and (found[2] or "g").startswith("m"):
+        amount, rest = divmod(amount, 1024)
+        amount = 0 if rest else amount
+    if amount < 1:
+        raise BadInput(f"{text!r} is no memory of a GPU: write whole GiB, such as 6GiB")
+    return amount
 
 
 def constraint(text: str) -> list[str]:

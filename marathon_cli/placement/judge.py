@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from marathon_cli.clients.agents import Agent
 from marathon_cli.placement.wish import Wish
+from mesos_gpu.mesos.gpu_shares import CARDS_ATTRIBUTE, read_cards
 from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, OfferId, TaskId
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def judge(
     lacks = [
         *_state(agent),
         *_amounts(wish, agent, holders),
+        *_shares(wish, agent),
         *_constraints(wish, agent, placed),
         *_ports(wish, agent),
         *_scarce(wish, agent, keeps_gpus),
@@ -214,9 +216,23 @@ def _ports(wish: Wish, agent: Agent) -> list[Lack]:
     return [Lack("ports", f"host port {listed} is not among its ports {agent.ports}", True)]
 
 
+def _shares(wish: Wish, agent: Agent) -> list[Lack]:
+    """Return why an agent's shared cards are none for this wish, were they free; what is free a master tells nobody."""
+    if not wish.shares:
+        return []
+    cards = read_cards(agent.attributes.get(CARDS_ATTRIBUTE, ""))
+    if not cards:
+        return [Lack("gpus", "it shares no GPU (--shared_gpus), and a part of one is wanted", True)]
+    largest = max(card.mem_units for card in cards.values())
+    wanted = max(max(ask.mem_gib) for ask in wish.shares)
+    if wanted > largest:
+        return [Lack("gpus", f"its largest shared GPU has {largest} GiB, and {wanted} of one are wanted", True)]
+    return []
+
+
 def _scarce(wish: Wish, agent: Agent, keeps_gpus: bool) -> list[Lack]:
     keeps = wish.behaviour == "restricted" or (keeps_gpus and wish.behaviour is None)
-    if wish.gpus or not keeps or not agent.amount("free", "gpus"):
+    if wish.gpus or wish.shares or not keeps or not agent.amount("free", "gpus"):
         return []
     return [Lack("scarce", "it has GPUs, and is kept for apps that use some", True)]
 

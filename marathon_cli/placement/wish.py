@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from marathon_cli.clients.agents import SCALARS, UNRESERVED
+from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
+from mesos_gpu.mesos.cgpu import ShareAsk
 
 BEHAVIOUR_LABEL = "GPU_SCHEDULING_BEHAVIOR"
 """Marathon's label that lets one app without GPUs onto agents that have some, or keeps it off them."""
@@ -31,6 +33,8 @@ class Wish:
     over: float = 1.0
     """Of the instances: how many stay up during an update, and how many more there may be (upgradeStrategy)."""
     is_pod: bool = False
+    shares: tuple[ShareAsk, ...] = ()
+    """The parts of shared GPUs that its tasks have."""
 
     @property
     def gpus(self) -> int:
@@ -62,6 +66,7 @@ def _of_app(app: Mapping[str, Any]) -> Wish:
         behaviour=_behaviour(app),
         first_health=float(strategy.get("minimumHealthCapacity", 0.5 if kept else 1)),
         over=float(strategy.get("maximumOverCapacity", 0 if kept else 1)),
+        shares=_shares([(app.get("gpuShare"), app.get("env") or {})]),
     )
 
 
@@ -87,7 +92,19 @@ def _of_pod(pod: Mapping[str, Any]) -> Wish:
         first_health=float(upgrade.get("minimumHealthCapacity", 0.5 if kept else 1)),
         over=float(upgrade.get("maximumOverCapacity", 0 if kept else 1)),
         is_pod=True,
+        shares=_shares(
+            [
+                (container.get("gpuShare"), {**(pod.get("environment") or {}), **(container.get("environment") or {})})
+                for container in pod["containers"]
+            ]
+        ),
     )
+
+
+def _shares(asks: Sequence[tuple[Mapping[str, Any] | None, Mapping[str, Any]]]) -> tuple[ShareAsk, ...]:
+    filled = ((None if share is None else {"weight": 1, "highPriority": False, **share}, env) for share, env in asks)
+    found = (kept_share_of(share, env) for share, env in filled)
+    return tuple(ask for ask in found if ask is not None)
 
 
 def _on_root(kept: Sequence[Mapping[str, Any]]) -> float:

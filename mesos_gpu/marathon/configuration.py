@@ -12,6 +12,7 @@ from mesos_gpu.errors import BadFlag
 from mesos_gpu.marathon.api.gate import HttpSettings
 from mesos_gpu.marathon.api.openapi_routes import API_VERSION
 from mesos_gpu.marathon.definitions.app import FEATURES, AppRules
+from mesos_gpu.marathon.definitions.app_settings import GPU_SHARE
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.store.zookeeper import ZkLimits
@@ -288,7 +289,7 @@ def info(
             or _master_url(master or flags["master"], "https" if tls else "http"),
             "mesos_user": flags["mesos_user"],
             "launch_token": flags["launch_tokens"],
-            "features": sorted(flags["enable_features"]),
+            "features": sorted({*flags["enable_features"], GPU_SHARE}),
             "hostname": hostname,
             "checkpoint": True,
             "ha": flags["zk"] is not None,

@@ -50,7 +50,10 @@ class _ImageOrCommand(click.Command):
 
 @click.command(cls=_ImageOrCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("words", metavar="IMAGE [COMMAND]... | -- COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@click.option("--gpus", type=Whole(min=0), default=1, show_default=True, metavar="N", help="Whole GPUs.")
+@click.option("--gpus", type=Whole(min=0), metavar="N", help="Whole GPUs; default: 1, or 0 with --gpu-mem.")
+@click.option("--gpu-mem", metavar="GIB", help="A part of a GPU that others use too: so much of its memory, as 6GiB.")
+@click.option("--gpu-weight", type=Whole(min=1), metavar="N", help="Its weight among them, 1 to 25; default: 1.")
+@click.option("--gpu-high-priority", is_flag=True, help="It is served before them while it has work.")
 @click.option("--cpus", type=Number(min=0.001), default=1.0, show_default=True, metavar="N", help="CPUs.")
 @click.option("--mem", type=Number(min=1), default=1024, show_default=True, metavar="MIB", help="Memory in MiB.")
 @click.option("--disk", type=Number(min=0), default=0, metavar="MIB", help="Disk in MiB.")
@@ -103,11 +106,13 @@ def run(
         raise BadInput("-t needs a terminal to type in, and standard input is none; leave -t out to pipe into it")
     if options["name"] is not None and not _NAME.fullmatch(options["name"]):
         raise BadInput(f"--name {options['name']!r}: a name has lower-case letters, digits, - and ., as in train-2")
+    share = _share(options)
     order = oneoff.Order(
         name=(options["name"] or oneoff.name_of(image, argv, os.urandom(3).hex())).strip("/"),
         image=image,
         argv=argv,
-        gpus=options["gpus"],
+        gpus=_whole_gpus(options, share),
+        share=share,
         cpus=options["cpus"],
         mem_mib=options["mem"],
         disk_mib=options["disk"],
@@ -120,6 +125,23 @@ def run(
         hold=hold,
     )
     return _carry_out(console, order, options)
+
+
+def _share(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the part of a GPU that is asked for. Raises BadInput."""
+    if options["gpu_mem"] is None:
+        if options["gpu_weight"] is not None or options["gpu_high_priority"]:
+            raise BadInput("--gpu-weight and --gpu-high-priority are about a part of a GPU: say --gpu-mem, too")
+        return None
+    share: dict[str, Any] = {"memGiB": oneoff.gib(options["gpu_mem"]), "weight": options["gpu_weight"] or 1}
+    return {**share, "highPriority": True} if options["gpu_high_priority"] else share
+
+
+def _whole_gpus(options: dict[str, Any], share: dict[str, Any] | None) -> int:
+    given: int | None = options["gpus"]
+    if share is not None and given:
+        raise BadInput("--gpus is about whole GPUs and --gpu-mem about a part of one: say one of them")
+    return (0 if share is not None else 1) if given is None else given
 
 
 def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:

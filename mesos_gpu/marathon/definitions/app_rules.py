@@ -89,7 +89,7 @@ def _gpus(app: App, rules: AppRules) -> Iterator[Problem]:
 def _gpu_share(app: App, rules: AppRules) -> Iterator[Problem]:
     if "env" not in app:
         return  # a pod, whose containers ask one by one
-    yield from share_problems("", app.get("gpuShare"), app["env"], app["gpus"], "env")
+    yield from share_problems("", app.get("gpuShare"), app["env"], app["gpus"], rules)
     asks = app.get("gpuShare") is not None or app["env"].get(MEM_CONTAINER, "0") not in ("", "0")
     if asks and app.get("container", {}).get("type") == "DOCKER" and app["env"].get(DISABLE) != "true":
         sentence = "a part of a GPU only works with the Mesos containerizer"

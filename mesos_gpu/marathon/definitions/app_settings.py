@@ -9,6 +9,9 @@ from mesos_gpu.mesos.ids import ANY_ROLE, Role
 FEATURES = frozenset({"vips", "task_killing", "external_volumes", "secrets", "gpu_resources"})
 """Every feature that `--enable_features` knows."""
 
+GPU_SHARE = "gpu_share"
+"""What this project's Marathon names among the `features` of /v2/info: it can ask for parts of GPUs."""
+
 BRIDGE_NAME = "mesos-bridge"
 """What --mesos_bridge_name is by default."""
 
@@ -30,3 +33,5 @@ class AppRules:
     enforced_groups: frozenset[str] | None = frozenset()
     known: bool = True
     strict: bool = False
+    shares: bool = True
+    """Whether it can ask for parts of GPUs: this project's can, Mesosphere's drops `gpuShare` without a word."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mesos_gpu.errors import BadInput, Problem
+from mesos_gpu.marathon.definitions.app_settings import AppRules
 from mesos_gpu.mesos.cgpu import DISABLE, MEM_CONTAINER, NAMES, ShareAsk, padded, read_ask
 
 Document = Mapping[str, Any]
@@ -36,15 +37,22 @@ def kept_share_of(share: Document | None, variables: Document) -> ShareAsk | Non
 
 
 def share_problems(
-    path: str, share: Document | None, variables: Document, gpus: float, variables_path: str
+    path: str, share: Document | None, variables: Document, gpus: float, rules: AppRules
 ) -> Iterator[Problem]:
     """Yield what is wrong with what an app, or a container of a pod, at `path` ("" for an app) asks for."""
+    variables_path = "environment" if path else "env"
     try:
         asked = share_of(share, variables)
     except BadInput as error:
         where = f"{path}/gpuShare" if share is not None else f"{path}/{variables_path}"
         yield Problem(where, str(error), str(error), "see docs/sharing.md for what can be asked")
         return
+    if asked is not None and rules.known and not rules.shares:
+        sentence = "this Marathon cannot ask for a part of a GPU: it would drop the wish and start the task without"
+        advice = "use this project's mesos-gpu-marathon, which can beside it on the same cluster, or ask for whole GPUs"
+        yield Problem(
+            f"{path}/gpuShare" if share is not None else f"{path}/{variables_path}", sentence, sentence, advice
+        )
     if asked is not None and gpus:
         sentence = "whole GPUs (`gpus`) and a part of one are both asked for; a task has one or the other"
         advice = "remove `gpus`, or the share (gpuShare, ALIYUN_COM_GPU_MEM_CONTAINER)"

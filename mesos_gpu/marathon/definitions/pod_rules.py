@@ -37,7 +37,7 @@ def _gpu_shares(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]
     for path, container in _containers(pod):
         variables = {**pod["environment"], **container["environment"]}
         gpus = definition["gpus"]  # all containers of a pod see the GPUs of all of them
-        yield from share_problems(path, container.get("gpuShare"), variables, gpus, "environment")
+        yield from share_problems(path, container.get("gpuShare"), variables, gpus, rules)
 
 
 def _names(pod: Pod, definition: Pod, rules: AppRules) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mesos_gpu.errors import InvalidApp
-from mesos_gpu.marathon.definitions.app import read_app
+from mesos_gpu.marathon.definitions.app import AppRules, read_app
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
 from mesos_gpu.marathon.definitions.pod import read_pod
 from mesos_gpu.marathon.definitions.runspec import RunSpec
@@ -154,6 +154,18 @@ def test_what_cannot_be_kept_is_refused_in_words(changes: dict[str, Any], path: 
         read_app(app(**changes), RULES)
     assert [problem.path for problem in caught.value.problems] == [path]
     assert words in caught.value.problems[0].message
+
+
+def test_a_marathon_that_would_drop_the_wish_is_not_sent_it() -> None:
+    other = AppRules(mesos_role="*", shares=False)
+    for changes, path in (
+        ({"gpuShare": {"memGiB": 6}}, "/gpuShare"),
+        ({"env": {"ALIYUN_COM_GPU_MEM_CONTAINER": "6"}}, "/env"),
+    ):
+        with pytest.raises(InvalidApp, match="cannot ask for a part of a GPU") as caught:
+            read_app(app(**changes), other)
+        assert [problem.path for problem in caught.value.problems] == [path]
+    assert read_app(app(gpus=1), other)["gpus"] == 1
 
 
 def test_what_earlier_versions_took_and_nobody_understands_is_no_part() -> None:

@@ -53,6 +53,37 @@ def test_gpus_are_counted_however_they_were_asked_for(line: str, gpus: int) -> N
     assert app(line).get("gpus", 0) == gpus
 
 
+CGPU = "-e ALIYUN_COM_GPU_MEM_CONTAINER=6 -e ALIYUN_COM_GPU_MEM_DEV=15"
+
+
+@pytest.mark.parametrize(
+    ("line", "share"),
+    [
+        (f"docker run -d --gpus all {CGPU} i", {"memGiB": 6, "cardGiB": 15}),
+        (
+            f"docker run -d --runtime=nvidia {CGPU} -e ALIYUN_COM_GPU_SCHD_WEIGHT=2 -e ALIYUN_COM_GPU_HIGH_PRIO=1 i",
+            {"memGiB": 6, "cardGiB": 15, "weight": 2, "highPriority": True},
+        ),
+        (
+            "docker run -d --gpus all -e ALIYUN_COM_GPU_MEM_CONTAINER=3,1 -e ALIYUN_COM_GPU_VISIBLE_DEVICES=0,1 i",
+            {"memGiB": [3, 1], "devices": ["0", "1"]},
+        ),
+    ],
+)
+def test_cgpus_variables_are_a_part_of_a_gpu_and_no_whole_one(line: str, share: dict[str, Any]) -> None:
+    document = app(line)
+    assert document["gpuShare"] == share
+    assert "gpus" not in document
+    assert "env" not in document
+
+
+def test_cgpu_turned_off_stays_as_it_is_and_nonsense_is_refused_with_its_place() -> None:
+    off = app("docker run -d --gpus 1 -e ALIYUN_COM_GPU_MEM_CONTAINER=0 i")
+    assert (off["gpus"], off["env"]) == (1, {"ALIYUN_COM_GPU_MEM_CONTAINER": "0"})
+    with pytest.raises(BadInput, match=r"line:1: ALIYUN_COM_GPU_MEM_CONTAINER: .*write a whole number"):
+        app("docker run -e ALIYUN_COM_GPU_MEM_CONTAINER=six i")
+
+
 def test_nv_gpu_is_also_found_in_the_environment() -> None:
     assert app("nvidia-docker run i", {"NV_GPU": "0,1,2"})["gpus"] == 3
     assert app("docker run i", {"NV_GPU": "0,1,2"}).get("gpus") is None

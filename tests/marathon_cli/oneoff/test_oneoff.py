@@ -35,6 +35,22 @@ def test_the_app_of_a_run_is_valid_runs_one_task_and_does_not_start_it_again(ord
     assert app.get("cmd") == (oneoff.HOLDER if order.hold else None)
 
 
+def test_a_run_may_have_a_part_of_a_gpu() -> None:
+    document = oneoff.document(oneoff.Order("r", None, ["x"], gpus=0, share={"memGiB": 6, "weight": 2}))
+    assert read_app(document, AppRules())["gpuShare"] == {"memGiB": 6, "weight": 2, "highPriority": False}
+
+
+@pytest.mark.parametrize(("text", "amount"), [("6", 6), ("6GiB", 6), ("6g", 6), ("6144MiB", 6)])
+def test_memory_of_a_gpu_is_whole_gib(text: str, amount: int) -> None:
+    assert oneoff.gib(text) == amount
+
+
+@pytest.mark.parametrize("text", ["0", "6000MiB", "half", "1.5GiB", ""])
+def test_what_is_no_whole_gib_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="write whole GiB"):
+        oneoff.gib(text)
+
+
 @given(st.text(min_size=1), st.booleans())
 def test_any_image_or_program_gives_a_name_that_marathon_allows(word: str, is_image: bool) -> None:
     name = oneoff.name_of(word if is_image else None, [word], "0a1b2c")

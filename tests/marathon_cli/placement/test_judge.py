@@ -43,6 +43,32 @@ def test_what_an_empty_agent_lacks(asked: dict[str, Any], found: list[tuple[str,
     assert lacks(asked) == found
 
 
+CARDS = {"gpu_shared_cards": "2=GPU-a/15,3=GPU-b/40"}
+PART = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "attributes", "words"),
+    [
+        (app(gpus=0, gpuShare={"memGiB": 6}), CARDS, None),
+        (app(gpus=0, gpuShare={"memGiB": 6}), {}, "it shares no GPU (--shared_gpus), and a part of one is wanted"),
+        (app(gpus=0, env=PART), {}, "it shares no GPU (--shared_gpus), and a part of one is wanted"),
+        (app(gpus=0, gpuShare={"memGiB": 41}), CARDS, "its largest shared GPU has 40 GiB, and 41 of one are wanted"),
+        (
+            {"id": "/p", "containers": [{"name": "c", "gpuShare": {"memGiB": 41}}]},
+            CARDS,
+            "its largest shared GPU has 40 GiB, and 41 of one are wanted",
+        ),
+    ],
+)
+def test_a_part_of_a_gpu_is_lacked_where_no_card_is_shared_or_large_enough(
+    asked: dict[str, Any], attributes: dict[str, str], words: str | None
+) -> None:
+    verdict = judge(wish_of(asked), agent(attributes=attributes), "gpu1", keeps_gpus=True)
+    assert [lack.text for lack in verdict.lacks] == ([] if words is None else [words])
+    assert verdict.ever is (words is None)
+
+
 def test_what_is_taken_is_lacked_now_only_and_told_with_who_has_it() -> None:
     one = agent(used={"gpus": 3}, offered={})
     holders = [Holder("/other", {"gpus": 3.0}, is_app=True)]

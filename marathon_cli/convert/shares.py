@@ -1,0 +1,60 @@
+"""Parts of GPUs: cGPU's variables and the units of Alibaba's gpushare, as `gpuShare`. Pure.
+
+Sources: mesos_gpu/mesos/cgpu.py for the variables; AliyunContainerService/gpushare-scheduler-extender for
+`aliyun.com/gpu-mem` (GiB of one card) and `aliyun.com/gpu-count` (so much of each of so many cards).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marathon_cli.convert import quantities
+from marathon_cli.convert.model import Container, Notes, Place, Workload
+from marathon_cli.convert.source import Section
+from mesos_gpu.errors import BadInput
+from mesos_gpu.mesos.cgpu import MEM_CONTAINER, NAMES, ShareAsk, read_ask
+
+GPU_MEM, GPU_COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
+
+
+def take_variables(workload: Workload, notes: Notes) -> None:
+    """Turn cGPU's variables of every container into its share; GPUs that it was to see then are no whole ones."""
+    for container in workload.containers:
+        if MEM_CONTAINER not in container.env:
+            continue
+        place = Place(container.at.line, MEM_CONTAINER)
+        try:
+            ask = read_ask(container.env)
+        except BadInput as error:
+            raise notes.bad(place, str(error)) from None
+        if ask is None:
+            continue  # they turn sharing off: they stay, and mean the same here
+        container.share, container.gpus = form_of(ask), 0
+        container.env = {name: value for name, value in container.env.items() if name not in NAMES}
+        notes.check(place, "an agent with --shared_gpus runs it; without one it waits")
+
+
+def take_units(limits: Section, container: Container, notes: Notes) -> None:
+    """Turn `aliyun.com/gpu-mem` of Kubernetes' limits into the container's share."""
+    memory = limits.read(GPU_MEM, quantities.whole) if GPU_MEM in limits else None
+    cards = limits.read(GPU_COUNT, quantities.whole) if GPU_COUNT in limits else None
+    if memory:
+        container.share = {"memGiB": memory, **({"cards": cards} if cards and cards > 1 else {})}
+        notes.check(limits.at(GPU_MEM), "an agent with --shared_gpus runs it; without one it waits")
+    elif cards:
+        notes.lost(limits.at(GPU_COUNT), f"it counts cards of which {GPU_MEM} has a part, and that is not here")
+
+
+def form_of(ask: ShareAsk) -> dict[str, Any]:
+    """Return an ask as `gpuShare`, without what is so by default."""
+    memory: int | list[int] = ask.mem_gib[0] if ask.cards == 1 else list(ask.mem_gib)
+    form: dict[str, Any] = {"memGiB": memory}
+    if ask.weight != 1:
+        form["weight"] = ask.weight
+    if ask.high_priority:
+        form["highPriority"] = True
+    if ask.devices:
+        form["devices"] = list(ask.devices)
+    if ask.card_gib is not None:
+        form["cardGiB"] = ask.card_gib
+    return form
