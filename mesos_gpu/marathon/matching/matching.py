@@ -150,11 +150,9 @@ def match(
             taken += part
             executor += beside
     shares = take_shares(spec.shares, usable, roles, offer.attributes)
-    if shares is None:
-        reasons.add(Reason.INSUFFICIENT_GPUS)
     disks = take_volumes(spec.persistent_volumes, usable - taken - executor) if pool.creates else ()
-    if disks is None:
-        reasons.add(Reason.INSUFFICIENT_DISK)
+    lacking = {Reason.INSUFFICIENT_GPUS: shares, Reason.INSUFFICIENT_DISK: disks}
+    reasons |= {reason for reason, found in lacking.items() if found is None}
     if not all_fulfilled(spec.document["constraints"], offer, placed, spec.instances, home_region):
         reasons.add(Reason.UNFULFILLED_CONSTRAINT)
     if draining_s is not None and _in_maintenance(offer, now_s, draining_s):
