@@ -34,6 +34,7 @@ DEV = [
     "import-linter>=2.16",
     "marathon==0.13.0",
     "mypy>=1.10",
+    "playwright>=1.50",
     "pytest>=8.0",
     "pytest-asyncio>=0.24",
     "pytest-timeout>=2.2",

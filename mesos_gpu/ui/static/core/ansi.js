@@ -8,6 +8,7 @@ const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "
  * @returns {{text: string, style: string}[]} `style` is names of classes, empty for plain text
  */
 export function pieces(line) {
+  /** @type {{text: string, style: string}[]} */
   const found = [];
   let style = { bold: false, colour: "" };
   let at = 0;

@@ -117,6 +117,7 @@ function applyStatus(tasks, body) {
     tasks.delete(id);
     return;
   }
+  /** @type {Task} */
   const before = tasks.get(id) ?? { id, appId: body.appId, state: "" };
   tasks.set(id, {
     ...before,

@@ -80,7 +80,7 @@ function Editor({ before, begin }) {
     <//>`);
   };
   const field = { form, set, problems: found.fields };
-  return html`<form onSubmit=${review}>
+  return html`<form onSubmit=${review} novalidate>
     <div class="head"><h1>${before ? t("edit.title", { id: before.id }) : t("edit.new")}</h1>
       <a class="button" href=${before ? link("services", before.id) : link("services")}>${t("cancel")}</a>
       <button class="primary" disabled=${broken !== ""}>${t("edit.next")}</button></div>

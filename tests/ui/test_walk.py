@@ -1,0 +1,134 @@
+"""What somebody does who has never seen a terminal, in a real browser at a real box."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from mesos_gpu.local.record import Records
+from tests.support.box.live import LiveBox
+from tests.support.ui.browser import Reader
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(120)]
+expect.set_options(timeout=20_000)
+
+SLEEP = "echo ready; exec sleep 1000"
+
+
+def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> None:
+    page = reader.go()
+    page.get_by_role("link", name="Create").first.click()
+    page.get_by_label("Id", exact=True).fill("/walk/web")
+    page.get_by_label("Command").fill(SLEEP)
+    page.get_by_label("GPUs of each").fill("1")
+    page.get_by_label("Memory of each, MiB").fill("32")
+    written = json.loads(page.get_by_label("JSON", exact=True).input_value())
+    assert written == {"id": "/walk/web", "cmd": SLEEP, "instances": 1, "cpus": 0.1, "mem": 32, "gpus": 1}
+    reader.button("Review").click()
+    begun = time.monotonic()
+    assert reader.confirm("Create") == [
+        "One instance starts.",
+        "One GPU is needed for that.",
+        "There is room for it now.",
+    ]
+    expect(page.locator(".facts .state-running")).to_be_visible(timeout=6_000)
+    seen_s = time.monotonic() - begun
+    task = site.tasks("walk/web")[0]
+    started_s = time.mktime(time.strptime(task["startedAt"][:19], "%Y-%m-%dT%H:%M:%S"))
+    staged_s = time.mktime(time.strptime(task["stagedAt"][:19], "%Y-%m-%dT%H:%M:%S"))
+    # 2 s, and what the machine itself took for the task beyond its second.
+    assert seen_s < 2 + max(0, started_s - staged_s)
+
+    page.get_by_role("link", name="Logs", exact=True).first.click()
+    expect(page.locator("pre.log")).to_contain_text("ready")
+
+    page.get_by_role("link", name="Instances", exact=True).click()
+    reader.button("Scale").click()
+    page.get_by_role("dialog").get_by_label("Instances").fill("2")
+    assert reader.confirm("Scale")[0] == "One more instance starts; the others run on."
+    expect(page.get_by_text("2 of 2")).to_be_visible()
+
+    page.get_by_role("link", name="Edit", exact=True).click()
+    page.get_by_label("Labels, NAME=value on each line").fill("team=walk")
+    page.get_by_label("Command").fill("echo changed; exec sleep 1000")
+    reader.button("Review").click()
+    expect(page.get_by_role("dialog").locator(".diff .add").first).to_be_visible()
+    assert reader.confirm("Change")[0] == "All 2 running instances are replaced by new ones."
+    page.get_by_role("link", name="Configuration", exact=True).click()
+    expect(page.locator("pre.code")).to_contain_text('"team": "walk"')
+    expect(page.locator(".facts .state-running")).to_be_visible()
+
+    page.get_by_role("combobox").select_option(index=1)
+    expect(page.locator(".diff .remove").first).to_be_visible()
+    reader.button("Roll back").click()
+    reader.confirm("Roll back")
+    site.until("it is as it was", lambda: site.marathon("/v2/apps/walk/web")["app"]["cmd"] == SLEEP)
+    expect(page.locator(".facts .state-running")).to_be_visible()
+
+    page.get_by_role("link", name="Instances", exact=True).click()
+    before = {one["id"] for one in site.tasks("walk/web")}
+    page.locator("tbody").get_by_role("button", name="Kill").first.click()
+    assert reader.confirm("Kill")[1] == "Another one starts in its place."
+    site.until("another runs", lambda: len({one["id"] for one in site.tasks("walk/web")} - before) == 1)
+
+    reader.button("Remove").click()
+    reader.confirm("Remove")
+    expect(page.get_by_role("link", name="/walk/web")).to_have_count(0)
+    site.until("it is gone", lambda: site.gpus_free() == 4)
+
+
+def test_what_cannot_be_placed_shows_what_why_says(site: LiveBox, reader: Reader) -> None:
+    site.ok("app", "add", "-", text=json.dumps({"id": "/big", "cmd": "sleep 9", "gpus": 3, "mem": 32}))
+    page = reader.go("#/services/big?tab=why")
+    told = json.loads(site.ok("why", "big", "-o", "json"))
+    expect(page.locator(".headline")).to_have_text(told["headline"])
+    for remedy in told["remedies"]:
+        expect(page.locator(".why li", has_text=remedy)).to_be_visible()
+    for agent in told["agents"]:
+        expect(page.get_by_role("row", name=agent["agent"])).to_contain_text(agent["lacks"][0]["text"])
+    expect(page.get_by_role("heading", name="Offers that Marathon looked at")).to_be_visible()
+    expect(page.locator(".facts .state-waiting")).to_be_visible()
+    site.ok("app", "remove", "big")
+
+
+def test_what_a_server_refuses_stands_at_its_field(reader: Reader) -> None:
+    page = reader.go("#/create")
+    page.get_by_label("JSON", exact=True).fill('{"id": "/walk/bad", "cmd": "x", "gpus": 0.5}')
+    reader.button("Review").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Create", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    page.keyboard.press("Escape")
+    field = page.get_by_label("GPUs of each")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#gpus-about")).not_to_be_empty()
+    page.get_by_label("JSON", exact=True).fill("{")
+    expect(reader.button("Review")).to_be_disabled()
+
+
+@pytest.mark.parametrize("who", ["marathon", "master", "agent"])
+def test_the_page_goes_on_by_itself_after_a_kill(site: LiveBox, reader: Reader, who: str) -> None:
+    page = reader.go("#/machines")
+    expect(page.locator("tbody .state-running")).to_have_count(2)
+    page.evaluate("window.sameDocument = true")
+    box = Records(site.work_dir).read()
+    assert box is not None
+    service = box.agents[0] if who == "agent" else getattr(box, who)
+    os.kill(service.pid, signal.SIGKILL)
+    said = {"marathon": "Marathon does not answer", "master": "The Mesos master does not answer"}
+    if who in said:  # an agent is back before anybody has looked
+        expect(page.locator(".banner", has_text=said[who])).to_be_visible()
+    expect(page.locator(".banner")).to_have_count(0, timeout=40_000)
+    expect(page.locator("tbody .state-running")).to_have_count(2)
+    everywhere = {"id": f"/after-{who}", "cmd": "sleep 99", "mem": 32, "gpus": 2, "instances": 2}
+    site.ok("app", "add", "-", "--wait", text=json.dumps(everywhere))
+    page.get_by_role("link", name="Services").click()
+    expect(page.get_by_role("row", name=f"/after-{who}").locator(".state-running")).to_be_visible()
+    assert page.evaluate("window.sameDocument") is True
+    site.ok("app", "remove", f"after-{who}")
+    site.until("its GPUs are free", lambda: site.gpus_free() == 4)
