@@ -53,7 +53,7 @@ class RunningAccess:
                 rules = (*self._base_rules, *map(rule_for, nodes))
                 self._access().change(rules, map(rule_for, opened), map(rule_for, closed))
                 for node in opened:
-                    _make(dev, node)
+                    make_node(dev, node)
         except OSError as error:
             raise ContainerError(f"cannot change the devices of process {self._pid}'s container: {error}") from error
 
@@ -112,7 +112,8 @@ def _devices_of(pid: str) -> Iterator[int]:
             yield status.st_rdev
 
 
-def _make(dev: int, node: DeviceNode) -> None:
+def make_node(dev: int, node: DeviceNode) -> None:
+    """Make a node in the open /dev of a container, in the place of what is there. Raises OSError."""
     with _folder_of(dev, node, make=True) as (folder, name):
         _remove(folder, name)
         os.mknod(name, stat.S_IFCHR | 0o600, os.makedev(node.major, node.minor), dir_fd=folder)

@@ -21,6 +21,13 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.fixture
+def asking(engine: Engine, bank: Bank) -> Engine:
+    """The engine, whose hooks ask the agent of this test."""
+    bank.tell(engine.settings)
+    return engine
+
+
+@pytest.fixture
 async def bank(tmp_path: Path) -> AsyncIterator[Bank]:
     master = await new_master()
     agent = LiveAgent(tmp_path, master)

@@ -13,6 +13,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from mesos_gpu.doors.common.launchers import write_launcher
+from mesos_gpu.doors.oci.edits import HOOK
+from mesos_gpu.doors.oci.runtime import NAME
+
 APPLETS = ("sh", "ls", "cat", "sleep", "echo", "env", "grep", "dd", "stat", "true", "date", "head", "sed", "test", "id")
 IMAGE = "doors-test:latest"
 RUN = ("--network", "none", "--ulimit", "nofile=1024:1024", "--security-opt", "seccomp=unconfined")
@@ -20,10 +24,13 @@ PATIENCE_S = 60.0
 
 
 def root_archive(extra: Sequence[tuple[tarfile.TarInfo, bytes]] = ()) -> bytes:
-    """Return a root with busybox in it, and what is added."""
+    """Return a root with busybox in it, and what is added; what is added may stand in the place of a folder."""
+    names = {entry.name for entry, _ in extra}
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as archive:
         for folder in ("bin", "dev", "proc", "sys", "etc", "tmp", "usr", "usr/bin", "usr/local", "usr/lib"):
+            if not names.isdisjoint((folder, folder.partition("/")[0])):
+                continue
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(entry)
@@ -47,6 +54,9 @@ class Engine:
     def __init__(self, folder: Path) -> None:
         self.folder, self.path, self.settings = folder, folder / "bin", folder / "doors.json"
         self.path.mkdir(parents=True)
+        write_launcher(self.path, HOOK, "mesos_gpu.doors.oci.hook", settings=str(self.settings))
+        runtime = write_launcher(self.path, NAME, "mesos_gpu.doors.oci.runtime", settings=str(self.settings))
+        self._runtime = f"--add-runtime=nvidia={runtime}"
         self.cgroup = f"mesos-test-docker-{os.getpid()}"
         self.socket = folder / "s"
         self._process: subprocess.Popen[bytes] | None = None
@@ -56,7 +66,12 @@ class Engine:
         command = ["unshare", "-m", "--propagation", "private", "dockerd", f"--data-root={self.folder}/data"]
         command += [f"--exec-root={self.folder}/exec", f"--pidfile={self.folder}/pid", f"--host=unix://{self.socket}"]
         command += ["--bridge=none", "--iptables=false", "--ip-masq=false", "--ip-forward=false"]
-        command += ["--storage-driver=vfs", "--exec-opt=native.cgroupdriver=cgroupfs", f"--cgroup-parent={self.cgroup}"]
+        command += [
+            self._runtime,
+            "--storage-driver=vfs",
+            "--exec-opt=native.cgroupdriver=cgroupfs",
+            f"--cgroup-parent={self.cgroup}",
+        ]
         environment = {**os.environ, "PATH": f"{self.path}:{os.environ['PATH']}:/usr/sbin:/sbin"}
         self._process = subprocess.Popen([*command, *flags], stdout=log, stderr=log, env=environment)
         log.close()
@@ -98,20 +113,29 @@ class Engine:
     def kill(self) -> None:
         """End the daemon at once; containers run on."""
         assert self._process is not None
-        os.kill(int((self.folder / "pid").read_text()), signal.SIGKILL)
+        below = int((self.folder / "exec/containerd/containerd.pid").read_text())
+        for pid in (int((self.folder / "pid").read_text()), below):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait(PATIENCE_S)
-        (self.folder / "pid").unlink(missing_ok=True)
+        self._process = None
+        self.until(lambda: not Path(f"/proc/{below}").exists())
+        for name in ("pid", "exec/containerd/containerd.pid"):
+            (self.folder / name).unlink(missing_ok=True)
 
     def stop(self) -> None:
         """Remove every container and end the daemon; nothing of it is left."""
         process = self._process
-        assert process is not None
-        if process.poll() is None:
+        if process is not None and process.poll() is None:
             ids = self.docker("ps", "-aq", check=False).stdout.split()
             if ids:
                 self.docker("rm", "-f", *ids, check=False)
             process.terminate()
             process.wait(PATIENCE_S)
+        else:  # a test went wrong: what it left must not stay
+            for left in (pid for pid in Path("/proc").glob("[0-9]*") if str(self.folder).encode() in _command(pid)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(left.name), signal.SIGKILL)
         for hierarchy in (*Path("/sys/fs/cgroup").iterdir(), Path("/sys/fs/cgroup")):
             ours = hierarchy / self.cgroup
             if ours.is_dir() and not ours.is_symlink():

@@ -1,0 +1,140 @@
+"""What a container's environment asks for, requirement by requirement and word by word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mesos_gpu.doors.oci.requirements import check_requirements
+from mesos_gpu.doors.oci.runtime import bundle_of
+from mesos_gpu.doors.oci.wanted import SUPPORTED, Wanted, environment_of, resolved, wanted
+from mesos_gpu.errors import BadInput, Conflict
+
+V = "NVIDIA_VISIBLE_DEVICES"
+
+
+@pytest.mark.parametrize(
+    ("env", "found"),
+    [
+        ({}, None),
+        ({V: ""}, None),
+        ({V: "void"}, None),
+        ({V: "all,void"}, None),
+        ({V: " , "}, None),
+        ({V: "none"}, Wanted()),
+        ({V: "none,all"}, Wanted()),
+        ({V: "all,none"}, Wanted(everything=True)),
+        ({V: "0,all"}, Wanted(everything=True)),
+        ({V: " 0 ,GPU-a,,0"}, Wanted(names=("0", "GPU-a"))),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=9"}, None),
+        ({"CUDA_VERSION": "9.0.176"}, Wanted(None, (), True, frozenset(SUPPORTED), (("CUDA_VERSION", "cuda>=9.0"),))),
+        (
+            {V: "1", "CUDA_VERSION": "9.0", "NVIDIA_REQUIRE_CUDA": "cuda>=9.0"},
+            Wanted(names=("1",), requirements=(("NVIDIA_REQUIRE_CUDA", "cuda>=9.0"),)),
+        ),
+        ({V: "1", "NVIDIA_DISABLE_REQUIRE": "true", "NVIDIA_REQUIRE_X": "cuda>=99"}, Wanted(names=("1",))),
+        ({V: "1", "NVIDIA_REQUIRE_JETPACK": "x", "NVIDIA_REQUIRE_JETPACK_HOST": "y"}, Wanted(names=("1",))),
+        ({V: "1", "NVIDIA_DRIVER_CAPABILITIES": "all"}, Wanted(names=("1",), capabilities=frozenset(SUPPORTED))),
+        ({V: "1", "NVIDIA_DRIVER_CAPABILITIES": "video, ,"}, Wanted(names=("1",), capabilities=frozenset({"video"}))),
+        ({V: "1", "NVIDIA_DRIVER_CAPABILITIES": ""}, Wanted(names=("1",))),
+    ],
+)
+def test_the_variables_ask_for_gpus(env: dict[str, str], found: Wanted | None) -> None:
+    assert wanted(env) == found
+    assert found is None or found.any == bool(found.everything or found.names)
+
+
+def test_dockers_own_request_tells_a_number_from_indices() -> None:
+    def request(**keys: Any) -> list[dict[str, Any]]:
+        return [{"Driver": "other", "Count": 9}, {"Driver": "", "Capabilities": [["gpu"]], **keys}]
+
+    assert wanted({V: "0,1"}, request(Count=2)) == Wanted(count=2)
+    assert wanted({V: "0,1"}, request(DeviceIDs=["0", "1", "0"])) == Wanted(names=("0", "1"))
+    assert wanted({V: "all"}, request(Count=-1)) == Wanted(everything=True)
+    assert wanted({V: "0"}, request(Count=1, Capabilities=[["tpu"]])) == Wanted(names=("0",))
+    assert wanted({V: "none"}, request(Count=1)) == Wanted()
+
+
+def test_capabilities_that_there_are_not_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"unsupported capabilities found in 'utility,magic' \(allowed 'compat32,"):
+        wanted({V: "0", "NVIDIA_DRIVER_CAPABILITIES": "utility,magic"})
+
+
+def test_of_a_variable_that_is_there_twice_the_last_counts() -> None:
+    assert environment_of({"process": {"env": ["A=1", "A=2=3", "B"]}}) == {"A": "2=3", "B": ""}
+    assert environment_of({}) == {}
+
+
+def test_mig_instances_are_named_by_gpu_and_number() -> None:
+    gpus = [{"uuid": "GPU-0", "index": 0, "mig": None}, *({"uuid": f"MIG-{n}", "index": 1, "mig": {}} for n in "ab")]
+    gpus = [{**gpu, "mig": {"parent_uuid": "p"}} if gpu["index"] == 1 else gpu for gpu in gpus]
+    assert resolved(["0", "1:1", "MIG-x"], gpus) == ["0", "MIG-b", "MIG-x"]
+    with pytest.raises(BadInput, match="no MIG instance 0:0 here; GPU 0 has 0"):
+        resolved(["0:0"], gpus)
+
+
+DRIVER = {"version": "550.54.15", "cuda_version": "12.4"}
+GPUS = [{"uuid": "a", "arch": "7.0", "brand": "Tesla"}, {"uuid": "b", "arch": "8.6", "brand": "GeForce"}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "cuda>=12.4",
+        "CUDA>=11",
+        "cuda=12.4.0",
+        "cuda!=12.3",
+        "cuda<13 driver<1",
+        "cuda>=99 driver>=550,driver<551",
+        "driver>550.54",
+        "arch>=7.0",
+        "brand=tesla brand=GEFORCE",
+        "brand!=quadro,arch<=8.6",
+        "driver<=550.54.15.0",
+    ],
+)
+def test_what_is_required_and_here(text: str) -> None:
+    check_requirements([("NVIDIA_REQUIRE_X", text)], DRIVER, GPUS)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cuda>=12.5", r"unsatisfied condition: cuda>=12.5 \(X\); here cuda is 12.4. Update the NVIDIA driver"),
+        ("driver<550", "driver<550 .X.; here driver is 550.54.15$"),
+        ("brand=tesla", "brand=tesla .X.; here brand is GeForce"),
+        ("arch>=7.5", "arch>=7.5 .X.; here arch is 7.0"),
+        ("cuda>=99 driver>600", "cuda>=99"),
+        ("cuda>=12,driver>600", "driver>600"),
+    ],
+)
+def test_what_is_required_and_not_here_says_what_is(text: str, why: str) -> None:
+    with pytest.raises(Conflict, match=why):
+        check_requirements([("X", text)], DRIVER, GPUS)
+
+
+@pytest.mark.parametrize(
+    "text", ["colour=red", "cuda", "cuda>=", "cuda=>1", "cuda>=new", "brand>tesla", "cuda>=1,", ","]
+)
+def test_what_is_no_expression_is_refused_as_by_the_c_library(text: str) -> None:
+    with pytest.raises(BadInput, match="invalid expression"):
+        check_requirements([("X", text)], DRIVER, ())
+
+
+def test_without_a_gpu_what_is_required_of_gpus_holds_and_what_is_not_known_does_not() -> None:
+    check_requirements([("X", "brand=tesla,arch>9")], DRIVER, ())
+    with pytest.raises(Conflict, match="here arch is not known"):
+        check_requirements([("X", "arch>1")], DRIVER, [{"uuid": "a"}])
+    with pytest.raises(Conflict, match="here cuda is not known"):
+        check_requirements([("X", "cuda>1")], {}, ())
+
+
+def test_the_runtimes_command_line() -> None:
+    assert bundle_of(["--root", "/r", "--log=/l", "create", "--bundle", "/b", "--pid-file", "/p", "id"]) == ("id", "/b")
+    assert bundle_of(["create", "-b", "/b", "id"]) == ("id", "/b")
+    assert bundle_of(["run", "--bundle=/b", "--no-pivot", "id"]) == ("id", "/b")
+    assert bundle_of(["run", "id"]) == ("id", ".")
+    assert bundle_of(["start", "id"]) is None
+    assert bundle_of(["--version"]) is None
