@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from mesos_gpu.doctor.agent_checks import agent_findings
 from mesos_gpu.doctor.facts import Facts
 from mesos_gpu.doctor.finding import Finding, Verdict
+from mesos_gpu.doctor.fixes import fix_findings
 
 __all__ = ["Finding", "Verdict", "examine"]
 
@@ -282,6 +283,7 @@ _CHECKS: Sequence[Callable[[Facts], Iterator[Finding]]] = (
     _nodes,
     _cgroups,
     _programs,
+    fix_findings,
     _networks,
     _ports,
     _agents,

@@ -25,7 +25,7 @@ FLAGS = {
 }
 WELL = Facts(
     root=True,
-    kernel="6.1.0-13-amd64",
+    kernel="6.1.115",
     gpus=(PciGpu("0000:01:00.0", "nvidia"),),
     modules=frozenset({"nvidia", "nvidia_uvm", "overlay"}),
     module_version="550.54.15",
@@ -50,7 +50,14 @@ def test_on_a_machine_that_is_well_everything_is_looked_at_and_fine() -> None:
     assert {finding.verdict for finding in findings} == {Verdict.OK}
     assert [finding.check for finding in findings] == [
         *("root", "hardware", "nouveau", "driver", "NVML", "device nodes", "cgroups", "OCI runtime", "conmon", "init"),
-        *("overlayfs", "container networks", "ports", "agent http://127.0.0.1:5051"),
+        *(
+            "overlayfs",
+            "fixes of the runtime",
+            "fixes of the kernel",
+            "container networks",
+            "ports",
+            "agent http://127.0.0.1:5051",
+        ),
     ]
 
 

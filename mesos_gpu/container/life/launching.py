@@ -126,7 +126,9 @@ class Launcher:
         """Have the isolator prepare; a nested container with limits of its own has no GPU."""
         container_id = config.container_id
         says = False if image is None else ImageManifest(image.config.env, image.config.labels)
-        plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels, share=config.share)
+        # An isolator without shares (NvidiaGpuIsolator by itself) need not know of them.
+        share = {} if config.share is None else {"share": config.share}
+        plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels, **share)
         if not is_nested(container_id) or container.record.shares_cgroup:
             return plan
         if self._cgroups.version != 1:
