@@ -18,6 +18,7 @@ from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.store.zookeeper import ZkLimits
 from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
+from mesos_gpu.placement.policies import POLICIES
 
 LOGGING_LEVELS: Mapping[str, int] = {
     "off": logging.CRITICAL + 1,
@@ -32,6 +33,8 @@ LOGGING_LEVELS: Mapping[str, int] = {
 """--logging_level in Python's terms."""
 HTTPS_PORT = 8443
 """Where https is served unless --https_port says otherwise."""
+_LONGEST_WINDOW_MS = 5000
+"""Of --offer_window: half of the shortest --offer_timeout that masters are run with."""
 _POSITIVE = (
     "max_instances_per_offer",
     "min_revive_offers_interval",
@@ -100,6 +103,10 @@ def checked(flags: Mapping[str, Any]) -> Mapping[str, Any]:
         raise BadFlag("gpu_scheduling_behavior", "must be restricted or unrestricted")
     if flags["accepted_resource_roles_default_behavior"] not in list(RolesBehaviour):
         raise BadFlag("accepted_resource_roles_default_behavior", "must be any, unreserved or reserved")
+    if flags["placement_policy"] not in POLICIES:
+        raise BadFlag("placement_policy", f"{flags['placement_policy']} is none of {', '.join(POLICIES)}")
+    if not 0 <= flags["offer_window"] <= _LONGEST_WINDOW_MS:
+        raise BadFlag("offer_window", f"must be 0 to {_LONGEST_WINDOW_MS}; what is held longer, others cannot use")
     _check_authentication(flags)
     if flags["new_group_enforce_role"] not in ("off", "top"):
         raise BadFlag("new_group_enforce_role", "must be off or top")
@@ -155,6 +162,8 @@ def settings(flags: Mapping[str, Any]) -> Settings:
     return Settings(
         rules=rules,
         gpu_behaviour=GpuBehaviour(flags["gpu_scheduling_behavior"]),
+        placement_policy=flags["placement_policy"],
+        offer_window_s=flags["offer_window"] / 1000,
         roles_behaviour=RolesBehaviour(flags["accepted_resource_roles_default_behavior"]),
         principal=flags["mesos_authentication_principal"],
         env_prefix=flags["env_vars_prefix"],

@@ -9,6 +9,7 @@ from mesos_gpu.marathon.definitions.app import FEATURES
 from mesos_gpu.marathon.definitions.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
 from mesos_gpu.marathon.state.settings import MAX_VERSIONS
 from mesos_gpu.mesos.flags import Flag
+from mesos_gpu.placement.policies import BEST, POLICIES
 from mesos_gpu.process.browsers import HTTP_HOSTS
 
 PREFIX = "MARATHON_"
@@ -71,6 +72,19 @@ FLAGS = (
         "text",
         "restricted",
         "May apps without GPUs use agents with some: restricted (no), unrestricted.",
+    ),
+    Flag(
+        "placement_policy",
+        "text",
+        BEST,
+        f"How apps with GPUs choose among offers: {', '.join(POLICIES)} (docs/placement.md); an app's label "
+        "PLACEMENT_POLICY goes before it.",
+    ),
+    Flag(
+        "offer_window",
+        "integer",
+        200,
+        "Milliseconds for which offers are held when others may come that suit an app with GPUs better; 0: none are.",
     ),
     Flag(
         "accepted_resource_roles_default_behavior",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import inf, nan
 
@@ -14,7 +14,7 @@ from mesos_gpu.placement.mix import Mix
 from mesos_gpu.placement.policies import Policy, Rank
 from mesos_gpu.placement.worth import Appraisal, Floats, Ints, Rows
 
-_TIE = np.float32(1e-4)
+_TIE = np.float32(0.05)
 """Of two machines that lose the same the fuller one is taken."""
 _MANY = 128
 _FORGET = 64
@@ -76,8 +76,11 @@ class Fleet:
             self.change(found.machine, self.machine(found.machine).without(demand, found.cards))
         return found
 
-    def best(self, demand: Demand) -> Place | None:
-        """Return the best place for the task, nothing is taken; None when it fits nowhere."""
+    def best(self, demand: Demand, beside: Collection[str] = ()) -> Place | None:
+        """Return the best place for the task, not on the machines `beside`; None when it fits nowhere.
+
+        Nothing is taken.
+        """
         if not self._machines:
             return None
         if self.policy.rank is Rank.LOSS and (self._appraisal is None or self.mix.due):
@@ -85,6 +88,9 @@ class Fleet:
         elif self.remembered > _FORGET * len(self._machines) + _FORGET:
             self._forget()
         scores = self._current(demand)
+        if beside:
+            scores = scores.copy()
+            scores[[self._index[name] for name in beside]] = inf
         row = int(scores.argmin())
         if scores[row] == inf:
             return None

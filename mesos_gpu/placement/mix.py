@@ -34,13 +34,13 @@ class Mix:
         self._seen = 0
         self._since = 0
 
-    def saw(self, demand: Demand) -> None:
-        """Count one that asks. Those without GPUs are no part of the mix: no GPU is kept for them."""
-        if not demand.gpu_milli:
+    def saw(self, demand: Demand, times: int = 1) -> None:
+        """Count what asks, so many of one size. What asks for no GPU is no part of the mix: none is kept for it."""
+        if not demand.gpu_milli or not times:
             return
-        self._counts[demand] += 1
-        self._seen += 1
-        self._since += 1
+        self._counts[demand] += times
+        self._seen += times
+        self._since += times
         if self._seen >= FORGET_AT:
             self._counts = Counter({known: (count + 1) // 2 for known, count in self._counts.items()})
             self._seen = self._counts.total()

@@ -8,179 +8,65 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf
 
 from mesos_gpu.errors import BadResources
-from mesos_gpu.marathon.decisions import lifecycle, residency
+from mesos_gpu.marathon.decisions.choosing import Choice, worth_waiting
+from mesos_gpu.marathon.decisions.using import OpenOffer
 from mesos_gpu.marathon.definitions.runspec import RunSpec
-from mesos_gpu.marathon.matching.matching import Match, Reason, Refusal, match
 from mesos_gpu.marathon.matching.offers import Offer
-from mesos_gpu.marathon.matching.pod_taskinfo import task_group
-from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.marathon.model.backoff import Backoff, ready_at
-from mesos_gpu.marathon.model.instances import Cause, Instance, Task, moved
-from mesos_gpu.marathon.model.task_group import TaskGroup
-from mesos_gpu.marathon.state.actions import Decline, Launch, Revive, Say, Suppress
+from mesos_gpu.marathon.state.actions import Decline, Revive, Say, Suppress
 from mesos_gpu.marathon.state.draft import Draft
 from mesos_gpu.marathon.state.events import Moment
-from mesos_gpu.marathon.state.queue_entry import QueueEntry
 from mesos_gpu.marathon.state.settings import Settings
 from mesos_gpu.marathon.state.state import State
-from mesos_gpu.mesos.documents import OfferDocument, TaskInfo
-from mesos_gpu.mesos.ids import FrameworkId, OfferId
-from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.documents import OfferDocument
+from mesos_gpu.mesos.ids import OfferId
 
 REQUEST_INTERVAL_S = 0.05
 """The least time between two revives for what requests ask for, such as one-off runs that follow one another."""
 
 
+def offered(draft: Draft, documents: Sequence[OfferDocument]) -> None:
+    """Use offers, or hold them for a moment with those that were held already (--offer_window)."""
+    held = (*draft.held, *documents)
+    known = draft.agents | {document["agent_id"]["value"] for document in documents}
+    if worth_waiting(draft, held, _ready_by_app(draft)) and (draft.held_until_s or inf) > draft.now_s:
+        draft.held, draft.agents = held, known
+        if draft.held_until_s is None:
+            draft.held_until_s = draft.now_s + draft.settings.offer_window_s
+        return
+    draft.agents = known
+    draft.held, draft.held_until_s = (), None
+    take_offers(draft, held)
+
+
+def use_held(draft: Draft) -> None:
+    """Use the offers that were held, once their time is over."""
+    if draft.held_until_s is not None and draft.held_until_s <= draft.now_s:
+        held, draft.held, draft.held_until_s = draft.held, (), None
+        take_offers(draft, held)
+
+
 def take_offers(draft: Draft, documents: Sequence[OfferDocument]) -> None:
-    """Start what fits on each offer, and decline the offers that nothing fits on."""
+    """Start what fits: first where there is a choice of offers, then on each offer; decline those nothing fits on."""
     declined: list[OfferId] = []
     ready, backoff_s = _ready_by_app(draft), _next_backoff_s(draft)
+    opened: list[OpenOffer] = []
     for document in documents:
         try:
-            offer = Offer.from_json(document)
+            opened.append(OpenOffer(draft, Offer.from_json(document)))
         except (BadResources, KeyError) as error:
             draft.actions.append(Say(f"declining an offer that cannot be read: {error!r}"))
             declined.append(document["id"]["value"])
-            continue
-        if not _use(draft, offer, ready, backoff_s):
-            declined.append(offer.id)
+    Choice(draft, opened).place(ready)
+    for each in opened:
+        each.fill(ready)
+        if not each.close(_refuse_s(draft, backoff_s)):
+            declined.append(each.offer.id)
     if declined:
         draft.actions.append(Decline(declined, _refuse_s(draft, backoff_s)))
-
-
-def _use(draft: Draft, offer: Offer, ready: dict[str, deque[str]], backoff_s: float) -> bool:
-    """Start instances on one offer, one of each app in turn; tell whether it was used.
-
-    For an app with persistent volumes the start may be to reserve what it needs. Those that are started, and those that
-    something was reserved for, leave `ready`.
-    """
-    sifted = residency.sift(draft, offer)
-    left, operations = sifted.left, list(sifted.operations)
-    started: list[TaskInfo | TaskGroup] = []
-    reserved = 0
-    refused: dict[str, QueueEntry] = {}
-    cut_short = False
-    apps = list(ready)
-    while apps and not cut_short:
-        # An app that this offer does not suit is not tried again on it.
-        again: list[str] = []
-        for app_id in apps:
-            spec = draft.app(app_id)
-            if spec is None:
-                continue
-            if len(started) + reserved >= draft.settings.max_instances_per_offer or draft.tokens.left == 0:
-                cut_short = True
-                break
-            instance, found = _find(draft, spec, offer, left, ready[app_id])
-            entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
-            if isinstance(found, Match):
-                left -= found.whole
-                ready[app_id].remove(instance.id)
-                if spec.resident and instance.reservation is None:
-                    operations += residency.reserve(draft, spec, instance, offer, found)
-                    reserved += 1
-                else:
-                    started.append(_provision(draft, instance, spec, offer, found))
-                draft.queue.put(app_id, entry.used(draft.now_s))
-                refused.pop(app_id, None)
-                if ready[app_id]:
-                    again.append(app_id)
-                else:
-                    del ready[app_id]
-            else:
-                refused[app_id] = entry.refused(offer.agent_id, offer.document, found.reasons, draft.now_s)
-        apps = again
-    for app_id, entry in refused.items():
-        draft.queue.put(app_id, entry)
-    if started or operations:
-        infos = [item for item in started if not isinstance(item, TaskGroup)]
-        groups = [item for item in started if isinstance(item, TaskGroup)]
-        # What is left is worth another look at once if we stopped before trying everything, or wait for what we made.
-        refuse_s = 0.0 if cut_short or reserved else _refuse_s(draft, backoff_s)
-        draft.actions.append(Launch(offer.id, infos, refuse_s, groups, operations))
-    return bool(started or operations)
-
-
-def _find(
-    draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[str]
-) -> tuple[Instance, Match | Refusal]:
-    """Return which of the waiting instances of an app fits what is left of an offer, or why none does."""
-    members = draft.instances_of(spec.id) if spec.document["constraints"] or spec.resident else []
-    # Who is where only matters to constraints.
-    counted = members if spec.document["constraints"] else ()
-    placed = [i for i in counted if i.active and i.wanted and not lifecycle.outdated(i, spec)]
-    instance, pool = draft.instances[waiting[0]], None
-    if spec.resident:
-        chosen = residency.choose([draft.instances[instance_id] for instance_id in waiting], offer, left)
-        if chosen is None:
-            return instance, Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
-        instance, pool = chosen
-        placed += residency.bound(members, instance)
-    found = match(
-        spec,
-        offer,
-        left,
-        placed,
-        behaviour=draft.settings.gpu_behaviour,
-        roles_behaviour=draft.settings.roles_behaviour,
-        now_s=draft.now_s,
-        pick=draft.pick(),
-        home_region=draft.region,
-        pool=pool,
-        draining_s=draft.settings.draining_s,
-    )
-    if isinstance(found, Match) and instance.reservation is not None:
-        found = residency.with_volumes(spec, instance, found, left)
-    return instance, found
-
-
-def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match) -> TaskInfo | TaskGroup:
-    task_id, pick = instance.next_task_id, draft.pick()
-    pod = (
-        task_group(
-            spec,
-            instance,
-            offer,
-            found,
-            framework_id=draft.framework_id or FrameworkId(""),
-            env_prefix=draft.settings.env_prefix,
-            pick=pick,
-            bridge_name=draft.settings.rules.bridge_name,
-        )
-        if spec.is_pod
-        else None
-    )
-    task = Task(
-        id=task_id,
-        agent_id=offer.agent_id,
-        host=offer.host,
-        ports=found.host_ports,
-        version=spec.version,
-        staged_at_s=draft.now_s,
-        attributes=offer.attributes,
-        region=offer.region,
-        zone=offer.zone,
-        containers=() if pod is None else tuple(replace(c, since_s=draft.now_s) for c in pod.containers),
-    )
-    draft.tokens = draft.tokens.taken(1)
-    launched = moved(instance, Cause.LAUNCHED, draft.now_s)
-    draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
-    if pod is not None:
-        return pod.group
-    return task_info(
-        spec,
-        task_id,
-        offer,
-        found,
-        env_prefix=draft.settings.env_prefix,
-        enforces_role=draft.enforces_role(spec.id),
-        pick=pick,
-        bridge_name=draft.settings.rules.bridge_name,
-    )
 
 
 def _ready_by_app(draft: Draft) -> dict[str, deque[str]]:
@@ -275,6 +161,8 @@ def next_launch_s(state: State, settings: Settings, moment: Moment) -> float | N
             known = state.backoffs.get(app_id)
             times += [ready_at(known, spec), _revive_from_s(known, spec, interval_s)]
     times = [at for at in times if at > moment.now_s]
+    if state.held_until_s is not None:
+        times.append(state.held_until_s)
     if state.subscribed and state.revive_due:
         allowed_s = _revive_allowed_s(state.revive_credit_s, interval_s, burst)
         if state.revive_for_request:

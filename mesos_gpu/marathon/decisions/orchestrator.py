@@ -13,7 +13,7 @@ from mesos_gpu.marathon.decisions import group_requests, job_requests, lifecycle
 from mesos_gpu.marathon.decisions.clock import heed_the_clock
 from mesos_gpu.marathon.decisions.health_updates import take_health, take_readiness
 from mesos_gpu.marathon.decisions.job_progress import watch_jobs
-from mesos_gpu.marathon.decisions.launching import ask_for_offers, next_launch_s, take_offers
+from mesos_gpu.marathon.decisions.launching import ask_for_offers, next_launch_s, offered, use_held
 from mesos_gpu.marathon.decisions.progress import settle
 from mesos_gpu.marathon.decisions.roles import ask_for_roles
 from mesos_gpu.marathon.decisions.updates import COMING_UP, reconcile, start_timeout_s, take_status, watch
@@ -83,6 +83,7 @@ def handle(state: State, event: Event, moment: Moment, settings: Settings) -> tu
             _take_news(draft, event)
         case Tick():
             heed_the_clock(draft)
+            use_held(draft)
             watch(draft)
             watch_jobs(draft)
         case HealthChecked():
@@ -106,10 +107,11 @@ def _take_news(draft: Draft, event: MasterEvent) -> None:
             if draft.subscribed:
                 draft.actions.append(Publish("scheduler_disconnected_event", {}))
             draft.subscribed = False
+            draft.held, draft.held_until_s = (), None
         case Offered(offers=offers):
             # Without a subscription these are left over from one that has ended, and void.
             if draft.subscribed:
-                take_offers(draft, offers)
+                offered(draft, offers)
         case Status(status=status):
             take_status(draft, status)
         case FrameworkError(message=message):
@@ -188,6 +190,8 @@ def _subscribed(draft: Draft, event: Subscribed) -> None:
     # A subscription begins unsuppressed, and whatever was asked of an earlier one may not have arrived.
     draft.subscribed, draft.suppressed, draft.asked_for = True, False, frozenset()
     draft.roles = frozenset()
+    # Offers of an earlier subscription are void.
+    draft.held, draft.held_until_s = (), None
     draft.region = event.region
     reconcile(draft, again_in_s=draft.settings.reconcile_initial_s)
     residency.after_subscribing(draft)

@@ -11,6 +11,7 @@ from mesos_gpu.marathon.definitions.app import AppRules
 from mesos_gpu.marathon.definitions.ports import LOCAL_PORT_MAX, LOCAL_PORT_MIN
 from mesos_gpu.marathon.matching.matching import GpuBehaviour, RolesBehaviour
 from mesos_gpu.mesos.ids import Role
+from mesos_gpu.placement.policies import BEST
 
 MAX_VERSIONS = 50
 """Versions kept of one app (--zk_max_versions), by default."""
@@ -23,6 +24,10 @@ class Settings:
     rules: AppRules = field(default_factory=AppRules)
     gpu_behaviour: GpuBehaviour = GpuBehaviour.RESTRICTED
     roles_behaviour: RolesBehaviour = RolesBehaviour.ANY
+    placement_policy: str = BEST
+    """How apps with GPUs choose among offers, unless their label says otherwise: one of POLICIES."""
+    offer_window_s: float = 0.0
+    """For so long offers are held when others may come that suit better; 0: not at all."""
     principal: str | None = None
     """Whom Mesos knows us as; what we reserve and create is marked so."""
     env_prefix: str = ""

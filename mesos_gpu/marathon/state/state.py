@@ -18,6 +18,7 @@ from mesos_gpu.marathon.state.events import ReadinessChecked
 from mesos_gpu.marathon.state.members import Members
 from mesos_gpu.marathon.state.queue_entry import QueueEntry
 from mesos_gpu.marathon.state.table import Table
+from mesos_gpu.mesos.documents import OfferDocument
 from mesos_gpu.mesos.ids import FrameworkId, Role
 
 
@@ -65,6 +66,11 @@ class Books(Lasting):
     """The last result of a readiness check by task id."""
     roles: frozenset[Role] = frozenset()
     """The roles that the master knows us by; none when that is not known."""
+    held: tuple[OfferDocument, ...] = ()
+    """Offers that are kept for a moment, so that there is a choice."""
+    held_until_s: float | None = None
+    agents: frozenset[str] = frozenset()
+    """Ids of the agents that have made offers."""
     tokens: LaunchTokens = field(default_factory=LaunchTokens)
     region: str | None = None
     """The region of the master; other regions are only for apps that name one."""

@@ -1,0 +1,180 @@
+"""One offer while it is used: which instances start on it, and what is left.
+
+Source: Marathon core/matcher/manager/impl/OfferMatcherManagerActor.scala.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mesos_gpu.marathon.decisions import lifecycle, residency
+from mesos_gpu.marathon.definitions.runspec import RunSpec
+from mesos_gpu.marathon.matching.matching import Match, Reason, Refusal, match
+from mesos_gpu.marathon.matching.offers import Offer
+from mesos_gpu.marathon.matching.pod_taskinfo import task_group
+from mesos_gpu.marathon.matching.taskinfo import task_info
+from mesos_gpu.marathon.model.instances import Cause, Instance, Task, moved
+from mesos_gpu.marathon.model.task_group import TaskGroup
+from mesos_gpu.marathon.state.actions import Launch
+from mesos_gpu.marathon.state.draft import Draft
+from mesos_gpu.marathon.state.queue_entry import QueueEntry
+from mesos_gpu.mesos.documents import TaskInfo
+from mesos_gpu.mesos.ids import FrameworkId
+from mesos_gpu.mesos.resources import Resources
+
+
+class OpenOffer:
+    """An offer, what is `left` of it, and what is to be done on it."""
+
+    def __init__(self, draft: Draft, offer: Offer) -> None:
+        self._draft, self.offer = draft, offer
+        sifted = residency.sift(draft, offer)
+        self.left: Resources = sifted.left
+        self._operations = list(sifted.operations)
+        self._started: list[TaskInfo | TaskGroup] = []
+        self._reserved = 0
+        self._refused: dict[str, QueueEntry] = {}
+        self._cut_short = False
+
+    @property
+    def full(self) -> bool:
+        """Tell whether as many instances start here as may on one offer."""
+        return len(self._started) + self._reserved >= self._draft.settings.max_instances_per_offer
+
+    def fill(self, ready: dict[str, deque[str]]) -> None:
+        """Start instances, one of each app in turn.
+
+        For an app with persistent volumes the start may be to reserve what it needs. Those that are started, and those
+        that something was reserved for, leave `ready`.
+        """
+        apps = list(ready)
+        while apps and not self._cut_short:
+            # An app that this offer does not suit is not tried again on it.
+            again: list[str] = []
+            for app_id in apps:
+                spec = self._draft.app(app_id)
+                if spec is None:
+                    continue
+                if self.full or self._draft.tokens.left == 0:
+                    self._cut_short = True
+                    break
+                if self.try_app(app_id, spec, ready) and app_id in ready:
+                    again.append(app_id)
+            apps = again
+
+    def try_app(self, app_id: str, spec: RunSpec, ready: dict[str, deque[str]], *, tell: bool = True) -> bool:
+        """Start one instance of an app, if it fits; why it does not is kept for /v2/queue where we are to `tell`."""
+        draft = self._draft
+        instance, found = _find(draft, spec, self.offer, self.left, ready[app_id])
+        entry = draft.queue.get(app_id) or QueueEntry(draft.now_s)
+        if not isinstance(found, Match):
+            if tell:
+                self._refused[app_id] = entry.refused(
+                    self.offer.agent_id, self.offer.document, found.reasons, draft.now_s
+                )
+            return False
+        self.left -= found.whole
+        ready[app_id].remove(instance.id)
+        if spec.resident and instance.reservation is None:
+            self._operations += residency.reserve(draft, spec, instance, self.offer, found)
+            self._reserved += 1
+        else:
+            self._started.append(_provision(draft, instance, spec, self.offer, found))
+        draft.queue.put(app_id, entry.used(draft.now_s))
+        self._refused.pop(app_id, None)
+        if not ready[app_id]:
+            del ready[app_id]
+        return True
+
+    def close(self, refuse_s: float) -> bool:
+        """Say what is to be done; tell whether the offer was used. `refuse_s`: for how long its rest is refused."""
+        for app_id, entry in self._refused.items():
+            self._draft.queue.put(app_id, entry)
+        if not self._started and not self._operations:
+            return False
+        infos = [item for item in self._started if not isinstance(item, TaskGroup)]
+        groups = [item for item in self._started if isinstance(item, TaskGroup)]
+        # What is left is worth another look at once if we stopped before trying everything, or wait for what we made.
+        again = self._cut_short or self._reserved
+        self._draft.actions.append(Launch(self.offer.id, infos, 0.0 if again else refuse_s, groups, self._operations))
+        return True
+
+
+def _find(
+    draft: Draft, spec: RunSpec, offer: Offer, left: Resources, waiting: Sequence[str]
+) -> tuple[Instance, Match | Refusal]:
+    """Return which of the waiting instances of an app fits what is left of an offer, or why none does."""
+    members = draft.instances_of(spec.id) if spec.document["constraints"] or spec.resident else []
+    # Who is where only matters to constraints.
+    counted = members if spec.document["constraints"] else ()
+    placed = [i for i in counted if i.active and i.wanted and not lifecycle.outdated(i, spec)]
+    instance, pool = draft.instances[waiting[0]], None
+    if spec.resident:
+        chosen = residency.choose([draft.instances[instance_id] for instance_id in waiting], offer, left)
+        if chosen is None:
+            return instance, Refusal((Reason.NO_CORRESPONDING_RESERVATION,))
+        instance, pool = chosen
+        placed += residency.bound(members, instance)
+    found = match(
+        spec,
+        offer,
+        left,
+        placed,
+        behaviour=draft.settings.gpu_behaviour,
+        roles_behaviour=draft.settings.roles_behaviour,
+        now_s=draft.now_s,
+        pick=draft.pick(),
+        home_region=draft.region,
+        pool=pool,
+        draining_s=draft.settings.draining_s,
+    )
+    if isinstance(found, Match) and instance.reservation is not None:
+        found = residency.with_volumes(spec, instance, found, left)
+    return instance, found
+
+
+def _provision(draft: Draft, instance: Instance, spec: RunSpec, offer: Offer, found: Match) -> TaskInfo | TaskGroup:
+    task_id, pick = instance.next_task_id, draft.pick()
+    pod = (
+        task_group(
+            spec,
+            instance,
+            offer,
+            found,
+            framework_id=draft.framework_id or FrameworkId(""),
+            env_prefix=draft.settings.env_prefix,
+            pick=pick,
+            bridge_name=draft.settings.rules.bridge_name,
+        )
+        if spec.is_pod
+        else None
+    )
+    task = Task(
+        id=task_id,
+        agent_id=offer.agent_id,
+        host=offer.host,
+        ports=found.host_ports,
+        version=spec.version,
+        staged_at_s=draft.now_s,
+        attributes=offer.attributes,
+        region=offer.region,
+        zone=offer.zone,
+        containers=() if pod is None else tuple(replace(c, since_s=draft.now_s) for c in pod.containers),
+    )
+    draft.tokens = draft.tokens.taken(1)
+    launched = moved(instance, Cause.LAUNCHED, draft.now_s)
+    draft.put_instance(replace(launched, task=task, incarnation=instance.incarnation + 1, version=spec.version))
+    if pod is not None:
+        return pod.group
+    return task_info(
+        spec,
+        task_id,
+        offer,
+        found,
+        env_prefix=draft.settings.env_prefix,
+        enforces_role=draft.enforces_role(spec.id),
+        pick=pick,
+        bridge_name=draft.settings.rules.bridge_name,
+    )
