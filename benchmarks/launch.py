@@ -154,7 +154,7 @@ def main() -> None:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-benchmark-") as folder:
         work_dir = Path(folder)
-        up(UpOptions(work_dir=work_dir, master_port=0, agent_port=0, marathon_port=0, detach=True))
+        up(UpOptions(work_dir=work_dir, master_port=0, agent_port=0, marathon_port=0, detach=True, open=True))
         try:
             asyncio.run(measure(work_dir, runs))
         finally:

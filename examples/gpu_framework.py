@@ -3,11 +3,14 @@
 
     python examples/gpu_framework.py [HOST:PORT of the master] [COMMAND ...]
 
-It uses pymesos and nothing else, so it runs unchanged on any Mesos master: the box of `mesos-gpu up`, or a real one.
+It uses pymesos and nothing else, so it runs unchanged on any Mesos master: the box of `mesos-gpu up`, or a real one. To
+a master that asks who is there it shows MESOS_PRINCIPAL and MESOS_SECRET; of a box these are `box` and what the file
+access/secret of its work_dir has.
 """
 
 from __future__ import annotations
 
+import os
 import queue
 import sys
 import uuid
@@ -63,7 +66,9 @@ def main() -> int:
     master = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:5050"
     scheduler = OneGpuTask(" ".join(sys.argv[2:]) or "nvidia-smi")
     framework = {"name": "one-gpu", "user": "root", "checkpoint": True}
-    driver = MesosSchedulerDriver(scheduler, framework, master)
+    driver = MesosSchedulerDriver(
+        scheduler, framework, master, principal=os.environ.get("MESOS_PRINCIPAL"), secret=os.environ.get("MESOS_SECRET")
+    )
     driver.start()
     state = ""
     try:

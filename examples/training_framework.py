@@ -10,6 +10,7 @@ on a cluster of their own, are in test_training_framework.py. docs/frameworks.md
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -127,7 +128,13 @@ def main() -> int:
     model = Model(workers=int(sys.argv[2]) if len(sys.argv) > 2 else 2, steps=100)
     server = model.serve()
     training = Training(f"http://127.0.0.1:{server.server_port}", model.workers)
-    driver = MesosSchedulerDriver(training, framework_info("training"), master)
+    driver = MesosSchedulerDriver(
+        training,
+        framework_info("training"),
+        master,
+        principal=os.environ.get("MESOS_PRINCIPAL"),
+        secret=os.environ.get("MESOS_SECRET"),
+    )
     driver.start()
     try:
         training.finished.wait()

@@ -230,6 +230,7 @@ class Marathon:
                 if known
                 else ("give --auth NAME:PASSWORD or --token, or keep them with `mesos-gpu config set`")
             )
+            said = said.removeprefix("Invalid username or password. ")  # what follows says more
             raise Refused(
                 f"{self.url} wants to know who you are: {said + '; ' if said else ''}{advice}",
                 status=status,

@@ -22,6 +22,25 @@ def default_work_dir(environ: Mapping[str, str]) -> Path:
     return home / "mesos-gpu"
 
 
+CREDENTIAL_NAME = "box"
+"""The name that goes with a box's secret; mesos_gpu/local/credentials.py makes both."""
+
+
+def box_login(work_dir: Path) -> tuple[frozenset[str], str] | None:
+    """Return the URLs of the box that runs in `work_dir`, and the secret that its services ask for.
+
+    None when no box runs there, it asks nobody, or its secret is not ours to read.
+    """
+    try:
+        box = json.loads((work_dir / "box.json").read_bytes())
+        secret = "" if box.get("open", True) else (work_dir / "access" / "secret").read_text().strip()
+        urls = frozenset(str(one["url"]) for one in (box["master"], box["marathon"], *box["agents"]))
+        alive = _runs(int(box["pid"]))
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return None
+    return (urls, secret) if secret and alive else None
+
+
 def find_marathon(work_dir: Path) -> str:
     """Return the URL of the Marathon of the box in `work_dir`. Raises Unavailable when no box runs there."""
     note = work_dir / "box.json"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marathon_cli.connection.access import Access
-from marathon_cli.connection.box import default_work_dir, find_marathon
+from marathon_cli.connection.access import Access, addresses, origin
+from marathon_cli.connection.box import CREDENTIAL_NAME, box_login, default_work_dir, find_marathon
 from marathon_cli.connection.profiles import ProfileStore
 from marathon_cli.connection.settings import Settings
 from marathon_cli.screen.output import say
+from mesos_gpu.errors import BadInput
 
 if TYPE_CHECKING:
     from marathon_cli.clients.client import Marathon
@@ -59,11 +60,32 @@ class Connections:
 
         named, access = self.settings.marathon(), self.access
         if named is not None:
+            access = self._with_box_login(named.value, access)
             return Marathon(named.value, named_by=named.source, access=access, find_mesos=self.mesos)
-        work_dir = self.work_dir or default_work_dir(os.environ if self.environ is None else self.environ)
-        # The box asks for nothing and is this machine's: credentials that were set beside no URL are not for it.
-        url, source = find_marathon(work_dir), f"the box in {work_dir}"
-        return Marathon(url, named_by=source, access=access.anonymous(), find_mesos=self.mesos)
+        # The box is this machine's: credentials that were set beside no URL are not for it.
+        url, source = find_marathon(self.box_dir), f"the box in {self.box_dir}"
+        access = self._with_box_login(url, access.anonymous())
+        return Marathon(url, named_by=source, access=access, find_mesos=self.mesos)
+
+    @property
+    def box_dir(self) -> Path:
+        """Return the work_dir of the box that is meant where no server is named."""
+        return self.work_dir or default_work_dir(os.environ if self.environ is None else self.environ)
+
+    @cached_property
+    def _box(self) -> tuple[frozenset[str], str] | None:
+        return box_login(self.box_dir)
+
+    def _with_box_login(self, url: str, access: Access) -> Access:
+        """Return the access with this machine's box's credential, where the URL is the box's and no other was set."""
+        if access.authorization is not None or self._box is None:
+            return access
+        urls, secret = self._box
+        try:
+            ours = all(any(one.origin == origin(known) for known in urls) for one in addresses(url, what="server"))
+        except BadInput:
+            return access  # whoever uses the URL says what is wrong with it
+        return replace(access, user=CREDENTIAL_NAME, password=secret) if ours else access
 
     def mesos(self, marathon: Marathon | None = None) -> Mesos:
         """Return a client of the master and its agents: the master named, else the one that Marathon names.
@@ -82,6 +104,6 @@ class Connections:
         return Mesos(
             info,
             url=None if named is None else named.value,
-            access_to=self.settings.mesos_access,
+            access_to=lambda where: self._with_box_login(where, self.settings.mesos_access(where)),
             agent_url=None if agents is None else agents.value,
         )

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import requests
 
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
+from mesos_gpu.local.credentials import FOLDER, credential
 from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, GpuChoice, UpOptions
 from mesos_gpu.local.record import Box, Records, Service, is_alive
 from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor, check_ended
@@ -27,6 +28,8 @@ from mesos_gpu.process.log_file import LogFile
 log = logging.getLogger(__name__)
 
 _ASK_TIMEOUT_S = 5.0
+UNAUTHORIZED = 401
+Login: TypeAlias = tuple[str, str] | None
 # The supervisor's own limits for three services one after another, and a little for itself.
 _DOWN_TIMEOUT_S = 2 * STOP_S + AGENT_STOP_S + 15.0
 
@@ -86,10 +89,11 @@ def status(work_dir: Path) -> dict[str, Any]:
     box = records.read()
     if box is None:
         raise NotFound(f"no box runs in {records.work_dir}; `mesos-gpu up` starts one")
+    login = None if box.open else credential(records.work_dir)
     return {
-        "master": _state(box.master, "/health"),
-        "agents": [_agent_state(agent) for agent in box.agents],
-        "marathon": _state(box.marathon, "/ping"),
+        "master": _state(box.master, "/health", login),
+        "agents": [_agent_state(agent, login) for agent in box.agents],
+        "marathon": _state(box.marathon, "/ping", login),
     }
 
 
@@ -151,6 +155,10 @@ def _screen(box: Box, gpus: GpuChoice, options: UpOptions) -> str:
         lines.append(f"{name:<9} {agent.url}  {_gpus_text(agent, gpus)}")
     lines.append(f"marathon  {box.marathon.url}  role {MESOS_ROLE}")
     lines.append(f"state     {options.work_dir}")
+    if options.open:
+        lines.append("access    open: every user of this machine may use it, and run tasks as its owner")
+    else:
+        lines.append(f"access    by the credential in {options.work_dir / FOLDER}; mesos-gpu finds it by itself")
     return "\n".join(lines)
 
 
@@ -178,15 +186,15 @@ def _end(pid: int, number: signal.Signals) -> None:
         os.close(watch)
 
 
-def _state(service: Service, path: str) -> dict[str, Any]:
-    answers = is_alive(service.pid, service.started) and _ask(service.url + path) is not None
+def _state(service: Service, path: str, login: Login) -> dict[str, Any]:
+    answers = is_alive(service.pid, service.started) and _ask(service.url + path, login) is not None
     return {"url": service.url, "pid": service.pid if answers else None}
 
 
-def _agent_state(agent: Service) -> dict[str, Any]:
-    state = _ask(agent.url + "/state") if is_alive(agent.pid, agent.started) else None
-    if state is None:
-        return {"url": agent.url, "pid": None, "gpus": agent.gpus, "gpus_free": None}
+def _agent_state(agent: Service, login: Login) -> dict[str, Any]:
+    state = _ask(agent.url + "/state", login) if is_alive(agent.pid, agent.started) else None
+    if state is None or not state.ok:  # not ok: it is up, and not ours to look into
+        return {"url": agent.url, "pid": None if state is None else agent.pid, "gpus": agent.gpus, "gpus_free": None}
     total, free = gpus_of(state.json())
     return {"url": agent.url, "pid": agent.pid, "gpus": total, "gpus_free": free}
 
@@ -200,9 +208,9 @@ def gpus_of(document: Mapping[str, Any]) -> tuple[int, int]:
     return int(total), max(0, int(free))
 
 
-def _ask(url: str) -> requests.Response | None:
+def _ask(url: str, login: Login) -> requests.Response | None:
     try:
-        answer = requests.get(url, timeout=_ASK_TIMEOUT_S)
+        answer = requests.get(url, timeout=_ASK_TIMEOUT_S, auth=login)
     except requests.RequestException:
         return None
-    return answer if answer.ok else None
+    return answer if answer.ok or answer.status_code == UNAUTHORIZED else None

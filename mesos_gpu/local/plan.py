@@ -10,8 +10,10 @@ from pathlib import Path
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.local.bridge import NETWORK, PLUGINS
+from mesos_gpu.local.credentials import FOLDER, MARATHON, hint
 
 LOOPBACK = "127.0.0.1"
+REALM = "mesos-gpu box"
 DOCKER_HUB = "https://registry-1.docker.io"
 MAX_LOG_MIB = 10
 """How large the log of a service gets before a new one is begun; four older ones are kept."""
@@ -37,6 +39,8 @@ class UpOptions:
     docker_registry: str = DOCKER_HUB
     docker_config: str | None = None
     detach: bool = False
+    open: bool = False
+    """Whether everybody who can reach the services may use them; else they ask for the box's credential."""
 
     def checked(self) -> UpOptions:
         """Return these options with an absolute work_dir. Raises BadInput for what no box can be."""
@@ -104,6 +108,7 @@ def master_spec(options: UpOptions) -> ServiceSpec:
         "--same_user_peers",
         f"--external_log_file={options.work_dir / 'log' / 'master.log'}",
         "--json_suffixes",
+        *_asking_master(options),
     )
     return ServiceSpec("master", "mesos_gpu.master.service", options.master_port, "port", flags)
 
@@ -130,6 +135,7 @@ def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
             f"--docker_registry={options.docker_registry}",
             f"--network_cni_config_dir={networks_dir(options.work_dir)}",
             f"--network_cni_plugins_dir={':'.join(PLUGINS)}",
+            *_asking_agent(options),
         ]
         if options.docker_config is not None:
             flags += [f"--docker_config={options.docker_config}"]
@@ -159,8 +165,58 @@ def marathon_spec(options: UpOptions) -> ServiceSpec:
         f"--mesos_role={MESOS_ROLE}",
         f"--default_network_name={NETWORK}",
         f"--store_path={options.work_dir / 'marathon' / 'marathon.db'}",
+        *_asking_marathon(options),
     )
     return ServiceSpec("marathon", "mesos_gpu.marathon.service", options.marathon_port, "http_port", flags)
+
+
+def _asking_master(options: UpOptions) -> Sequence[str]:
+    """Return the flags with which the master asks who is there.
+
+    Frameworks with libmesos' driver are asked by the kernel (--same_user_peers): many of them know no secret.
+    """
+    if options.open:
+        return ()
+    return (
+        f"--credentials={options.work_dir / FOLDER / 'mesos.json'}",
+        "--authenticate_http_readonly",
+        "--authenticate_http_readwrite",
+        "--authenticate_http_frameworks",
+        "--http_framework_authenticators=basic",
+        "--no-authenticate_frameworks",
+        f"--login_hint={hint(options.work_dir)}",
+    )
+
+
+def _asking_agent(options: UpOptions) -> Sequence[str]:
+    """Return the flags with which an agent asks who is there.
+
+    Executors are given tokens, which task groups need, and are let in without: pymesos' and libmesos' know none.
+    """
+    if options.open:
+        return ()
+    return (
+        f"--http_credentials={options.work_dir / FOLDER / 'agents.json'}",
+        "--authenticate_http_readonly",
+        "--authenticate_http_readwrite",
+        "--http_authenticators=basic,jwt",
+        f"--jwt_secret_key={options.work_dir / FOLDER / 'executors.key'}",
+        f"--login_hint={hint(options.work_dir)}",
+    )
+
+
+def _asking_marathon(options: UpOptions) -> Sequence[str]:
+    """Return the flags with which Marathon asks who is there; who it is to the master is the same in any box."""
+    who = f"--mesos_authentication_principal={MARATHON}"
+    if options.open:
+        return (who,)
+    return (
+        who,
+        f"--mesos_authentication_secret_file={options.work_dir / FOLDER / 'marathon.secret'}",
+        f"--http_credentials={(options.work_dir / FOLDER / 'login').as_uri()}",
+        f"--http_realm={REALM}",
+        f"--login_hint={hint(options.work_dir)}",
+    )
 
 
 def box_id(work_dir: Path) -> str:

@@ -44,6 +44,8 @@ class Box(msgspec.Struct, frozen=True):
     master: Service
     agents: list[Service]
     marathon: Service
+    open: bool = True
+    """Whether its services ask nobody who he is."""
 
     def services(self) -> Mapping[str, Service]:
         """Return all services by name: master, agent1, ..., marathon."""

@@ -18,6 +18,7 @@ from typing import IO
 from mesos_gpu.errors import Conflict, Unavailable
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.local import plan
+from mesos_gpu.local.credentials import prepare_credentials
 from mesos_gpu.local.network import prepare_network, remove_network
 from mesos_gpu.local.plan import GpuChoice, UpOptions
 from mesos_gpu.local.record import Box, Records, Service, left_behind, start_time
@@ -91,6 +92,8 @@ class Supervisor:
             for folder in (work_dir / "log", work_dir / "run", work_dir / "marathon", work_dir / "master"):
                 folder.mkdir(mode=PRIVATE, exist_ok=True)
                 folder.chmod(PRIVATE)  # one of a box of before, too
+            if not self._options.open:
+                prepare_credentials(work_dir)
             prepare_network(work_dir)
             # The lock dies with this process, however it dies.
             self._lock = (work_dir / "lock").open("wb")
@@ -135,7 +138,7 @@ class Supervisor:
     def _box(self) -> Box:
         known: list[Service] = [s.service for s in self._services if s.service is not None]
         master, *agents, marathon = known
-        return Box(os.getpid(), start_time(os.getpid()), master, agents, marathon)
+        return Box(os.getpid(), start_time(os.getpid()), master, agents, marathon, self._options.open)
 
     async def _stop(self, *, keep_tasks: bool) -> None:
         """Stop the scheduler first, so that it does not replace the tasks that then end with the agents."""

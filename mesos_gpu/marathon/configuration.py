@@ -194,6 +194,7 @@ def http_settings(flags: Mapping[str, Any]) -> HttpSettings:
     return HttpSettings(
         credentials=flags["http_credentials"],
         realm=flags["http_realm"],
+        login_hint=flags["login_hint"],
         origins=flags["access_control_allow_origin"],
         compression=flags["http_compression"],
         unknown_uri_status=500 if flags["strict_compatibility"] else 404,

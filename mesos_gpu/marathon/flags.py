@@ -23,6 +23,7 @@ FLAGS = (
     Flag("https_port", "integer", None, "The port for TLS, with --ssl_cert_file; 8443 unless given, 0: a free one."),
     Flag("ssl_cert_file", "path", None, "Our certificate and those up to the authority, PEM: with it there is https."),
     Flag("ssl_key_file", "path", None, "Its private key, PEM, without a password. Both stand for Marathon's keystore."),
+    Flag("login_hint", "text", None, "What callers without these credentials are told beside the refusal."),
     Flag("http_realm", "text", "Mesosphere", "What clients are told that --http_credentials are for."),
     Flag("http_compression", "boolean", True, "Send large answers packed (gzip) to clients that can read them."),
     Flag("http_max_concurrent_requests", "integer", None, "Requests answered at a time; to further ones 503 is said."),

@@ -28,6 +28,7 @@ ACCESS_FLAGS: Sequence[Flag] = (
         None,
         "Who may do what: JSON as in Mesos, the path of a file with it, or file:///path; default: anybody, anything.",
     ),
+    Flag("login_hint", "text", None, "What callers are told, beside the refusal, who do not show who they are."),
 )
 
 

@@ -17,10 +17,13 @@ _PRINCIPAL = web.RequestKey("mesos_gpu.principal", Principal)
 
 
 class Gate:
-    """Lets requests in. `realms`: those where callers must show who they are, by what the endpoints are for."""
+    """Lets requests in. `realms`: those where callers must show who they are, by what the endpoints are for.
 
-    def __init__(self, realms: Mapping[str, Realm] | None = None) -> None:
-        self._realms = realms or {}
+    `hint` is what those are told, beside the refusal, who do not.
+    """
+
+    def __init__(self, realms: Mapping[str, Realm] | None = None, hint: str | None = None) -> None:
+        self._realms, self._hint = realms or {}, hint
 
     def refusal(self, request: web.Request, use: str) -> web.Response | None:
         """Return the answer to somebody who may not in, None for who may: then `principal_of` says who it is."""
@@ -29,7 +32,7 @@ class Gate:
             return None
         principal = realm.authenticate(header(request, "Authorization"), time.time())
         if principal is None:
-            answer = error_response(401, realm.refusal)
+            answer = error_response(401, realm.refusal if self._hint is None else f"{realm.refusal}\n{self._hint}")
             answer.headers["WWW-Authenticate"] = realm.challenge
             return answer
         request[_PRINCIPAL] = principal

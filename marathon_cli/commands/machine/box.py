@@ -46,12 +46,19 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
     "default: Docker Hub.",
 )
 @_option("docker_config", metavar="PATH", help="Credentials for registries: Docker's config.json, or its path.")
+@click.option(
+    "--open",
+    "open",
+    is_flag=True,
+    help="Ask nobody for the box's credential: every user of this machine can then run tasks as you.",
+)
 @click.option("--detach", "-d", is_flag=True, help="Return when the box is ready, and let it run.")
 @pass_console
 def up(console: Console, /, **options: Any) -> int:
     """Start a box: master, agents and Marathon on this machine.
 
-    Ctrl-C stops it.
+    Its services ask for a credential, which lies in the work_dir for you alone and which mesos-gpu finds by itself;
+    --open does without. Ctrl-C stops it.
     """
     from mesos_gpu import local
 

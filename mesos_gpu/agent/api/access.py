@@ -75,7 +75,8 @@ def open_access(flags: Mapping[str, Any]) -> Access:
             raise BadFlag("jwt_secret_key", "is empty")
     if flags["authenticate_http_executors"] and key is None:
         raise BadFlag("jwt_secret_key", "must be specified when --authenticate_http_executors is set to true")
-    if flags["authenticate_http_readwrite"] and not flags["authenticate_http_executors"]:
+    tokens = flags["authenticate_http_executors"] or JWT in (flags["http_authenticators"] or ())
+    if flags["authenticate_http_readwrite"] and not tokens:
         log.warning(
             "--authenticate_http_readwrite without --authenticate_http_executors: task groups cannot run here, because "
             "their executor makes its containers by the same calls as operators, and has no secret to show"
@@ -86,7 +87,7 @@ def open_access(flags: Mapping[str, Any]) -> Access:
         for use, (flag, name) in _REALMS.items()
         if flags[flag]
     }
-    return Access(Gate(realms), open_acls(flags, "authorizer", WALLS), key)
+    return Access(Gate(realms, flags["login_hint"]), open_acls(flags, "authorizer", WALLS), key)
 
 
 def _authenticators(

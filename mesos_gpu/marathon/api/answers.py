@@ -74,11 +74,12 @@ def authentication_and_errors(leader_url: Callable[[], str], http: HttpSettings)
     """Return the middleware around every handler: who may call, errors as Marathon's JSON, common headers."""
     # A realm is told between quotation marks.
     realm = http.realm.replace("\\", "\\\\").replace('"', '\\"')
+    refused = " ".join(filter(None, ("Invalid username or password.", http.login_hint)))
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         if http.credentials is not None and not is_page(request.path) and not _knows(request, http.credentials):
-            answer: web.StreamResponse = json_response({"message": "Invalid username or password."}, status=401)
+            answer: web.StreamResponse = json_response({"message": refused}, status=401)
             answer.headers["WWW-Authenticate"] = f'Basic realm="{realm}"'
         else:
             answer = await _answered(request, handler, http.unknown_uri_status)

@@ -31,6 +31,8 @@ class HttpSettings:
     credentials: str | None = None
     """user:password that every call must carry, None when everybody may call."""
     realm: str = "Mesosphere"
+    login_hint: str | None = None
+    """What callers without them are told beside the refusal."""
     origins: tuple[str, ...] = ()
     """Sites whose pages may read from here; `*` for all."""
     compression: bool = True

@@ -88,4 +88,4 @@ def open_access(flags: Mapping[str, Any]) -> Access:
         for use, (flag, name) in _REALMS.items()
         if flags[flag]
     }
-    return Access(Gate(realms), open_acls(flags, "authorizers", WALLS), secrets)
+    return Access(Gate(realms, flags["login_hint"]), open_acls(flags, "authorizers", WALLS), secrets)

@@ -43,9 +43,10 @@ class LiveBox:
         assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
         return done.stdout
 
-    def up(self, *flags: str) -> str:
+    def up(self, *flags: str, asks: bool = False) -> str:
+        """Bring it up on free ports. Unless it `asks` for its credential it is open: tests speak to it in many ways."""
         ports = ("--master_port=0", "--agent_port=0", "--marathon_port=0")
-        return self.ok("up", "--detach", *ports, *flags)
+        return self.ok("up", "--detach", *ports, *(() if asks else ("--open",)), *flags)
 
     def status(self) -> dict[str, Any]:
         """Return what `mesos-gpu status --json` shows, without a process for each look."""
