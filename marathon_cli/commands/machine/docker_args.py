@@ -45,7 +45,9 @@ def docker_args(
     engine: str,
     url: str | None,
 ) -> None:
-    """Print arguments that give a container GPUs: docker run $(mesos-gpu docker-args --gpus 2) IMAGE.
+    """Print arguments of docker run that give a container GPUs of this machine's agent.
+
+    As in: docker run $(mesos-gpu docker-args --gpus 2) IMAGE
 
     The GPUs are taken from the agent's book: Mesos offers them no more until the container is removed. One container
     is made with them; ask again for the next.
