@@ -6,13 +6,15 @@ Sources: mesos_gpu/mesos/cgpu.py for the variables; AliyunContainerService/gpush
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marathon_cli.convert import quantities
 from marathon_cli.convert.model import Container, Notes, Place, Workload
-from marathon_cli.convert.source import Section
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.cgpu import MEM_CONTAINER, NAMES, ShareAsk, read_ask
+
+if TYPE_CHECKING:  # it reads YAML, which takes time to import
+    from marathon_cli.convert.source import Section
 
 GPU_MEM, GPU_COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mesos_gpu.mesos.resource import Ranges
-from mesos_gpu.mesos.resources import Resources
+if TYPE_CHECKING:  # the command line reads cGPU's variables, and need not wait for these
+    from mesos_gpu.mesos.resource import Ranges
+    from mesos_gpu.mesos.resources import Resources
 
 GPU_MEM, GPU_SLICES = "gpu_mem", "gpu_slices"
 PER_CARD = 1000
