@@ -55,6 +55,7 @@ def run_on_a_box(work_dir: str, app: str, *look: str, up: tuple[str, ...] = ()) 
     try:
         subprocess.run(show("up", "--detach", *ports, *up), check=True)
         try:
+            subprocess.run(show("ui", "--print"), check=True)
             subprocess.run(show("app", "add", app_file, "--wait"), check=True)
             subprocess.run(show(*look), check=True)
             follow_until_printed(app, TABLES)

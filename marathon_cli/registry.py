@@ -124,6 +124,7 @@ ROWS: Sequence[Row] = (
         "Copy files and folders out of TASK's sandbox, all of it without a PATH.",
     ),
     Row("task metrics", "tasks.task_metrics:metrics", "Show what TASK uses: CPUs, memory, disk, and each of its GPUs."),
+    Row("ui", "look.ui:ui", "Open the page of Marathon in a browser, and print its address.", LOOK),
     Row("why", "look.why:why", "Explain why APP is not running, and what would make it run.", LOOK),
     Row("gpu", "", "GPUs: which there are, how they are, who holds them.", LOOK),
     Row("gpu list", "look.gpu:list_gpus", "List the GPUs of all agents: where, what, how they are, who holds them."),

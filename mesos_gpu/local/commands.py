@@ -154,6 +154,7 @@ def _screen(box: Box, gpus: GpuChoice, options: UpOptions) -> str:
         name = "agent" if len(box.agents) == 1 else f"agent {n + 1}"
         lines.append(f"{name:<9} {agent.url}  {_gpus_text(agent, gpus)}")
     lines.append(f"marathon  {box.marathon.url}  role {MESOS_ROLE}")
+    lines.append(f"page      {box.marathon.url}/ui/")
     lines.append(f"state     {options.work_dir}")
     if options.open:
         lines.append("access    open: every user of this machine may use it, and run tasks as its owner")

@@ -76,6 +76,8 @@ class Parts:
     """Endpoints that are looked at: GET and HEAD."""
     called: Mapping[str, Handler] = field(default_factory=dict)
     """Endpoints that look at the method themselves."""
+    home: Callable[[web.Request, bool], web.Response | None] | None = None
+    """What a browser finds at `/`, None for a program; told whether who asks may see frameworks and agents."""
 
 
 class OperatorFrame:
@@ -146,6 +148,11 @@ class OperatorFrame:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         found = self._find(request.match_info["path"])
+        if request.path == "/" and self._parts.home is not None:
+            knows = self._gate.refusal(request, self._parts.use_of("state", "GET")) is None
+            page = self._parts.home(request, knows)
+            if page is not None:
+                return page
         if found is None:
             return error_response(404, "404 Not Found.")
         name, handler, segment = found

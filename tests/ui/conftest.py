@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.support.box.live import LiveBox, leftovers
-from tests.support.ui.browser import Reader, running
-
-NewReader = Callable[..., Reader]
+from tests.support.ui.browser import NewReader, Reader, running
 
 
 @pytest.fixture(scope="package")

@@ -10,7 +10,7 @@ import click
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.numbers import Whole
-from marathon_cli.screen.output import Table, columns
+from marathon_cli.screen.output import Table, columns, say
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -103,6 +103,8 @@ def status(console: Console) -> int:
         return Table((service, state, free._replace(rank=1), pid._replace(rank=2), url), rows)
 
     console.show(found, table=table, names=[str(service["url"]) for service in services])
+    if console.form in ("table", "wide") and found["marathon"]["pid"]:
+        say(f"The page in a browser: {found['marathon']['url']}/ui/")
     return 0 if all(service["pid"] for service in services) else 1
 
 

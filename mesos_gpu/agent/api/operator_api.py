@@ -38,6 +38,7 @@ from mesos_gpu.process.files_api import FilesApi
 from mesos_gpu.process.http import json_response
 from mesos_gpu.process.operator_frame import OperatorFrame, Parts
 from mesos_gpu.process.system_metrics import system_metrics
+from mesos_gpu.ui import landing
 
 
 class OperatorApi:
@@ -59,8 +60,7 @@ class OperatorApi:
         gate, acls = (Gate(), OPEN) if access is None else (access.gate, access.acls)
         sandboxes = SandboxesShown(lambda: agent.state, flags)
         gpus, stored = GpuApi(agent, self._viewer), ImageApi(images, self._viewer)
-        leases = LeaseApi(agent, self._viewer)
-        containers = ContainersShown(agent, gpus, self._viewer)
+        leases, containers = LeaseApi(agent, self._viewer), ContainersShown(agent, gpus, self._viewer)
         executors = ExecutorApi(
             agent.state.frameworks,
             agent.streams,
@@ -93,6 +93,7 @@ class OperatorApi:
                     **leases.called(),
                     **stored.called(),
                 },
+                home=self._home,
             ),
             gate=gate,
             acls=acls,
@@ -105,6 +106,20 @@ class OperatorApi:
             ),
             viewer_of=self._viewer,
             may=lambda viewer, kind, body: permissions.may(viewer, agent.state.frameworks, kind, body),
+        )
+
+    def _home(self, request: web.Request, knows: bool) -> web.Response | None:
+        """Lead a browser to the master, which knows where the page is; plain links while there is none."""
+        if not landing.wants_page(request):
+            return None
+        master, agent_id = self._agent.master, self._agent.state.identity.agent_id
+        if knows and master is not None:
+            return landing.redirect(f"{request.scheme}://{master.ip}:{master.port}/?agent={agent_id}")
+        paths = ("state", "containers", "gpus", "metrics", "help")
+        return landing.links_page(
+            "Mesos agent",
+            "This agent follows no master now. What it shows of itself:",
+            [(f"/{path}", f"/{path}") for path in paths],
         )
 
     def make_app(self) -> web.Application:

@@ -29,6 +29,7 @@ from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.operator_frame import OperatorFrame, Parts, only, v1_answer
 from mesos_gpu.process.requests import JSON, PROTOBUF, accepted_type, read_call, refuse
 from mesos_gpu.process.system_metrics import system_metrics
+from mesos_gpu.ui import landing
 
 LOG = "/master/log"
 """Where Mesos shows a master's log."""
@@ -87,6 +88,7 @@ class OperatorApi:
                     "api/v1": only("POST", self._v1),
                     "teardown": only("POST", self._teardown),
                 },
+                home=self._home,
             ),
             gate=gate,
             acls=acls,
@@ -96,6 +98,23 @@ class OperatorApi:
     def make_app(self) -> web.Application:
         """Return the application."""
         return self._frame.make_app()
+
+    def _home(self, request: web.Request, knows: bool) -> web.Response | None:
+        """Lead a browser to the page of the Marathon that is registered here; plain links where there is none."""
+        if not landing.wants_page(request):
+            return None
+        frameworks = self._engine.state.frameworks.values() if knows else ()
+        named = [(one.name, str(one.info.get("webui_url", ""))) for one in frameworks]
+        agent = request.query.get("agent", "")
+        pages = [landing.page_of(url, "machines", agent) for name, url in named if name == "marathon"]
+        if pages and pages[0] is not None:
+            return landing.redirect(pages[0])
+        links = [(url, f"{name}: its own page") for name, url in named]
+        return landing.links_page(
+            "Mesos master",
+            "No Marathon with a page is registered here. What this master shows of itself:",
+            [*links, *((f"/{path}", f"/{path}") for path in ("state", "slaves", "frameworks", "roles", "help"))],
+        )
 
     # GET endpoints.
 

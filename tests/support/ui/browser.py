@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,3 +100,7 @@ class Reader:
     def close(self) -> None:
         self.context.close()
         assert self.complaints == []
+
+
+NewReader = Callable[..., Reader]
+"""Makes a reader, with wishes of playwright about the browser."""

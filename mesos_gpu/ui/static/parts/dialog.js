@@ -21,11 +21,14 @@ export function Dialog() {
   const open = content.value !== null;
   useEffect(() => {
     const dialog = place.current;
-    if (open && dialog && !dialog.open) {
-      dialog.showModal();
-      dialog.setAttribute("aria-label", dialog.querySelector("h2")?.textContent ?? "");
-    }
-  }, [open, content.value]);
+    if (!open || !dialog) return undefined;
+    const before = document.activeElement;
+    dialog.showModal();
+    dialog.setAttribute("aria-label", dialog.querySelector("h2")?.textContent ?? "");
+    return () => {
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, [open]);
   if (!open) return null;
   return html`<dialog ref=${place} onClose=${closeDialog} onCancel=${closeDialog}>
     ${content.value}

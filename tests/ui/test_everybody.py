@@ -1,0 +1,150 @@
+"""Who comes to the page, and how: every door, every page and dialog by keyboard and screen reader, hostile text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from playwright.sync_api import expect
+
+from mesos_gpu.local.record import Records
+from tests.support.box.live import LiveBox
+from tests.support.ui.browser import NewReader, Reader
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(120)]
+expect.set_options(timeout=20_000)
+
+LOADING = re.compile("Loading …|正在加载")
+HOSTILE = "<img src=x onerror=alert(1)>\u202etxt.exe\u200f\u001b[31mred" + "x" * 10_000
+SERVICE = {
+    "id": "/access/web",
+    "cmd": r"printf '\033[31m<img src=x onerror=alert(1)>\033[0m plain\n'; exec sleep 1000",
+    "mem": 32,
+    "gpus": 1,
+    "labels": {"HAPROXY_URL": "javascript:alert(1)", "evil": HOSTILE, HOSTILE[:60]: "x"},
+    "env": {"EVIL": HOSTILE},
+}
+WAITS = {"id": "/access/big", "cmd": "sleep 9", "gpus": 3, "mem": 32, "labels": {"evil": HOSTILE}}
+FAILS = {"id": "/access/fails", "cmd": "echo '<script>alert(1)</script>' >&2; exit 3", "mem": 32}
+
+
+@pytest.fixture(scope="module")
+def busy(site: LiveBox) -> Iterator[LiveBox]:
+    """The box with a service that runs, one that waits and one that fails, whose texts are those of an enemy."""
+    for app in (SERVICE, WAITS, FAILS):
+        requests.post(site.status()["marathon"]["url"] + "/v2/apps", json=app, timeout=20).raise_for_status()
+    site.until("it runs", lambda: site.marathon("/v2/apps/access/web")["app"]["tasksRunning"] == 1)
+    site.until("it has failed", lambda: "lastTaskFailure" in site.marathon("/v2/apps/access/fails")["app"])
+    yield site
+    for app in (SERVICE, WAITS, FAILS):
+        url = f"{site.status()['marathon']['url']}/v2/apps{app['id']}?force=true"
+        requests.delete(url, timeout=20).raise_for_status()
+    site.until("all GPUs are free", lambda: site.gpus_free() == 4)
+
+
+def places(site: LiveBox) -> list[str]:
+    """Return every page, with what is on it."""
+    task = site.tasks("access/web")[0]
+    tabs = ("instances", "why", "configuration", "logs", "events", "endpoints", "volumes")
+    return [
+        *(f"#/{page}" for page in ("overview", "services", "create", "gpus", "machines", "deployments")),
+        *(f"#/{page}" for page in ("events", "roles", "frameworks", "nowhere", "edit/access/web")),
+        *(f"#/services/access/web?tab={tab}" for tab in tabs),
+        "#/services/access/big?tab=why",
+        "#/services/access/fails?tab=logs",
+        *(f"#/instances/{task['id']}?tab={tab}" for tab in ("timeline", "gpus", "files", "stdout")),
+        f"#/machines/{task['slaveId']}",
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_shuts_anybody_out(busy: LiveBox, new_reader: NewReader, scheme: str) -> None:
+    reader = new_reader(color_scheme=scheme, locale="en-US" if scheme == "light" else "zh-CN")
+    found: dict[str, Any] = {}
+    for place in places(busy):
+        page = reader.go(place)
+        expect(page.locator("main")).not_to_contain_text(LOADING)
+        assert page.evaluate("document.querySelectorAll('main img, main script').length") == 0, place
+        found[place] = reader.violations()
+    assert {place: wrong for place, wrong in found.items() if wrong} == {}
+
+
+def test_no_dialog_shuts_anybody_out_and_each_says_what_will_happen(busy: LiveBox, reader: Reader) -> None:
+    page = reader.go("#/services/access/web")
+    for label in ("Scale", "Restart", "Suspend", "Remove", "Keys"):
+        button = page.get_by_role("button", name=label, exact=True)
+        button.click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_be_visible()
+        assert reader.violations() == [], label
+        if label != "Keys":
+            expect(dialog.locator(".will li").first).not_to_be_empty()
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        expect(button).to_be_focused()
+
+
+def test_what_enemies_write_is_text(busy: LiveBox, reader: Reader) -> None:
+    reader.page.on("dialog", lambda dialog: reader.complaints.append(f"a script ran: {dialog.message}"))
+    page = reader.go("#/services/access/web?tab=logs")
+    log = page.locator("pre.log")
+    expect(log).to_contain_text("<img src=x onerror=alert(1)> plain")
+    expect(log.locator(".ansi-red")).to_have_text("<img src=x onerror=alert(1)>")
+    assert page.locator("a[href^='javascript']").count() == 0
+    page = reader.go("#/services/access/fails?tab=logs")
+    expect(page.locator("pre.log")).to_contain_text("<script>alert(1)</script>")
+
+
+def test_everything_is_reached_by_keys(busy: LiveBox, reader: Reader) -> None:
+    page = reader.go("#/overview")
+    keys = page.keyboard
+    keys.press("g")
+    keys.press("s")
+    expect(page).to_have_url(f"{reader.url}/ui/#/services")
+    keys.press("/")
+    keys.type("access/b")
+    expect(page).to_have_url(f"{reader.url}/ui/#/services?q=access%2Fb")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.locator("tbody a").first.focus()
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="/access/big")).to_be_visible()
+    keys.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    keys.press("Escape")
+    keys.press("c")
+    expect(page.get_by_label("Id", exact=True)).to_be_visible()
+    page.get_by_label("Id", exact=True).focus()
+    keys.type("no-shortcut")
+    expect(page.get_by_label("Id", exact=True)).to_have_value("/no-shortcut")
+
+
+def test_nothing_is_lost_on_a_narrow_screen_or_at_twice_the_size(busy: LiveBox, new_reader: NewReader) -> None:
+    reader = new_reader(viewport={"width": 320, "height": 640})
+    for place in places(busy):
+        page = reader.go(place)
+        wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wider <= 0, f"{place} is {wider} pixels wider than a narrow screen"
+
+
+def test_the_language_is_the_readers_and_can_be_changed(busy: LiveBox, new_reader: NewReader) -> None:
+    page = new_reader(locale="zh-CN").go("#/services")
+    expect(page.get_by_role("heading", name="服务")).to_be_visible()
+    assert page.evaluate("document.documentElement.lang") == "zh-Hans"
+    page.get_by_role("button", name="English").click()
+    expect(page.get_by_role("heading", name="Services")).to_be_visible()
+
+
+def test_master_and_agent_lead_browsers_to_the_page_and_programs_nowhere(busy: LiveBox) -> None:
+    box = Records(busy.work_dir).read()
+    assert box is not None
+    for url in (box.master.url, box.agents[0].url):
+        answer = requests.get(url, headers={"Accept": "text/html"}, timeout=20)
+        assert answer.url.startswith(f"{box.marathon.url}/ui/"), url
+        assert answer.ok
+        assert requests.get(url, timeout=20).status_code == 404
+    assert busy.ok("ui", "--print") == f"{box.marathon.url}/ui/\n"
+    assert json.loads(busy.ok("status", "-o", "json"))["marathon"]["url"] == box.marathon.url
