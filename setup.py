@@ -43,6 +43,7 @@ DEV = [
     "schemathesis>=4.0",
     "types-PyYAML",
     "types-croniter",
+    "types-grpcio",
     "types-jsonschema",
     "types-protobuf",
     "types-requests",
@@ -62,9 +63,12 @@ SHARED = {
 
 PACKAGES = find_packages(include=["mesos_gpu", "mesos_gpu.*", "marathon_cli", "marathon_cli.*"])
 
+# The kubelet's interfaces, as host of device plugins and as one.
+KUBERNETES = ["grpcio>=1.60"]
+
 setup(
     install_requires=REQUIRES,
-    extras_require={"dev": DEV},
+    extras_require={"dev": [*DEV, *KUBERNETES], "kubernetes": KUBERNETES},
     # schemas/ lies at the top for people and editors, and is installed inside our package.
     packages=[*PACKAGES, "mesos_gpu.schemas"],
     package_dir={"mesos_gpu.schemas": "schemas"},

@@ -10,6 +10,7 @@ from typing import Any
 from mesos_gpu.agent.api.access import Access, open_access
 from mesos_gpu.agent.cluster.authentication import Patience
 from mesos_gpu.agent.decisions.collecting import GcRules
+from mesos_gpu.agent.devices.settings import DeviceSettings, device_settings
 from mesos_gpu.agent.fetch.fetcher import FetcherSettings
 from mesos_gpu.agent.flags import check_flags, flags_as_text, read_environment_flag
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings, sharing_settings
@@ -131,6 +132,8 @@ class Configuration:
     access: Access
     resources: ResourceSettings
     gpus: GpuSettings
+    devices: DeviceSettings | None
+    """Of device plugins, None where none are hosted."""
     tasks: TaskSettings
     images: ImageSettings | None
     networks: NetworkSettings
@@ -167,6 +170,7 @@ def read_configuration(flags: Mapping[str, Any]) -> Configuration:
             flags["resources"], flags["default_role"], flags["attributes"], flags["reconfiguration_policy"]
         ),
         gpus=_gpus(flags),
+        devices=device_settings(flags),
         tasks=_tasks(flags),
         images=image_settings(flags, work_dir),
         networks=network_settings(flags, work_dir, runtime_dir),

@@ -10,6 +10,7 @@ import msgspec
 
 from mesos_gpu.agent.api.access import AGENT_ACCESS_FLAGS, WALLS
 from mesos_gpu.agent.decisions.collecting import WEEK_S
+from mesos_gpu.agent.devices.settings import DEVICE_FLAGS, check_devices
 from mesos_gpu.agent.gpus.sharing_settings import SHARING_FLAGS, check_sharing
 from mesos_gpu.agent.model.container_logger import LOGGER_FLAGS
 from mesos_gpu.agent.running.networks import NETWORKS, default_dns
@@ -89,6 +90,7 @@ FLAGS: Sequence[Flag] = (
         "How often withdrawn GPUs that are free are tested; default: never.",
     ),
     *SHARING_FLAGS,
+    *DEVICE_FLAGS,
     Flag("image_providers", "list", (), "Kinds of images that tasks may run in: docker, or none."),
     Flag(
         "docker_registry",
@@ -231,6 +233,7 @@ def check_flags(flags: Mapping[str, Any]) -> None:
         raise BadFlag("executor_reregistration_timeout", f"must be over 0 and at most {MAX_REREGISTRATION_S:g} s")
     _check_gpu_care(flags)
     check_sharing(flags)
+    check_devices(flags)
     _check_images(flags)
     _check_networks(flags)
     read_environment_flag(flags["executor_environment_variables"])

@@ -19,6 +19,7 @@ from mesos_gpu.agent.configuration import Configuration, GpuSettings
 from mesos_gpu.agent.decisions.operations import fitting
 from mesos_gpu.agent.decisions.registration import Registration
 from mesos_gpu.agent.decisions.state import AgentState, FreshIds
+from mesos_gpu.agent.devices.settings import DeviceSettings
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.disk.recovery import Recovered, recover
@@ -34,9 +35,11 @@ from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.gpus.sharing_settings import cards_of, shared_of
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.machine import measure
+from mesos_gpu.agent.model.device_units import is_units
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.gpu_attributes import with_gpus, with_shared_cards
 from mesos_gpu.agent.model.resources import agent_resources, changes, gpus_asked, parse_attributes
+from mesos_gpu.agent.running.containers import Devices
 from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
 from mesos_gpu.boot import read_boot_id
@@ -126,7 +129,12 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         care = AgentGpus(gpus.driver, whole, record, retest_interval_s=retest_s)
         endpoint = _endpoint(configuration, tls)
         desk = _open_desk(configuration, whole, checkpoints)
-        identity = replace(_identity(configuration, endpoint), shared_cards={card.index: card for card in gpus.cards})
+        devices = configuration.devices
+        identity = replace(
+            _identity(configuration, endpoint),
+            shared_cards={card.index: card for card in gpus.cards},
+            gpus_from=None if devices is None else devices.gpus_from,
+        )
         agent = _agent(configuration, info, identity, endpoint, checkpoints, containers, care, desk)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
@@ -163,6 +171,7 @@ def _agent(
         registration=Registration(master.registration_backoff_s),
         gpus=care if gpus.isolated else None,
         desk=desk if gpus.isolated else None,
+        devices=_open_devices(configuration.devices, checkpoints),
         kill_for_gpus=gpus.kill_for_ill,
         fetcher=_open_fetcher(configuration),
         credential=master.credential,
@@ -255,6 +264,17 @@ def _open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkp
     return LendingDesk(lender, isolator, HostNodes(configuration.runtime_dir / "nodes"))
 
 
+def _open_devices(settings: DeviceSettings | None, checkpoints: Checkpoints) -> Devices | None:
+    """Return the host of device plugins. Raises Unavailable when gRPC is not installed."""
+    if settings is None:
+        return None
+    # gRPC takes a tenth of a second to import, and few agents need it.
+    from mesos_gpu.agent.devices.host import DeviceHost
+    from mesos_gpu.agent.devices.records import DeviceRecords
+
+    return DeviceHost(settings.folder, DeviceRecords(checkpoints.meta / "devices.json"), grace_s=settings.grace_s)
+
+
 def _discover(settings: GpuSettings, asked: int | None, found: list[Gpu], *, restarting: bool) -> tuple[Gpu, ...]:
     """Return the GPUs to hand out. One that vanished does not keep an agent from coming back to the others' tasks."""
     devices = settings.devices
@@ -314,7 +334,9 @@ def _compatible(found: Recovered, info: Document, policy: str) -> Recovered:
 
 def _with_reservations(found: Recovered, info: Document) -> Recovered:
     """Return what was found, with reservations that fit what the agent has. Raises Conflict where they cannot."""
-    total, kept = Resources.from_json(info["resources"]), Resources(map(Resource.from_json, found.resources))
+    kept = Resources(map(Resource.from_json, found.resources))
+    # Devices of plugins are not there yet; what is reserved of them stays whatever becomes of them.
+    total = Resources.from_json(info["resources"]) + kept.base().filter(lambda resource: is_units(resource.name))
     fits = fitting(kept, total)
     if fits != kept:
         log.warning("GPUs that were reserved have vanished: %s is now %s", kept, fits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesos_gpu.gpu.device import DeviceNode, Gpu
 
@@ -48,6 +48,18 @@ class LaunchPlan:
     mounts: tuple[BindMount, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     search_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def joined(self, more: LaunchPlan) -> LaunchPlan:
+        """Return this plan with what another adds; of two nodes, mounts or variables of one name the other's stays."""
+        places = {node.path for node in more.nodes}
+        covered = {mount.destination for mount in more.mounts}
+        return replace(
+            self,
+            nodes=(*(node for node in self.nodes if node.path not in places), *more.nodes),
+            rules=(*self.rules, *more.rules),
+            mounts=(*(mount for mount in self.mounts if mount.destination not in covered), *more.mounts),
+            environment={**self.environment, **more.environment},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from mesos_gpu.agent.launching.task_limits import read_settings
 from mesos_gpu.agent.launching.terminal import read_terminal
 from mesos_gpu.agent.launching.variables import read_secret, read_variables
 from mesos_gpu.agent.model.container_logger import ContainerLogger, limits_of
+from mesos_gpu.agent.model.device_units import units_of
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.fetch_uris import read_uris
 from mesos_gpu.agent.model.network_infos import networks_of
@@ -102,7 +103,7 @@ def task_container(
         user=(command.get("user") or framework.get("user") or None) if identity.switch_user else None,
         cpus_milli=resources.milli("cpus") + OVERHEAD_CPUS_MILLI,
         mem_bytes=resources.milli("mem") * MIB // 1000 + OVERHEAD_MEM_MIB * MIB,
-        gpus=resources.gpus,
+        gpus=resources.gpus if identity.gpus_from is None else 0,
         image=image,
         volumes=(*volume_aliases.shown(map(_volume, filterfalse(_is_secret, volumes)), persistent), *persistent),
         disk_bytes=disk_bytes(task),
@@ -115,6 +116,7 @@ def task_container(
         output=limits_of(identity.logger, command),
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
         share=share_of([task]),
+        device_units=units_of(resources, identity.gpus_from),
     )
 
 

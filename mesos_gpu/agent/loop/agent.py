@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Collection
 from dataclasses import replace
 
 from mesos_gpu.agent.clock import Clock
@@ -28,6 +29,7 @@ from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.performer import Performer
 from mesos_gpu.agent.model import events as ev
+from mesos_gpu.agent.model.device_units import with_units
 from mesos_gpu.agent.model.operations import (
     ApplyOperation,
     KeepResources,
@@ -39,10 +41,10 @@ from mesos_gpu.agent.model.resources import with_gpus
 from mesos_gpu.agent.model.tasks import Phase, Task
 from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.running.checker import Checker
-from mesos_gpu.agent.running.containers import Containers, Runner
+from mesos_gpu.agent.running.containers import Containers, Devices, Runner
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
 from mesos_gpu.mesos.documents import TaskInfo
-from mesos_gpu.mesos.ids import AgentId
+from mesos_gpu.mesos.ids import AgentId, ContainerId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -72,6 +74,7 @@ class Agent:
         clock: Clock | None = None,
         gpus: AgentGpus | None = None,
         desk: LendingDesk | None = None,
+        devices: Devices | None = None,
         kill_for_gpus: bool = False,
         fetcher: Fetcher | None = None,
         credential: Credential | None = None,
@@ -82,6 +85,7 @@ class Agent:
         self.state = state
         self.gpus, self._kill_for_gpus = gpus, kill_for_gpus
         self.desk = desk
+        self.devices = devices
         self._whole = Resources.from_json(info.get("resources", []))
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
@@ -101,7 +105,7 @@ class Agent:
         self.membership = self._membership(info, registration or Registration())
         if credential is not None:
             self.membership.authentication = self._authentication(endpoint, credential, patience)
-        self._runner = Runner(containers, self._from_containers, fetcher)
+        self._runner = Runner(containers, self._from_containers, fetcher, devices)
         self.streams = ExecutorStreams()
         self.takes_executors = False
         self._link.executors = executors = ExecutorLink(
@@ -192,6 +196,7 @@ class Agent:
         self.holdings.recover(found.resources, found.operations)
         if found.agent is None:
             await self.containers.recover(())
+            self._recover_devices(())
             self.takes_executors = True
             self._look_after_gpus()
             return
@@ -202,6 +207,7 @@ class Agent:
         live = [] if found.rebooted else [t.container_id for t, _ in tasks if t.phase is not Phase.OVER]
         live += [] if found.rebooted else [e.container_id for e, _, complete in executors if not complete]
         await self.containers.recover([container_id for container_id in live if container_id is not None])
+        self._recover_devices(self.containers.containers())
         self._runner.rebooted = found.rebooted
         for task, pending in tasks:
             self._performer.perform(adopt_task(self.state, frameworks[task.key.framework], task, pending))
@@ -218,6 +224,10 @@ class Agent:
         self._settle()
         await self._settled.wait()
         log.info("recovered agent %s with %d tasks", self.agent_id, len(self.state.frameworks.tasks()))
+
+    def _recover_devices(self, live: Collection[ContainerId]) -> None:
+        if self.devices is not None:
+            self.devices.recover(live)
 
     def follow(self, master: Pid | None) -> None:
         """Take this master for the leading one from now on, or none."""
@@ -264,6 +274,8 @@ class Agent:
             await self.gpus.close()
         if self.desk is not None:
             await self.desk.lender.close()
+        if self.devices is not None:
+            await self.devices.close()
         await self.nested_sandboxes.close()
         await self.collector.close()
         await self._checker.stop()
@@ -287,6 +299,10 @@ class Agent:
         if self.desk is not None:
             self.desk.lender.on_change = self._advertise
             self.desk.lender.start()
+        if self.devices is not None:
+            self.devices.on_change = self._advertise
+            self._advertise()
+            await self.devices.start()
 
     def _look_after_gpus(self) -> None:
         """Offer no GPU that is ill and free, and tell whoever holds one."""
@@ -305,9 +321,15 @@ class Agent:
 
     def _advertise(self) -> None:
         """Have the master know how many GPUs may be offered."""
-        if self.gpus is None or self._closing or self._left or self.state.departure.stopping is not None:
+        if self._closing or self._left or self.state.departure.stopping is not None:
             return
-        self.membership.offer(with_gpus(self._whole, self.gpus.advertised, self.holdings.kept.base()).to_json())
+        total, kept = self._whole, self.holdings.kept.base()
+        if self.gpus is not None:
+            total = with_gpus(total, self.gpus.advertised, kept)
+        if self.devices is not None:
+            total = with_units(total, self.devices.totals, kept, self.state.identity.gpus_from)
+        if self.gpus is not None or self.devices is not None:
+            self.membership.offer(total.to_json())
 
     def _from_containers(self, event: ev.Event) -> None:
         if isinstance(event, ev.Launched):

@@ -31,7 +31,8 @@ class Identity:
     their own, as from there they may not reach its address, and with `domain_socket_for_all` others, too; "" for none.
     `acls` say who may do what here. With an `executor_key`, executors are given a token that is signed with it. With
     `cfs_quota` containers are held to their CPUs. `tls_environment` is how the agent speaks TLS, for the default
-    executor to do the same. `shared_cards` are the GPUs that tasks share, by the driver's number. A `logger` limits
+    executor to do the same. `shared_cards` are the GPUs that tasks share, by the driver's number.
+    `gpus_from` is the resource of device plugins whose units are `gpus`. A `logger` limits
     what is kept of what tasks say.
     """
 
@@ -52,6 +53,7 @@ class Identity:
     domain_socket: str = ""
     domain_socket_for_all: bool = False
     shared_cards: Mapping[int, SharedCard] = field(default_factory=dict)
+    gpus_from: str | None = None
     logger: ContainerLogger | None = None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mesos_gpu.agent.model.device_units import is_units
 from mesos_gpu.agent.model.gpu_attributes import NAMES as GPU_ATTRIBUTES
 from mesos_gpu.errors import BadFlag, BadResources
 from mesos_gpu.mesos.gpu_shares import GPU_MEM, GPU_SLICES
@@ -143,7 +144,8 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], policy: str = "eq
 
 
 def _without_gpus(info: Mapping[str, Any]) -> Resources:
-    return Resources.from_json(info.get("resources", [])).filter(lambda r: r.name != "gpus")
+    """Return the resources that make an agent another one: devices of plugins come and go, too."""
+    return Resources.from_json(info.get("resources", [])).filter(lambda r: r.name != "gpus" and not is_units(r.name))
 
 
 def _by_name(info: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,6 +104,32 @@ class Containers(Protocol):
         """Stop watching; containers run on."""
 
 
+class Devices(Protocol):
+    """What is asked of the host of device plugins; `mesos_gpu.agent.devices.host.DeviceHost` is the real one."""
+
+    on_change: Callable[[], None]
+    """Called when `totals` may have changed."""
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """Return how many units of each resource may be offered."""
+
+    def recover(self, live: Collection[ContainerId]) -> None:
+        """Take up what `live` containers held before a restart; what others held is free."""
+
+    async def start(self) -> None:
+        """Let plugins register."""
+
+    async def close(self) -> None:
+        """Have nothing more to do with plugins; what is held stays held."""
+
+    async def prepare(self, config: ContainerConfig) -> ContainerConfig:
+        """Give a container the devices that it asks for. Raises NotEnoughGpus where others still have them."""
+
+    def release(self, container: ContainerId) -> None:
+        """Free what a container holds, once nothing of it is left."""
+
+
 class Runner:
     """Runs launches, waits and kills side by side; each reports through `post`.
 
@@ -111,9 +137,14 @@ class Runner:
     """
 
     def __init__(
-        self, containers: Containers, post: Callable[[ev.Event], None], fetcher: Fetcher | None = None
+        self,
+        containers: Containers,
+        post: Callable[[ev.Event], None],
+        fetcher: Fetcher | None = None,
+        devices: Devices | None = None,
     ) -> None:
         self._containers, self._post, self._fetcher = containers, post, fetcher
+        self._devices = devices
         self._fetches: dict[str, asyncio.Task[None]] = {}
         self.rebooted = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -230,6 +261,8 @@ class Runner:
         try:
             while True:
                 try:
+                    if self._devices is not None:
+                        config = await self._devices.prepare(config)
                     return await self._containers.launch(config, progress)
                 except NotEnoughGpus:
                     if not (self._ending or self._shrinking) or config.container_id in self._unwanted:
@@ -240,6 +273,8 @@ class Runner:
             self._unwanted.discard(config.container_id)
 
     def _released(self, container_id: ContainerId) -> None:
+        if self._devices is not None:
+            self._devices.release(container_id)
         self._ending.discard(container_id)
         self._gpus.pop(container_id, None)
         self._shrinking.discard(container_id)

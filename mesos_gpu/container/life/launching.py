@@ -129,6 +129,7 @@ class Launcher:
         # An isolator without shares (NvidiaGpuIsolator by itself) need not know of them.
         share = {} if config.share is None else {"share": config.share}
         plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels, **share)
+        plan = plan if config.device_plan is None else plan.joined(config.device_plan)
         if not is_nested(container_id) or container.record.shares_cgroup:
             return plan
         if self._cgroups.version != 1:

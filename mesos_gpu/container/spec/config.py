@@ -14,6 +14,7 @@ from mesos_gpu.container.spec.output import OutputLimits
 from mesos_gpu.container.spec.runtime_spec import Command
 from mesos_gpu.errors import BadInput
 from mesos_gpu.isolator.identity import is_nested
+from mesos_gpu.isolator.plan import LaunchPlan
 from mesos_gpu.mesos.gpu_shares import Share
 from mesos_gpu.mesos.ids import ContainerId
 
@@ -89,6 +90,7 @@ class ContainerConfig:
     With a `terminal`, of `window` (rows, columns), it reads from there and says everything there; `stdout` has it too.
     With a `share` it can open cards that others open, too, and has no GPU of its own.
     `output` limits what is kept of what it says.
+    `device_units` are what it asks of device plugins, by resource; `device_plan` is what they answered.
     """
 
     container_id: ContainerId
@@ -113,6 +115,8 @@ class ContainerConfig:
     hostname: str | None = None
     share: Share | None = None
     output: OutputLimits | None = None
+    device_units: Mapping[str, int] = field(default_factory=dict)
+    device_plan: LaunchPlan | None = None
 
     @property
     def sandbox_volumes(self) -> tuple[Volume, ...]:

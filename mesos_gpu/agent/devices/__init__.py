@@ -1,0 +1,1 @@
+"""Device plugins of any vendor on this machine: the agent is their kubelet."""

@@ -1,0 +1,50 @@
+"""Units of plugins among resources, of tasks and of agents."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesos_gpu.agent.model.device_units import is_units, refusal, units_of, with_units
+from mesos_gpu.mesos.resources import Resources
+
+X = "example.com/x"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [(X, True), ("nvidia.com/mig-1g.5gb", True), ("gpus", False), ("/x", False), ("x/", False), ("a/b/c", False)],
+)
+def test_extended_resources_have_a_domain(name: str, is_one: bool) -> None:
+    assert is_units(name) is is_one
+
+
+def test_units_are_counted_by_resource_and_gpus_where_they_come_from_a_plugin() -> None:
+    resources = Resources.parse(f"cpus:1;gpus:2;{X}:3")
+    assert units_of(resources) == {X: 3}
+    assert units_of(resources, "nvidia.com/gpu") == {X: 3, "nvidia.com/gpu": 2}
+
+
+@pytest.mark.parametrize(
+    ("resources", "has_executor", "says"),
+    [
+        (f"cpus:1;{X}:1", False, None),
+        (f"cpus:1;{X}:0.5", False, "are given whole"),
+        (f"cpus:1;{X}:1", True, "not to executors and groups"),
+        ("cpus:1;gpus:1", True, "nvidia.com/gpu of a device plugin"),
+        ("cpus:1", True, None),
+    ],
+)
+def test_a_task_gets_whole_devices_and_none_with_an_executor(resources: str, has_executor: bool, says: str) -> None:
+    info = {"resources": Resources.parse(resources).to_json()}
+    words = refusal(info, "nvidia.com/gpu", has_executor=has_executor)
+    assert words is None if says is None else words is not None and says in words
+
+
+def test_an_agent_has_units_beside_its_own_and_what_is_reserved_of_them_stays() -> None:
+    own, nothing = Resources.parse("cpus:4;mem:1024"), Resources()
+    total = with_units(own, {X: 2, "nvidia.com/gpu": 3}, nothing, "nvidia.com/gpu")
+    assert (total.value(X), total.gpus, total.value("cpus")) == (2, 3, 4)
+    kept = Resources.parse(f"{X}(ml):3")
+    assert with_units(own, {X: 2}, kept, None).value(X) == 3
+    assert with_units(own, {}, kept, None).value(X) == 3
+    assert with_units(own, {X: 0}, nothing, None) == own
