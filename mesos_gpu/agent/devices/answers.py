@@ -23,7 +23,7 @@ def plan_of(answers: Iterable[tuple[str, Mapping[str, Any]]]) -> LaunchPlan:
         if answer.get("cdi_devices"):
             names = ", ".join(device["name"] for device in answer["cdi_devices"])
             raise ContainerError(
-                f"the plugin of {resource} answered with CDI devices ({names}), which are not taken: let it answer with "
+                f"the plugin of {resource} answered with CDI devices ({names}), which are not taken: let it answer by "
                 "device specs and variables (NVIDIA's: --device-list-strategy=envvar --pass-device-specs)"
             )
         environment.update(answer.get("envs", {}))
