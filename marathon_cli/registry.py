@@ -234,6 +234,10 @@ ROWS: Sequence[Row] = (
         "Print arguments of docker run that give a container GPUs of this machine's agent.",
         BOX,
     ),
+    Row("cdi", "", "CDI: devices by name, for podman and other engines.", BOX),
+    Row("cdi generate", "machine.cdi:generate", "Print a CDI specification of the GPUs of this machine's agent."),
+    Row("cdi list", "machine.cdi:list_devices", "List the devices that CDI files of this machine define."),
+    Row("cdi check", "machine.cdi:check", "Check the CDI files of this machine."),
     Row("completion", "machine.completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
 )
 

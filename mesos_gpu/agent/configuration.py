@@ -91,6 +91,8 @@ class GpuSettings:
     """Schedulers are told about them as attributes of the agent."""
     kill_for_ill: bool
     retest_interval_s: float | None
+    cdi_spec_dir: Path | None
+    """Where engines that know CDI are told of the GPUs; None: nowhere."""
     sharing: SharingSettings
 
 
@@ -225,6 +227,7 @@ def _gpus(flags: Mapping[str, Any]) -> GpuSettings:
         attributes=flags["gpu_attributes"],
         kill_for_ill=flags["gpu_unhealthy_action"] == "kill",
         retest_interval_s=flags["gpu_retest_interval"],
+        cdi_spec_dir=None if flags["cdi_spec_dir"] is None else Path(flags["cdi_spec_dir"]),
         sharing=sharing_settings(flags),
     )
 

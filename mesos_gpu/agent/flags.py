@@ -89,6 +89,12 @@ FLAGS: Sequence[Flag] = (
         None,
         "How often withdrawn GPUs that are free are tested; default: never.",
     ),
+    Flag(
+        "cdi_spec_dir",
+        "path",
+        None,
+        "Folder for a CDI file of the GPUs, such as /var/run/cdi: podman and others take them by name; default: none.",
+    ),
     *SHARING_FLAGS,
     *DEVICE_FLAGS,
     Flag("image_providers", "list", (), "Kinds of images that tasks may run in: docker, or none."),

@@ -26,6 +26,7 @@ from mesos_gpu.agent.disk.recovery import Recovered, recover
 from mesos_gpu.agent.fetch.fetch_cache import FetchCache
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
+from mesos_gpu.agent.gpus.cdi_file import write_cdi_file
 from mesos_gpu.agent.gpus.gpu_record import HealthRecord
 from mesos_gpu.agent.gpus.holders import Host
 from mesos_gpu.agent.gpus.host_nodes import HostNodes
@@ -100,6 +101,8 @@ class OpenAgent:
         await agent.recover(_with_reservations(compatible, agent.info))
         self.checkpoints.save_boot_id(read_boot_id())
         await agent.watch_gpus()
+        if configuration.gpus.cdi_spec_dir is not None and agent.desk is not None:
+            write_cdi_file(configuration.gpus.cdi_spec_dir, agent.desk, self.endpoint.url)
         await self.detector.start(agent.follow)
 
 

@@ -51,6 +51,13 @@ class _ImageOrCommand(click.Command):
 @click.command(cls=_ImageOrCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("words", metavar="IMAGE [COMMAND]... | -- COMMAND...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--gpus", type=Whole(min=0), metavar="N", help="Whole GPUs; default: 1, or 0 with --gpu-mem.")
+@click.option(
+    "--device",
+    "devices",
+    metavar="NAME",
+    multiple=True,
+    help="A GPU by a CDI name, nvidia.com/gpu=0, for one of any number; may be repeated.",
+)
 @click.option("--gpu-mem", metavar="GIB", help="A part of a GPU that others use too: so much of its memory, as 6GiB.")
 @click.option("--gpu-weight", type=Whole(min=1), metavar="N", help="Its weight among them, 1 to 25; default: 1.")
 @click.option("--gpu-high-priority", is_flag=True, help="It is served before them while it has work.")
@@ -139,9 +146,26 @@ def _share(options: dict[str, Any]) -> dict[str, Any] | None:
 
 def _whole_gpus(options: dict[str, Any], share: dict[str, Any] | None) -> int:
     given: int | None = options["gpus"]
+    if options["devices"]:
+        if given is not None or share is not None:
+            raise BadInput("--device names GPUs one by one, --gpus says how many, --gpu-mem a part of one: say one")
+        return _named_gpus(options["devices"])
     if share is not None and given:
         raise BadInput("--gpus is about whole GPUs and --gpu-mem about a part of one: say one of them")
     return (0 if share is not None else 1) if given is None else given
+
+
+def _named_gpus(devices: tuple[str, ...]) -> int:
+    """Return how many GPUs CDI names ask for. Which ones they are is the agent's choice, as for every task."""
+    from marathon_cli.convert.drivers import cdi_gpu
+
+    named = [cdi_gpu(device) for device in devices]
+    for device, name in zip(devices, named, strict=True):
+        if name is None:
+            raise BadInput(f"--device {device}: tasks have GPUs as devices, nvidia.com/gpu=0, and no others")
+        if name == "all":
+            raise BadInput(f"--device {device}: how many that is depends on the agent; say --gpus N")
+    return len(set(named))
 
 
 def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:

@@ -12,6 +12,7 @@ from mesos_gpu.agent.model.leases import Lease
 from mesos_gpu.gpu.device import DeviceNode, Gpu
 from mesos_gpu.isolator.access import gpu_nodes
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.resource import Document
 
 
@@ -71,6 +72,7 @@ class LendingDesk:
             "cuda_version": driver.cuda_version,
             "control_devices": nothing["devices"],
             "mounts": nothing["mounts"],
+            "files": _files(self.isolator.volume),
             "search_paths": nothing["search_paths"],
             "gpus": [
                 {
@@ -102,3 +104,15 @@ class LendingDesk:
             }
             for node in nodes
         ]
+
+
+def _files(volume: NvidiaVolume | None) -> Document:
+    """Return the names of the driver's programs and libraries."""
+    if volume is None:
+        return {}
+    folders = {name: volume.host_path / name for name in ("bin", "lib64")}
+    return {
+        name: sorted(path.name for path in folder.iterdir() if path.is_file())
+        for name, folder in folders.items()
+        if folder.is_dir()
+    }
