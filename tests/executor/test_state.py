@@ -197,6 +197,93 @@ def test_a_health_check_is_told_and_kills(play: Playing) -> None:
     assert (status["state"], status["healthy"]) == ("TASK_KILLED", False)
 
 
+def check(**more: Any) -> dict[str, Any]:
+    return {"type": "COMMAND", "command": {"command": {"value": "true"}}, "delay_seconds": 0.0, **more}
+
+
+def test_a_check_is_told_when_it_says_something_new_and_never_kills(play: Playing) -> None:
+    play.run(task("t", check=check()))
+    [look] = [action for action in play.do(ev.Tick()) if isinstance(action, ev.Look)]
+    [told] = play.do(ev.Probed("c0", look.check, Result(0)))
+    assert isinstance(told, ev.Update)
+    assert told.status["check_status"]["command"] == {"exit_code": 0}
+    assert told.status["reason"] == "REASON_TASK_CHECK_STATUS_UPDATED"
+    play.do(ev.Tick(), after_s=60)
+    assert play.do(ev.Probed("c0", 0, Result(0))) == [], "nothing new"
+    play.do(ev.Tick(), after_s=60)
+    [told] = play.do(ev.Probed("c0", 0, Result(7)))
+    assert isinstance(told, ev.Update)
+    assert (told.status["state"], told.status["check_status"]["command"]) == ("TASK_RUNNING", {"exit_code": 7})
+    [ended, *_] = play.do(ev.Ended("c0", {"exit_status": 0}))
+    assert isinstance(ended, ev.Update)
+    assert ended.status["check_status"]["command"] == {}, "no check looks at a task that is over"
+
+
+def test_a_probe_of_what_is_gone_or_found_nothing_is_nothing(play: Playing) -> None:
+    play.run(task("t", check=check()))
+    for late in (ev.Probed("gone", 0, Result(0)), ev.Probed("c0", 5, Result(0)), ev.Probed("c0", 0, None)):
+        assert play.do(late) == []
+
+
+def test_a_task_whose_check_cannot_be_understood_is_killed_with_the_reason(play: Playing) -> None:
+    [launched] = [
+        a for a in play.do(ev.Launch((task("t", check={"type": "TCP"}),))) if isinstance(a, ev.LaunchContainer)
+    ]
+    actions = play.do(ev.Launched(launched.container_id))
+    assert [a.status["state"] for a in actions if isinstance(a, ev.Update)] == ["TASK_RUNNING", "TASK_KILLING"]
+    assert "message" in next(a.status for a in actions if isinstance(a, ev.Update))
+    assert [a.number for a in actions if isinstance(a, ev.SignalContainer)] == [9]
+
+
+def test_news_of_a_container_that_is_gone_change_nothing(play: Playing) -> None:
+    play.run(task("t"))
+    for stray in (
+        ev.Launched("gone"),
+        ev.Launched("c0"),
+        ev.LaunchFailed("gone", "x"),
+        ev.Ended("gone", {"exit_status": 0}),
+        ev.Kill("gone"),
+    ):
+        assert play.do(stray) == []
+
+
+def test_no_group_is_launched_while_it_shuts_down(play: Playing) -> None:
+    play.run(task("t"))
+    play.do(ev.Shutdown())
+    assert play.do(ev.Launch((task("late"),))) == []
+
+
+def test_a_task_of_no_role_is_told_none(play: Playing) -> None:
+    actions = play.do(ev.Launch((task("t", resources=[{"name": "cpus"}]),)))
+    assert [a.environment for a in actions if isinstance(a, ev.LaunchContainer)] == [{}]
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "message"),
+    [
+        ({"exit_status": 0}, "TASK_FINISHED", "Command exited with status 0"),
+        ({"exit_status": 3 << 8}, "TASK_FAILED", "Command exited with status 3"),
+        ({"exit_status": 11}, "TASK_FAILED", "Command terminated with signal Segmentation fault"),
+        ({"exit_status": 0, "reason": "REASON_CONTAINER_LIMITATION"}, "TASK_FAILED", "Command exited with status 0"),
+        ({"exit_status": 9, "state": "TASK_FAILED", "message": "too much"}, "TASK_FAILED", "too much"),
+        ({"exit_status": 0, "state": "TASK_FINISHED"}, "TASK_FINISHED", "Command exited with status 0"),
+        ({"state": "TASK_LOST"}, "TASK_LOST", None),
+        ({}, "TASK_FAILED", None),
+    ],
+)
+def test_an_end_is_a_state_and_words(play: Playing, end: dict[str, Any], state: str, message: str | None) -> None:
+    play.run(task("t"))
+    [told, *_] = play.do(ev.Ended("c0", end))
+    assert isinstance(told, ev.Update)
+    assert (told.status["state"], told.status.get("message")) == (state, message)
+
+
+def test_an_agent_that_is_found_gone_too_late_is_given_up_at_once(play: Playing) -> None:
+    play.run(task("t"))
+    play.do(ev.Disconnected())
+    assert play.do(ev.Disconnected(), after_s=901) == [ev.Exit(1, "the agent was gone for 900.0 s")]
+
+
 def test_without_its_agent_it_keeps_what_is_to_be_said_and_says_it_at_the_next_subscription(play: Playing) -> None:
     play.run(task("a"), task("b"))
     play.do(ev.Acknowledged("b", "u1"))
