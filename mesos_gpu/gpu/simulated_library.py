@@ -19,13 +19,17 @@ _LONGEST_S = 60.0
 _KEPT = Path(__file__).parent / "__pycache__"
 
 
+_SOURCES = ("simulated_nvml.c", "simulated_mig.c")
+
+
 def simulated_library(kept: Path = _KEPT) -> bytes | None:
     """Return the library; None where no C compiler is in PATH or it fails, and then the log says so.
 
     What was compiled is kept in the folder `kept`, under a name made of its text and of this machine's processor, as
     Python keeps what it compiles; where that cannot be written, the next call compiles again.
     """
-    source = resources.files("mesos_gpu.gpu").joinpath("simulated_nvml.c").read_bytes()
+    texts = resources.files("mesos_gpu.gpu")
+    source = b"\n".join(texts.joinpath(name).read_bytes() for name in _SOURCES)
     mark = hashlib.sha256(b"\0".join([source, *map(str.encode, _OPTIONS), platform.machine().encode()])).hexdigest()
     place = kept / f"libnvidia-ml-{mark[:16]}.so"
     try:

@@ -18,6 +18,7 @@
  *   gpu.N.milliwatts=      power, else not supported                 gpu.N.limit=        of power, in milliwatts, too
  *   gpu.N.process.P=PID:MIB:KIND:SM   process P, from 0: C computes, G draws; SM: percent of the GPU
  *   gpu.N.mig=1            in MIG mode; without: knows no MIG        gpu.N.slot.S=GI:CI  instance; without: empty
+ *   gpu.N.create_error=999, create_error_at=4    what making an instance at that slice fails with
  *   gpu.N.link.L=M         NVLink L leads to GPU M, 99: a switch     gpu.N.links=6       so many links are there
  *   gpu.N.recovery=1       the driver's advice, else it knows none   gpu.N.events=8      supported types, else no
  *
@@ -315,9 +316,10 @@ static int processes(struct device *device, char kind, unsigned *count, struct p
         char key[64], answer[64], of = 'C';
         unsigned pid;
         unsigned long long mib = 0;
-        snprintf(key, sizeof key, "gpu.%d.process.%d", device->gpu, at);
+        if (device->slot == NOT_THERE) snprintf(key, sizeof key, "gpu.%d.process.%d", device->gpu, at);
+        else snprintf(key, sizeof key, "gpu.%d.slot.%d.process.%d", device->gpu, device->slot, at);
         if (!text(key, answer, sizeof answer) || sscanf(answer, "%u:%llu:%c", &pid, &mib, &of) < 2) break;
-        if (of != kind || device->slot != NOT_THERE) continue;
+        if (of != kind) continue;
         if (found < room && made) made[found] = (struct process){pid, mib << 20, ~0u, ~0u};
         if (found < room && old) old[found] = (struct old_process){pid, mib << 20};
         found++;
