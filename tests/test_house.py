@@ -109,7 +109,15 @@ def test_schemas_are_schemas(schema: Path) -> None:
 
 def test_the_packages_ship_what_they_read() -> None:
     setup = (ROOT / "setup.py").read_text()
-    for name in ("messages.json", "nvidia-smi", "simulated_nvml.c", "simulated_mig.c", "*.json", "py.typed", "static/**/*"):
+    for name in (
+        "messages.json",
+        "nvidia-smi",
+        "simulated_nvml.c",
+        "simulated_mig.c",
+        "*.json",
+        "py.typed",
+        "static/**/*",
+    ):
         assert f'"{name}"' in setup
 
 

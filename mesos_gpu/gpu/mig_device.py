@@ -29,15 +29,22 @@ class MigDevice:
         self._nvml, self._holders = nvml, holders or {}
         try:
             by_index = gpu.isdecimal()
-            self._handle = nvml.nvmlDeviceGetHandleByIndex(int(gpu)) if by_index else nvml.nvmlDeviceGetHandleByUUID(gpu)
-            self.uuid, self.model = text_of(nvml.nvmlDeviceGetUUID(self._handle)), text_of(nvml.nvmlDeviceGetName(self._handle))
+            self._handle = (
+                nvml.nvmlDeviceGetHandleByIndex(int(gpu)) if by_index else nvml.nvmlDeviceGetHandleByUUID(gpu)
+            )
+            self.uuid, self.model = (
+                text_of(nvml.nvmlDeviceGetUUID(self._handle)),
+                text_of(nvml.nvmlDeviceGetName(self._handle)),
+            )
         except nvml.NVMLError as error:
             raise DeviceError(f"NVML knows no GPU {gpu}: {error}") from error
         mode = optional(nvml, nvml.nvmlDeviceGetMigMode, self._handle)
         if mode is None:
             raise DeviceError(f"GPU {gpu} ({self.model}) cannot be divided: it knows no MIG mode")
         if not mode[0]:
-            raise DeviceError(f"GPU {gpu} ({self.model}) is not in MIG mode; while it is idle: nvidia-smi -i {gpu} -mig 1")
+            raise DeviceError(
+                f"GPU {gpu} ({self.model}) is not in MIG mode; while it is idle: nvidia-smi -i {gpu} -mig 1"
+            )
         self._by_name = {profile.name: (profile, slices) for profile, slices in self._profiles()}
 
     @property
@@ -48,12 +55,13 @@ class MigDevice:
     def instances(self) -> Sequence[Instance]:
         """Return the instances that are there, and by whom each is used: a holder, or a process. Raises DeviceError."""
         names = {profile.id: profile.name for profile in self.profiles}
-        users = dict(self._users())
+        shown = {instance: (uuid, user) for instance, uuid, user in self._devices()}
         found = []
         for handle in self._handles():
             info = self._nvml.nvmlGpuInstanceGetInfo(handle)
             place = Placed(int(info.placement.start), int(info.placement.size), names[int(info.profileId)])
-            found.append(Instance(place, int(info.id), users.get(int(info.id))))
+            uuid, user = shown.get(int(info.id), ("", None))
+            found.append(Instance(place, int(info.id), user, uuid))
         return tuple(found)
 
     def create(self, place: Placed) -> None:
@@ -102,7 +110,10 @@ class MigDevice:
             starts = tuple(sorted(int(place.start) for place in places[: count.value]))
             if starts:
                 name = re.sub(r"^MIG\s+", "", text_of(info.name)).lower()
-                yield MigProfile(name, int(info.id), int(places[0].size), starts, int(info.instanceCount)), int(info.sliceCount)
+                yield (
+                    MigProfile(name, int(info.id), int(places[0].size), starts, int(info.instanceCount)),
+                    int(info.sliceCount),
+                )
 
     def _handles(self) -> Iterator[Any]:
         nvml = self._nvml
@@ -137,8 +148,8 @@ class MigDevice:
                 return int(info.id)
         raise DeviceError(f"it has no compute instance of {slices} slices")
 
-    def _users(self) -> Iterator[tuple[int, str]]:
-        """Yield who uses which GPU instance: processes, and holders by the instance's UUID, which say more."""
+    def _devices(self) -> Iterator[tuple[int, str, str | None]]:
+        """Yield of each MIG device its GPU instance, its UUID, and who uses it: a holder, else a process, else None."""
         nvml = self._nvml
         for slot in range(optional(nvml, nvml.nvmlDeviceGetMaxMigDeviceCount, self._handle) or 0):
             try:
@@ -147,17 +158,14 @@ class MigDevice:
                 if code_of(error) in (INVALID_ARGUMENT, NOT_FOUND):
                     continue
                 raise DeviceError(f"MIG device {slot} of {self.uuid} does not answer: {error}") from error
-            instance = int(nvml.nvmlDeviceGetGpuInstanceId(part))
-            running = optional(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, part) or ()
-            holder = self._holders.get(text_of(nvml.nvmlDeviceGetUUID(part)))
-            if holder is not None:
-                yield instance, holder
-            elif running:
-                yield instance, f"process {running[0].pid}"
+            uuid = text_of(nvml.nvmlDeviceGetUUID(part))
+            running = optional(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, part)
+            user = self._holders.get(uuid) or (f"process {running[0].pid}" if running else None)
+            yield int(nvml.nvmlDeviceGetGpuInstanceId(part)), uuid, user
 
 
 def apply(device: MigDevice, destroy: Sequence[Instance], create: Sequence[Placed]) -> None:
-    """Carry a plan out. When a step fails, what was done is undone as far as it goes; Conflict, DeviceError say which."""
+    """Carry a plan out. When a step fails, what was done is undone as far as it goes. Raises Conflict, DeviceError."""
     ended: list[Instance] = []
     made: list[Placed] = []
     try:

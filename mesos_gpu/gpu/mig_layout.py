@@ -54,6 +54,8 @@ class Instance:
     id: int = -1
     used: str | None = None
     """By whom, in words."""
+    uuid: str = ""
+    """Of its MIG device; none while it has no compute instance."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,28 @@ from mesos_gpu.gpu.control import DEV, ControlNodes, load_uvm
 from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuUsage, HealthEvent, Topology
 from mesos_gpu.gpu.links import Board, read_topology
 from mesos_gpu.gpu.mig import REAL_CAPABILITIES, Capabilities, instances
+from mesos_gpu.gpu.mig_device import MigDevice
 from mesos_gpu.gpu.numbers import PROC_DEVICES
 from mesos_gpu.gpu.watch import USUAL_PACE, HealthWatch, Pace
 
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def open_mig_device(gpu: str, holders: Mapping[str, str] | None = None) -> Iterator[MigDevice]:
+    """Open NVML for as long as a GPU is divided: the one with this index or UUID. Raises DeviceError.
+
+    `holders`: who holds instances of it, by UUID; processes on them are found beside.
+    """
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise DeviceError(f"NVML does not answer: {error}; is the NVIDIA driver of this machine loaded?") from error
+    try:
+        yield MigDevice(pynvml, gpu, holders)
+    finally:
+        pynvml.nvmlShutdown()
+
 
 OLDEST_VERSION = (340, 29)
 """The first driver that Mesos' GPU isolator supports (its documentation, and nvidia-docker 1.0)."""
