@@ -135,8 +135,16 @@ ROWS: Sequence[Row] = (
     ),
     Row("gpu top", "look.gpu:top", "Show what GPUs do now, the busiest first, with the tasks that hold them."),
     Row("gpu mig", "", "MIG: this machine's GPUs in parts."),
-    Row("gpu mig plan", "machine.mig:plan", "Show what dividing a GPU into MIG instances would destroy and make."),
-    Row("gpu mig apply", "machine.mig:apply", "Divide a GPU into MIG instances; none that is used is touched."),
+    Row(
+        "gpu mig plan",
+        "machine.mig:plan",
+        "Show which MIG instances would be destroyed and made so that the GPU has these, and no others.",
+    ),
+    Row(
+        "gpu mig apply",
+        "machine.mig:apply",
+        "Divide a GPU of this machine into MIG instances; none that is used is touched.",
+    ),
     Row("agent", "", "Agents: the machines that tasks run on.", LOOK),
     Row(
         "agent describe",

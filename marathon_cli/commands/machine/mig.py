@@ -76,7 +76,9 @@ def plan(console: Console, division: str, gpu: str, model: str | None, url: str 
 @debug_option
 @pass_console
 def apply(console: Console, division: str, gpu: str, url: str | None, without_agent: bool) -> None:
-    """Divide the GPU so; `plan` shows what that does. Needs root, and a GPU in MIG mode.
+    """Divide a GPU of this machine into MIG instances; none that is used is touched.
+
+    `plan` shows what that does. Needs root, and a GPU in MIG mode.
 
     Instances that are to be destroyed are borrowed from the agent first, so that it gives them to nobody meanwhile.
     The agent finds new instances when it is started anew; tasks run on meanwhile.
