@@ -246,7 +246,11 @@ ROWS: Sequence[Row] = (
         BOX,
     ),
     Row("cdi", "", "CDI: devices by name, for podman and other engines.", BOX),
-    Row("cdi generate", "machine.cdi:generate", "Print a CDI specification of the GPUs of this machine's agent."),
+    Row(
+        "cdi generate",
+        "machine.cdi:generate",
+        "Print a CDI specification of the GPUs of this machine's agent: by index, by UUID, and all.",
+    ),
     Row("cdi list", "machine.cdi:list_devices", "List the devices that CDI files of this machine define."),
     Row("cdi check", "machine.cdi:check", "Check the CDI files of this machine."),
     Row("completion", "machine.completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
