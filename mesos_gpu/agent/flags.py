@@ -224,7 +224,10 @@ FLAGS: Sequence[Flag] = (
 
 
 def check_flags(flags: Mapping[str, Any]) -> None:
-    """Refuse what cannot work together, by the rules of Mesos' isolators/gpu/isolator.cpp too. Raises BadFlag."""
+    """Refuse what cannot work together, for GPUs by Mesos' rules. Raises BadFlag.
+
+    Source: Mesos src/slave/containerizer/mesos/isolators/gpu/isolator.cpp.
+    """
     if not flags["work_dir"]:
         raise BadFlag("work_dir", "is needed: a folder for sandboxes and checkpoints, for example /var/lib/mesos")
     _check_collection(flags)

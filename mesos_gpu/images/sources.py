@@ -36,7 +36,9 @@ def open_source(
 ) -> Source:
     """Return what the flag names: `http(s)://HOST[:PORT]`, `/...` of `docker save` archives, or `file:/...` of layouts.
 
-    Nothing is contacted yet. Raises BadFlag. Source: Mesos `provisioner/docker/puller.cpp`; the layouts are ours.
+    Nothing is contacted yet. Raises BadFlag. The layouts are ours.
+
+    Source: Mesos src/slave/containerizer/mesos/provisioner/docker/puller.cpp.
     """
     if docker_registry.startswith(("http://", "https://")):
         return Registry(docker_registry, config=config, patience=patience)

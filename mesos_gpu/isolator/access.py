@@ -25,8 +25,9 @@ BASE_RULES: tuple[DeviceRule, ...] = (
 )
 """What every container may do with devices, after everything was denied.
 
-Source: Mesos `isolators/cgroups/subsystems/devices.cpp`, DEFAULT_WHITELIST_ENTRIES; without /dev/console, tty0 and
-tty1, the machine's own screen and keyboard: who has CAP_MKNOD, as root in a container has, could read and write them.
+Source: Mesos src/slave/containerizer/mesos/isolators/cgroups/subsystems/devices.cpp,
+DEFAULT_WHITELIST_ENTRIES; without /dev/console, tty0 and tty1, the machine's own screen and keyboard: who has
+CAP_MKNOD, as root in a container has, could read and write them.
 """
 
 

@@ -14,7 +14,8 @@ _ANYBODY = ContainerId("")
 class NvidiaGpuAllocator:
     """The GPUs of one machine: each available or allocated.
 
-    Source: Mesos `isolators/gpu/allocator.hpp`. Synchronous; where Mesos' futures fail, these calls raise.
+    Source: Mesos src/slave/containerizer/mesos/isolators/gpu/allocator.hpp. Synchronous; where Mesos' futures
+    fail, these calls raise.
     """
 
     def __init__(self, gpus: Iterable[Gpu], *, choice: Choice | None = None) -> None:

@@ -1,7 +1,8 @@
 """Which files of a driver containers need: tables, as data. Pure.
 
-Sources: libnvidia-container `src/nvc_info.c` for the names by capability; Mesos `isolators/gpu/volume.cpp` for what is
-left out. A library is named by the stem of its SONAME: `libcuda` is `libcuda.so`, `libcuda.so.1` and so on.
+Sources: libnvidia-container `src/nvc_info.c` for the names by capability; Mesos
+src/slave/containerizer/mesos/isolators/gpu/volume.cpp for what is left out. A library is named by the
+stem of its SONAME: `libcuda` is `libcuda.so`, `libcuda.so.1` and so on.
 """
 
 from __future__ import annotations

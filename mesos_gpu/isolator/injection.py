@@ -25,7 +25,7 @@ def should_inject(image_env: Mapping[str, str], image_labels: Mapping[str, str])
 
     The variable NVIDIA_VISIBLE_DEVICES comes first: empty and `void` say no, anything else yes, and it never selects
     GPUs. Without it, the label com.nvidia.volumes.needed says yes, with any value.
-    Source: Mesos `isolators/gpu/volume.cpp`, NvidiaVolume::shouldInject.
+    Source: Mesos src/slave/containerizer/mesos/isolators/gpu/volume.cpp, NvidiaVolume::shouldInject.
     """
     visible = image_env.get(VISIBLE_DEVICES)
     if visible is not None:

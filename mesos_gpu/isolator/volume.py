@@ -29,7 +29,8 @@ _MUCH_MEMORY = 64 << 20
 class NvidiaVolume:
     """A volume on this host's disk, read-only to containers and shared by all of them.
 
-    Source: Mesos `isolators/gpu/volume.cpp`. `is_nowhere_else` says that the host's own PATH lacks what is in it.
+    Source: Mesos src/slave/containerizer/mesos/isolators/gpu/volume.cpp. `is_nowhere_else` says
+    that the host's own PATH lacks what is in it.
     """
 
     def __init__(self, host_path: Path, *, is_nowhere_else: bool = False) -> None:

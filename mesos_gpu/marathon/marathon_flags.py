@@ -1,7 +1,7 @@
 """Flags of Marathon that this one does not act on: so that the line of an existing unit file can be kept. Pure.
 
 The rule, for each: what only tunes is accepted, and named at start. What somebody relies on is refused with the reason,
-unless the value says what is done here anyway. Source of the names: Marathon docs/command-line-flags.
+unless the value says what is done here anyway. Source of the names: Marathon docs/docs/command-line-flags.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Where the master is: what `--master` and `--zk` may say, and which node of a ZooKeeper group leads. Pure.
 
 Every master that runs has an ephemeral, sequential node below the group's path; the lowest sequence number leads,
-whatever the label before it. Source: Mesos src/master/{detector,contender}/zookeeper.cpp, src/zookeeper/{group,url}.
+whatever the label before it. Source: Mesos src/master/{detector,contender}/zookeeper.cpp, src/zookeeper/group.cpp,
+include/mesos/zookeeper/url.hpp.
 """
 
 from __future__ import annotations

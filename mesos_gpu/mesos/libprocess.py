@@ -1,7 +1,8 @@
 """libprocess framing without sockets: messages in, bytes out; bytes in, messages out.
 
 A message is an HTTP POST to `/<process id>/<message name>` that says who sent it in `Libprocess-From` (or
-`User-Agent: libprocess/<pid>`); the body is the protobuf. Source: Mesos 3rdparty/libprocess/src/{encoder,decoder}.
+`User-Agent: libprocess/<pid>`); the body is the protobuf.
+Source: Mesos 3rdparty/libprocess/src/{encoder,decoder}.hpp.
 """
 
 from __future__ import annotations

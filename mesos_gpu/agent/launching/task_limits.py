@@ -48,7 +48,10 @@ def read_settings(task: Mapping[str, Any], *, more_cpus_milli: int = 0, more_mem
 
 
 def _seccomp(info: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what SeccompInfo asks for. Raises BadInput in the words of Mesos isolators/linux/seccomp.cpp."""
+    """Return what SeccompInfo asks for. Raises BadInput in Mesos' words.
+
+    Source: Mesos src/slave/containerizer/mesos/isolators/linux/seccomp.cpp.
+    """
     if info is None:
         return {}
     name, unconfined = info.get("profile_name"), bool(info.get("unconfined"))

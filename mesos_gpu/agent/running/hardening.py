@@ -1,6 +1,6 @@
 """What flags say of the walls around containers: system calls, privileges, processes.
 
-Source: Mesos src/slave/flags.cpp, isolators linux/seccomp and linux/nnp.
+Source: Mesos src/slave/flags.cpp, src/slave/containerizer/mesos/isolators/linux/{seccomp,nnp}.cpp.
 """
 
 from __future__ import annotations

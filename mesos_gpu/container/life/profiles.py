@@ -1,4 +1,7 @@
-"""Seccomp profiles in files, and which of them a container has. Source: Mesos isolators/linux/seccomp.cpp."""
+"""Seccomp profiles in files, and which of them a container has.
+
+Source: Mesos src/slave/containerizer/mesos/isolators/linux/seccomp.cpp.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Containers in containers: what an id says of where one lies, and what a nested one shares with its parent. Pure.
 
 Ids are Mesos' ContainerID as Mesos prints it: `parent.child`, `parent.child.grandchild`.
-Source: Mesos src/slave/containerizer/mesos/{containerizer,utils,paths}.cpp, isolators/cgroups.
+Source: Mesos src/slave/containerizer/mesos/{containerizer,utils,paths}.cpp, isolators/cgroups/cgroups.cpp.
 """
 
 from __future__ import annotations

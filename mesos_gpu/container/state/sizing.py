@@ -1,6 +1,6 @@
 """What a container may use, over its life: what changes on record, what the kernel is told, what statistics show.
 
-Source: Mesos isolators/cgroups/subsystems/{cpu,memory}.cpp, containerizer.cpp (usage).
+Source: Mesos src/slave/containerizer/mesos/containerizer.cpp (usage), isolators/cgroups/subsystems/{cpu,memory}.cpp.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def measured(metrics: Metrics) -> Middleware:
 
 
 class _Collected(Collector):
-    """What is measured, for prometheus-client: dots and dashes become underscores (Marathon docs/metrics)."""
+    """What is measured, for prometheus-client: dots and dashes become underscores (Marathon docs/docs/metrics.md)."""
 
     def __init__(self, metrics: Metrics, state: State) -> None:
         self._metrics, self._state = metrics, state

@@ -1,6 +1,6 @@
 """What may not change once an app or a pod has persistent volumes: they are on an agent, with all that was reserved.
 
-Source: Marathon state/AppDefinition.residentUpdateIsValid.
+Source: Marathon state/AppDefinition.scala, residentUpdateIsValid.
 """
 
 from __future__ import annotations

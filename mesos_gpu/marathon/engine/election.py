@@ -17,7 +17,7 @@ from mesos_gpu.process.zookeeper import ZkGroup, ZkSession
 log = logging.getLogger(__name__)
 
 EXIT_ZOOKEEPER_LOST, EXIT_LEADERSHIP_LOST = 101, 103
-"""Exit statuses. Source: Marathon docs/exit-codes."""
+"""Exit statuses. Source: Marathon docs/docs/exit-codes.md."""
 ABDICATION_S = 0.5
 """From the answer to DELETE /v2/leader to the end, so that the answer gets out."""
 

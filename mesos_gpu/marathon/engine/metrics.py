@@ -1,6 +1,7 @@
 """What Marathon counts and measures, under the names that Marathon has for it since 1.7.
 
-Source: Marathon docs/metrics, Dropwizard Metrics (the shape of /metrics, and the weights of the rates of a meter).
+Source: Marathon docs/docs/metrics.md; Dropwizard Metrics for the shape of /metrics, and the weights of the rates of a
+meter.
 """
 
 from __future__ import annotations

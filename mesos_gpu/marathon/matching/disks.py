@@ -1,7 +1,7 @@
 """Which disks of an offer become the persistent volumes of an app.
 
-Source: Marathon mesos/ResourceMatcher.matchDiskResource: a `root` volume is part of the agent's own disk, a `path` one
-part of a disk that may be shared, a `mount` one a whole disk that nobody else gets.
+Source: Marathon mesos/ResourceMatcher.scala, matchDiskResource. A `root` volume is part of the agent's own disk, a
+`path` one part of a disk that may be shared, a `mount` one a whole disk that nobody else gets.
 """
 
 from __future__ import annotations
