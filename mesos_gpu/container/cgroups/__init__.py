@@ -59,6 +59,9 @@ class Cgroups(Protocol):
     def pids(self, container_id: ContainerId) -> frozenset[int]:
         """Return the processes in it, in the numbering of this process."""
 
+    def freeze_file(self, container_id: ContainerId) -> Path | None:
+        """Return the file that freezes and thaws it, `freezer.state` or `cgroup.freeze`; None where there is none."""
+
     def kill(self, container_id: ContainerId) -> None:
         """Send SIGKILL to every process in it."""
 

@@ -104,6 +104,14 @@ class CgroupsV1:
         """Return the processes that are in the container's cgroup of any hierarchy."""
         return frozenset().union(*(read_pids(folder) for folder in self._folders(container_id)))
 
+    def freeze_file(self, container_id: ContainerId) -> Path | None:
+        """Return the freezer's file, that of the version 2 tree where there is no freezer."""
+        if "freezer" in self._by_controller:
+            return self._folder("freezer", container_id) / "freezer.state"
+        if self._unified is None:
+            return None
+        return self._unified / self._root / cgroup_of(container_id) / "cgroup.freeze"
+
     def kill(self, container_id: ContainerId) -> None:
         """Send SIGKILL to every process in it; a fork may escape one call, so call until `remove` succeeds.
 

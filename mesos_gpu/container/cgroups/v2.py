@@ -85,6 +85,10 @@ class CgroupsV2:
         """Return the processes in it and below it."""
         return read_pids(self._root / cgroup_of(container_id))
 
+    def freeze_file(self, container_id: ContainerId) -> Path | None:
+        """Return cgroup.freeze."""
+        return self._root / cgroup_of(container_id) / "cgroup.freeze"
+
     def kill(self, container_id: ContainerId) -> None:
         """Send SIGKILL to every process in it, in one step where the kernel can (5.14), and thaw it."""
         write_below(self._root / cgroup_of(container_id), "cgroup.freeze", "0")

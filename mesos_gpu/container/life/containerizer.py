@@ -298,6 +298,10 @@ class Containerizer:
         container = self._containers.get(container_id)
         return None if container is None or container.init is None else container.init.pid
 
+    def freeze_file(self, container_id: ContainerId) -> Path | None:
+        """Return the file of its cgroup that freezes and thaws it; None where the kernel has none."""
+        return self._cgroups.freeze_file(container_id)
+
     def network_infos(self, container_id: ContainerId) -> Sequence[Mapping[str, Any]]:
         """Return the NetworkInfos of a container with networks of its own, or its outermost parent's; else nothing."""
         joined = self._networks.joined(top_level(container_id))
