@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from mesos_gpu.local.record import Records
 from tests.support.box.live import LiveBox
@@ -148,3 +149,32 @@ def test_master_and_agent_lead_browsers_to_the_page_and_programs_nowhere(busy: L
         assert requests.get(url, timeout=20).status_code == 404
     assert busy.ok("ui", "--print") == f"{box.marathon.url}/ui/\n"
     assert json.loads(busy.ok("status", "-o", "json"))["marathon"]["url"] == box.marathon.url
+
+
+def test_who_has_to_log_in_is_asked_by_the_page_and_forgotten_when_it_is_left(browser: Browser, tmp_path: Path) -> None:
+    box = LiveBox(tmp_path / "box")
+    try:
+        box.up("--gpu_driver=simulated", "--simulated_gpus=1", asks=True)
+        found = Records(box.work_dir).read()
+        assert found is not None
+        password = (box.work_dir / "access" / "secret").read_text().strip()
+        reader = Reader.of(browser, found.marathon.url)
+        page = reader.page
+        page.goto(found.master.url)
+        for attempt in ("wrong", password):
+            expect(page.get_by_role("heading", name="Log in to Marathon")).to_be_visible()
+            assert reader.violations() == []
+            page.get_by_label("Name", exact=True).fill("box")
+            page.get_by_label("Password", exact=True).fill(attempt)
+            reader.button("Log in").click()
+        expect(page.get_by_role("heading", name="Machines")).to_be_visible()
+        expect(page.locator("tbody .state-running")).to_have_count(1)
+        kept = page.evaluate(
+            "[JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie, location.href]"
+        )
+        assert kept == ["{}", "{}", "", f"{found.marathon.url}/ui/#/machines"]
+        page.reload()
+        expect(page.get_by_role("heading", name="Log in to Marathon")).to_be_visible()
+        reader.close()
+    finally:
+        box.cli("down")

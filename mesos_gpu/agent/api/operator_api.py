@@ -108,12 +108,12 @@ class OperatorApi:
             may=lambda viewer, kind, body: permissions.may(viewer, agent.state.frameworks, kind, body),
         )
 
-    def _home(self, request: web.Request, knows: bool) -> web.Response | None:
+    def _home(self, request: web.Request, _knows: bool) -> web.Response | None:
         """Lead a browser to the master, which knows where the page is; plain links while there is none."""
         if not landing.wants_page(request):
             return None
         master, agent_id = self._agent.master, self._agent.state.identity.agent_id
-        if knows and master is not None:
+        if master is not None:
             return landing.redirect(f"{request.scheme}://{master.ip}:{master.port}/?agent={agent_id}")
         paths = ("state", "containers", "gpus", "metrics", "help")
         return landing.links_page(

@@ -103,13 +103,13 @@ class OperatorApi:
         """Lead a browser to the page of the Marathon that is registered here; plain links where there is none."""
         if not landing.wants_page(request):
             return None
-        frameworks = self._engine.state.frameworks.values() if knows else ()
+        frameworks = self._engine.state.frameworks.values()
         named = [(one.name, str(one.info.get("webui_url", ""))) for one in frameworks]
         agent = request.query.get("agent", "")
         pages = [landing.page_of(url, "machines", agent) for name, url in named if name == "marathon"]
         if pages and pages[0] is not None:
             return landing.redirect(pages[0])
-        links = [(url, f"{name}: its own page") for name, url in named]
+        links = [(url, f"{name}: its own page") for name, url in named if knows]
         return landing.links_page(
             "Mesos master",
             "No Marathon with a page is registered here. What this master shows of itself:",

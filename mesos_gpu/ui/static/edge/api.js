@@ -3,6 +3,8 @@ import { signal } from "../parts/html.js";
 
 /** Who is asked to log in, if anybody: at Marathon, or at Mesos. */
 export const loginWanted = signal(/** @type {"" | "marathon" | "mesos"} */ (""));
+/** What the server said to somebody who has not logged in. */
+export const loginHint = signal("");
 /** @type {{marathon: string, mesos: string}} */
 const credentials = { marathon: "", mesos: "" };
 
@@ -72,9 +74,13 @@ export async function send(method, path, options = {}) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ApiError(0, "Marathon does not answer");
   }
-  if (answer.status === 401) loginWanted.value = answer.headers.get("X-Wanted-By") === "mesos" ? "mesos" : "marathon";
-  if (!answer.ok) throw await refused(answer);
-  return answer;
+  if (answer.ok) return answer;
+  const error = await refused(answer);
+  if (answer.status === 401) {
+    loginHint.value = error.message;
+    loginWanted.value = answer.headers.get("X-Wanted-By") === "mesos" ? "mesos" : "marathon";
+  }
+  throw error;
 }
 
 /**

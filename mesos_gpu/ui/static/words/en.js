@@ -361,4 +361,5 @@ export const en = {
   "time.min": "{count} min",
   "time.h": "{count} h",
   "time.d": "{count|1 day|# days}",
+  "login.both": "Mesos (master and agents) knows me by the same",
 };

@@ -361,4 +361,5 @@ export const zh = {
   "time.min": "{count} 分钟",
   "time.h": "{count} 小时",
   "time.d": "{count} 天",
+  "login.both": "Mesos（主节点和代理）使用相同的用户名和密码",
 };
