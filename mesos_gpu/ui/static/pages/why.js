@@ -24,7 +24,7 @@ export function Why({ id }) {
         { key: "agent", label: t("col.machine"), head: true, cell: (/** @type {any} */ one) => one.agent },
         { key: "now", label: t("why.now"), cell: (/** @type {any} */ one) => (one.now ? t("yes") : t("no")) },
         { key: "ever", label: t("why.ever"), cell: (/** @type {any} */ one) => (one.ever ? t("yes") : t("no")) },
-        { key: "lacks", label: t("why.lacksHead"), cell: (/** @type {any} */ one) => html`<span lang="en">${one.lacks.map((/** @type {any} */ lack) => lack.text).join("; ") || t("nothing")}</span>` },
+        { key: "lacks", label: t("why.lacksHead"), cell: (/** @type {any} */ one) => html`<span lang="en">${one.lacks.filter((/** @type {any} */ lack) => lack.forEver || one.ever).map((/** @type {any} */ lack) => lack.text).join("; ") || t("nothing")}</span>` },
       ]} /></section>`}
     ${queued && html`<${Funnel} queued=${queued} />`}`;
 }
