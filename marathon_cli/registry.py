@@ -251,8 +251,14 @@ ROWS: Sequence[Row] = (
         "machine.cdi:generate",
         "Print a CDI specification of the GPUs of this machine's agent: by index, by UUID, and all.",
     ),
-    Row("cdi list", "machine.cdi:list_devices", "List the devices that CDI files of this machine define."),
-    Row("cdi check", "machine.cdi:check", "Check the CDI files of this machine."),
+    Row(
+        "cdi list", "machine.cdi:list_devices", "List the devices that CDI files of this machine define, of any vendor."
+    ),
+    Row(
+        "cdi check",
+        "machine.cdi:check",
+        "Check the CDI files of this machine: each by the rules of its version, ours against the agent's GPUs.",
+    ),
     Row("completion", "machine.completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
 )
 
