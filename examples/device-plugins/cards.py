@@ -10,6 +10,7 @@ The names of cards in FOLDER/cards.broken are unhealthy; with FOLDER/cards.stubb
 """
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import grpc
 import grpc.aio
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-RESOURCE, ENDPOINT = "example.com/gpu", "cards.sock"
+RESOURCE = "example.com/gpu"
 LOOK_S = 0.1
 F = descriptor_pb2.FieldDescriptorProto
 TEXT, WHOLE, TRUTH = F.TYPE_STRING, F.TYPE_INT64, F.TYPE_BOOL
@@ -82,6 +83,7 @@ class Cards:
     def __init__(self, folder, count):
         self.folder = Path(folder)
         self.names = {f"card-{n}": n % 2 for n in range(count)}
+        self.endpoint, self.starts = "", 0
 
     def listed(self):
         broken = self.folder / "cards.broken"
@@ -146,9 +148,12 @@ class Cards:
             "Allocate": one(self.allocate, "Containers", "Allocated"),
             "PreStartContainer": one(self.before_start, "Ids", "Empty"),
         }
+        # Another name each time: gRPC removes the socket of a server that has stopped somewhat later.
+        self.starts += 1
+        self.endpoint = f"cards-{os.getpid()}-{self.starts}.sock"
         server = grpc.aio.server()
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", methods),))
-        server.add_insecure_port(f"unix:{self.folder / ENDPOINT}")
+        server.add_insecure_port(f"unix:{self.folder / self.endpoint}")
         return server
 
     async def register(self):
@@ -158,7 +163,7 @@ class Cards:
                 "/v1beta1.Registration/Register", M["Register"].SerializeToString, M["Empty"].FromString
             )
             await call(
-                M["Register"](version="v1beta1", endpoint=ENDPOINT, resource_name=RESOURCE),
+                M["Register"](version="v1beta1", endpoint=self.endpoint, resource_name=RESOURCE),
                 timeout=30,
                 wait_for_ready=True,
             )
@@ -168,7 +173,6 @@ class Cards:
         known = None
         while True:
             known = known or await other(kubelet, None)
-            (self.folder / ENDPOINT).unlink(missing_ok=True)
             server = self.server()
             await server.start()
             try:

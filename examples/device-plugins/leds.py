@@ -9,6 +9,7 @@ shows what goes over the wire. It runs under a kubelet as under `mesos-gpu-agent
 Lamps whose names stand in FOLDER/leds.broken, one a line, are unhealthy, for as long as they stand there.
 """
 
+import os
 import sys
 import threading
 from concurrent import futures
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import grpc
 
-RESOURCE, ENDPOINT = "example.com/led", "leds.sock"
+RESOURCE = "example.com/led"
 LOOK_S = 0.1
 
 
@@ -70,6 +71,7 @@ class Leds:
     def __init__(self, folder, count):
         self.folder, self.names = Path(folder), [f"led{n}" for n in range(count)]
         self.ended = threading.Event()
+        self.endpoint, self.starts = "", 0
 
     def healthy(self):
         try:
@@ -103,8 +105,9 @@ class Leds:
         return answer
 
     def serve(self):
-        socket = self.folder / ENDPOINT
-        socket.unlink(missing_ok=True)
+        # Another name each time: gRPC removes the socket of a server that has stopped somewhat later.
+        self.starts += 1
+        self.endpoint = f"leds-{os.getpid()}-{self.starts}.sock"
         methods = {
             "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(self.options),
             "ListAndWatch": grpc.unary_stream_rpc_method_handler(self.watch),
@@ -112,14 +115,14 @@ class Leds:
         }
         server = grpc.server(futures.ThreadPoolExecutor(4))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", methods),))
-        server.add_insecure_port(f"unix:{socket}")
+        server.add_insecure_port(f"unix:{self.folder / self.endpoint}")
         server.start()
         return server
 
     def register(self):
         channel = grpc.insecure_channel(f"unix:{self.folder}/kubelet.sock", [("grpc.default_authority", "localhost")])
         with channel:
-            request = field(1, "v1beta1") + field(2, ENDPOINT) + field(3, RESOURCE)
+            request = field(1, "v1beta1") + field(2, self.endpoint) + field(3, RESOURCE)
             channel.unary_unary("/v1beta1.Registration/Register")(request, timeout=30, wait_for_ready=True)
 
     def run(self):

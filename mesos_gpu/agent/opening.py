@@ -261,10 +261,11 @@ def _open_isolator(runtime_dir: Path, gpus: MachineGpus) -> NvidiaGpuIsolator:
 
 def _open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkpoints: Checkpoints) -> LendingDesk:
     """Return the book of leases. It is on disk where it outlasts a reboot, as engines' containers do."""
-    choice = partial(best, topology=isolator.driver.topology())
+    topology = isolator.driver.topology()
+    choice = partial(best, topology=topology)
     records, folder = LeaseRecords(checkpoints.meta / "gpu_leases.json"), configuration.runtime_dir / "leases"
     lender = Lender(isolator, records, folder, Host(), choice=choice)
-    return LendingDesk(lender, isolator, HostNodes(configuration.runtime_dir / "nodes"))
+    return LendingDesk(lender, isolator, HostNodes(configuration.runtime_dir / "nodes"), topology)
 
 
 def _open_devices(settings: DeviceSettings | None, checkpoints: Checkpoints) -> Devices | None:

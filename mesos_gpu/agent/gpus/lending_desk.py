@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mesos_gpu.agent.gpus.host_nodes import HostNodes
 from mesos_gpu.agent.gpus.lender import Lender
 from mesos_gpu.agent.model.gpu_json import gpu_shown
 from mesos_gpu.agent.model.leases import Lease
-from mesos_gpu.gpu.device import DeviceNode, Gpu
+from mesos_gpu.gpu.device import DeviceNode, Gpu, Topology
 from mesos_gpu.isolator.access import gpu_nodes
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
@@ -23,6 +23,7 @@ class LendingDesk:
     lender: Lender
     isolator: NvidiaGpuIsolator
     nodes: HostNodes
+    topology: Topology = field(default_factory=Topology)
 
     def shown(self, lease: Lease) -> Document:
         """Return a lease as it is listed."""
@@ -65,7 +66,7 @@ class LendingDesk:
     def driver(self) -> Document:
         """Return the driver and each GPU with its own nodes, for those who describe this machine to other programs."""
         driver, gpus = self.isolator.driver, sorted(self.isolator.total)
-        nothing = self.use_of(())
+        nothing, topology = self.use_of(()), self.topology
         return {
             "kind": driver.kind,
             "version": driver.version,
@@ -86,6 +87,12 @@ class LendingDesk:
                         "compute_instance": gpu.mig.compute_instance,
                     },
                     "devices": self._nodes(gpu_nodes([gpu])),
+                    "links": {
+                        other.uuid: {"nvlinks": link.nvlinks, "level": int(link.level)}
+                        for other in gpus
+                        if other != gpu
+                        for link in [topology.between(gpu, other)]
+                    },
                 }
                 for gpu in gpus
             ],

@@ -38,11 +38,14 @@ class Plugin:
         self.answer: dict[str, Any] | None = {}
         self.allocated: list[list[str]] = []
         self.asked: list[Any] = []
+        self.starts = 0
         self._changed = asyncio.Condition()
         self._server: Any = None
 
     async def start(self) -> None:
-        (self.folder / self.name).unlink(missing_ok=True)
+        # Another name each time: gRPC removes the socket of a server that has stopped somewhat later.
+        self.starts += 1
+        self.name = f"{self.starts}-{self.name.rpartition('-')[2]}"
         methods = {
             "GetDevicePluginOptions": self._options,
             "ListAndWatch": self._list,
