@@ -9,6 +9,7 @@ import { t } from "../edge/store.js";
 export const ROW = 40;
 const SPARE = 12;
 const LONG = 120;
+const FIRST = 40;
 
 /**
  * @typedef {Object} Column
@@ -46,7 +47,7 @@ export function Table({ columns, rows, id, caption, sortBy = "", choose }) {
         </tr>
       </thead>
       <tbody ref=${body}>
-        ${from > 0 && html`<tr class="spacer" aria-hidden="true"><td colspan=${width} height=${from * ROW}></td></tr>`}
+        ${from > 0 && html`<tr class="spacer" aria-hidden="true"><td colspan=${width} style=${{ height: `${from * ROW}px` }}></td></tr>`}
         ${shown.map((row, i) => {
           const name = id(row);
           return html`<tr key=${name} aria-rowindex=${from + i + 2}>
@@ -56,7 +57,7 @@ export function Table({ columns, rows, id, caption, sortBy = "", choose }) {
             )}
           </tr>`;
         })}
-        ${to < rows.length && html`<tr class="spacer" aria-hidden="true"><td colspan=${width} height=${(rows.length - to) * ROW}></td></tr>`}
+        ${to < rows.length && html`<tr class="spacer" aria-hidden="true"><td colspan=${width} style=${{ height: `${(rows.length - to) * ROW}px` }}></td></tr>`}
       </tbody>
     </table>
   </div>`;
@@ -69,7 +70,7 @@ export function Table({ columns, rows, id, caption, sortBy = "", choose }) {
  * @returns {[number, number]}
  */
 function useWindow(body, count) {
-  const [sight, setSight] = useState(/** @type {[number, number]} */ ([0, LONG]));
+  const [sight, setSight] = useState(/** @type {[number, number]} */ ([0, FIRST]));
   useEffect(() => {
     if (count <= LONG) return undefined;
     const look = () => {
