@@ -20,7 +20,7 @@ import requests
 
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.local.credentials import FOLDER, credential
-from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, GpuChoice, UpOptions
+from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, GpuChoice, UpOptions, program
 from mesos_gpu.local.record import Box, Records, Service, is_alive
 from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor, check_ended
 from mesos_gpu.process.log_file import LogFile
@@ -131,7 +131,7 @@ def _up_detached(options: UpOptions) -> int:
         raise Unavailable(f"cannot use {options.work_dir} as work_dir: {error.strerror}") from None
     with output:
         subprocess.Popen(
-            [sys.executable, "-m", "mesos_gpu.local", json.dumps(asdict(options), default=str), str(theirs)],
+            [*program("mesos_gpu.local"), json.dumps(asdict(options), default=str), str(theirs)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

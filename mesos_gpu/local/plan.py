@@ -14,6 +14,8 @@ from mesos_gpu.local.credentials import FOLDER, MARATHON, hint
 
 LOOPBACK = "127.0.0.1"
 REALM = "mesos-gpu box"
+NOT_FROM_HERE = "sys.path[:] = [folder for folder in sys.path if folder]"
+"""Code that has a program started by `python -c` import nothing from the folder that it is started in."""
 DOCKER_HUB = "https://registry-1.docker.io"
 MAX_LOG_MIB = 10
 """How large the log of a service gets before a new one is begun; four older ones are kept."""
@@ -88,15 +90,25 @@ class ServiceSpec:
     def command(self, *, port: int, ready_file: Path, extra: Sequence[str] = ()) -> list[str]:
         """Return argv for a start on `port`."""
         return [
-            sys.executable,
-            "-m",
-            self.module,
+            *program(self.module),
             f"--{self.port_flag}={port}",
             f"--ready_file={ready_file}",
             f"--max_log_size={MAX_LOG_MIB}MB",
             *self.flags,
             *extra,
         ]
+
+
+def program(module: str, version: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
+    """Return argv that runs a module of ours, wherever it is called: what lies in the present folder is not imported.
+
+    `python -m` looks there first, so a json.py of whoever owns the folder would run as root. Python has an option
+    against that since 3.11 (-P); before, the program leaves the entry out itself.
+    """
+    if version >= (3, 11):
+        return [sys.executable, "-P", "-m", module]
+    code = f"import sys; {NOT_FROM_HERE}; import runpy; runpy.run_module(sys.argv.pop(1), None, '__main__', True)"
+    return [sys.executable, "-c", code, module]
 
 
 def master_spec(options: UpOptions) -> ServiceSpec:

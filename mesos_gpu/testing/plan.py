@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.local.plan import LOOPBACK, MESOS_ROLE, box_id, runtime_dir
+from mesos_gpu.local.plan import LOOPBACK, MESOS_ROLE, NOT_FROM_HERE, box_id, runtime_dir
 
 T = TypeVar("T")
 Each: TypeAlias = T | Sequence[T]
@@ -194,5 +194,5 @@ def nursery_command(channel: int, owner: int) -> list[str]:
     """Return argv of the process that runs boxes: this very code, wherever the caller found it."""
     root = str(Path(__file__).parents[2])
     program = "from mesos_gpu.testing.fork_server import main; sys.exit(main())"
-    code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); {program}"
+    code = f"import sys; {NOT_FROM_HERE}; sys.path.insert(0, sys.argv.pop(1)); {program}"
     return [sys.executable, "-c", code, root, str(channel), str(owner)]
