@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 MESOS_GPU = Path(sys.executable).with_name("mesos-gpu")
 TABLES = 2
@@ -41,9 +43,42 @@ def follow_until_printed(app: str, times: int) -> None:
             shown += data
             print(data.decode(errors="replace"), end="", flush=True)
     finally:
-        log.send_signal(signal.SIGINT)
+        log.terminate()
         log.wait()
         log.stdout.close()
+
+
+def bring_up(*more: str) -> None:
+    """Bring a box up. Ctrl-C does not reach the command: half a box would be nobody's, a whole one is taken down."""
+    up = subprocess.Popen(show("up", "--detach", *more), start_new_session=True)
+    try:
+        status = up.wait()
+    except BaseException:
+        up.wait()
+        raise
+    if status:
+        raise subprocess.CalledProcessError(status, "up")
+
+
+def put_away(work_dir: str) -> None:
+    """Take the box down, if there is one, whatever happens meanwhile: also when nobody reads what we write any more."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    if not (Path(work_dir) / "box.json").exists():
+        return
+    try:
+        command = show("down")
+    except OSError:
+        command = [str(MESOS_GPU), "down"]
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (sys.stdout.fileno(), sys.stderr.fileno()):
+            os.dup2(nowhere, descriptor)
+    subprocess.run(command, check=True, start_new_session=True)
+
+
+def leave(number: int, _frame: FrameType | None) -> NoReturn:
+    """End as Ctrl-C does it: with the box taken down."""
+    raise SystemExit(128 + number)
 
 
 def run_on_a_box(work_dir: str, app: str, *look: str, up: tuple[str, ...] = ()) -> int:
@@ -51,21 +86,24 @@ def run_on_a_box(work_dir: str, app: str, *look: str, up: tuple[str, ...] = ()) 
     os.environ["MESOS_GPU_WORK_DIR"] = work_dir
     os.environ.pop("MARATHON_URL", None)
     app_file = os.path.relpath(Path(__file__).resolve().parent / f"{app}.json")
-    ports = ("--master_port=0", "--agent_port=0", "--marathon_port=0")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
     try:
-        subprocess.run(show("up", "--detach", *ports, *up), check=True)
         try:
+            bring_up("--master_port=0", "--agent_port=0", "--marathon_port=0", *up)
             subprocess.run(show("ui", "--print"), check=True)
             subprocess.run(show("app", "add", app_file, "--wait"), check=True)
             subprocess.run(show(*look), check=True)
             follow_until_printed(app, TABLES)
         finally:
-            subprocess.run(show("down"), check=True)
+            put_away(work_dir)
     except subprocess.CalledProcessError as error:
         # The command has said why, on stderr.
         return int(error.returncode)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
     return 0
 
 

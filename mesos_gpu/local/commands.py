@@ -130,7 +130,7 @@ def _up_detached(options: UpOptions) -> int:
     except OSError as error:
         raise Unavailable(f"cannot use {options.work_dir} as work_dir: {error.strerror}") from None
     with output:
-        subprocess.Popen(
+        supervisor = subprocess.Popen(
             [*program("mesos_gpu.local"), json.dumps(asdict(options), default=str), str(theirs)],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -139,8 +139,14 @@ def _up_detached(options: UpOptions) -> int:
             pass_fds=[theirs],
         )
     os.close(theirs)
-    with os.fdopen(ours) as report:
-        outcome, _, text = report.read().partition("\n")
+    try:
+        with os.fdopen(ours) as report:
+            outcome, _, text = report.read().partition("\n")
+    except BaseException:
+        # Who types Ctrl-C while a box comes up wants none.
+        supervisor.terminate()
+        supervisor.wait()
+        raise
     if outcome == "ready":
         print(text)
         print(f"It runs in the background; `mesos-gpu down --work_dir {options.work_dir}` stops it.")
