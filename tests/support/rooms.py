@@ -15,15 +15,7 @@ from typing import Any, NamedTuple
 from tests.support import walls
 
 AT_LEAST = 95.0
-WITH_SLOW_TESTS = {
-    "marathon_cli.convert": 91.0,
-    "mesos_gpu.agent.launching": 82.0,
-    "mesos_gpu.agent.views": 85.0,
-    "mesos_gpu.executor.decisions": 93.0,
-    "mesos_gpu.framework": 56.0,
-    "mesos_gpu.master.views": 92.0,
-    "mesos_gpu.master.wire": 89.0,
-}
+WITH_SLOW_TESTS = {"marathon_cli.convert": 91.0}
 """Rooms whose rest is for tests that start programs, which are not measured: what the fast ones must take at least."""
 OTHERS = "deciding modules of other rooms"
 
