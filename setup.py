@@ -27,6 +27,7 @@ REQUIRES = [
     "zstandard>=0.22",
 ]
 DEV = [
+    "bandit>=1.8",
     "build>=1.2",
     "cyclonedx-bom>=5.0",
     "coverage>=7.10",

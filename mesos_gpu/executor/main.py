@@ -248,7 +248,7 @@ def container_ip(environment: Mapping[str, str]) -> dict[str, str]:
     In a network of its own it is told no address, and has that of its host name, as libprocess finds its own.
     """
     ip = environment.get("LIBPROCESS_IP")
-    if ip == "0.0.0.0":
+    if ip == "0.0.0.0":  # a word of Mesos, nothing listens  # nosec B104
         try:
             ip = socket.gethostbyname(socket.gethostname())
         except OSError:

@@ -81,7 +81,7 @@ def check_address(flags: Mapping[str, Any], walls: Sequence[str], *, reached_by:
     for name in ("ip", "advertise_ip"):
         if flags[name] is not None and not _is_ipv4(flags[name]):
             raise BadFlag(name, f"'{flags[name]}' is not an IPv4 address")
-    if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:
+    if flags["ip"] == "0.0.0.0" and flags["advertise_ip"] is None:  # a word of Mesos, nothing listens  # nosec B104
         raise BadFlag("advertise_ip", f"is needed with --ip=0.0.0.0: the address that {reached_by} at")
     missing = " ".join(f"--{name}" for name in walls if not flags[name])
     if missing and not flags["insecure"] and not ipaddress.IPv4Address(flags["ip"]).is_loopback:

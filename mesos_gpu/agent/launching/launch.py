@@ -92,7 +92,7 @@ def task_container(
     inside = sandbox if image is None else image.sandbox
     environment, networks = _environment(identity, framework, task, sandbox, inside), networks_of(task)
     if networks:
-        environment["LIBPROCESS_IP"] = "0.0.0.0"  # the agent's is not an address there
+        environment["LIBPROCESS_IP"] = "0.0.0.0"  # the agent's is not an address there  # nosec B104
     if image is not None:
         del environment["PATH"]  # the host's, which is not the image's
     return ContainerConfig(
