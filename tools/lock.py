@@ -21,7 +21,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 UV = "uv>=0.8"
-LOCKS = {"requirements.lock": ("3.10", "REQUIRES"), "requirements-dev.lock": ("3.10", "REQUIRES", "KUBERNETES", "DEV", "BUILD")}
+LOCKS = {
+    "requirements.lock": ("3.10", "REQUIRES"),
+    "requirements-dev.lock": ("3.10", "REQUIRES", "KUBERNETES", "DEV", "BUILD"),
+}
 """The oldest Python of each, and what is in it."""
 BUILD = ("setuptools>=64", "wheel", "pip>=24")
 """What builds the packages that come as sources, our own among them."""
