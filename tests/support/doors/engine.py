@@ -21,6 +21,7 @@ APPLETS = ("sh", "ls", "cat", "sleep", "echo", "env", "grep", "dd", "stat", "tru
 IMAGE = "doors-test:latest"
 RUN = ("--network", "none", "--ulimit", "nofile=1024:1024", "--security-opt", "seccomp=unconfined")
 PATIENCE_S = 60.0
+PLUGINS = Path("/run/docker/plugins")
 
 
 def root_archive(extra: Sequence[tuple[tarfile.TarInfo, bytes]] = ()) -> bytes:
@@ -53,7 +54,9 @@ class Engine:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path, self.settings = folder, folder / "bin", folder / "doors.json"
+        self.plugins = folder / "plugins"
         self.path.mkdir(parents=True)
+        self.plugins.mkdir()
         write_launcher(self.path, HOOK, "mesos_gpu.doors.oci.hook", settings=str(self.settings))
         runtime = write_launcher(self.path, NAME, "mesos_gpu.doors.oci.runtime", settings=str(self.settings))
         self._runtime = f"--add-runtime=nvidia={runtime}"
@@ -63,7 +66,11 @@ class Engine:
 
     def start(self, *flags: str) -> None:
         log = (self.folder / "log").open("ab")
-        command = ["unshare", "-m", "--propagation", "private", "dockerd", f"--data-root={self.folder}/data"]
+        # Its plugins are those of this folder, in its own mounts.
+        PLUGINS.mkdir(parents=True, exist_ok=True)
+        mounted = f'mount --bind "$0" {PLUGINS} && exec "$@"'
+        command = ["unshare", "-m", "--propagation", "private", "sh", "-c", mounted, str(self.plugins)]
+        command += ["dockerd", f"--data-root={self.folder}/data"]
         command += [f"--exec-root={self.folder}/exec", f"--pidfile={self.folder}/pid", f"--host=unix://{self.socket}"]
         command += ["--bridge=none", "--iptables=false", "--ip-masq=false", "--ip-forward=false"]
         command += [
@@ -153,6 +160,9 @@ class Engine:
         left += [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/{self.cgroup}")]
         assert left == [], left
         shutil.rmtree(self.folder)
+        for folder in (PLUGINS, PLUGINS.parent):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _command(process: Path) -> bytes:

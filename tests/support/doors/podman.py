@@ -19,6 +19,8 @@ class Podman:
     def __init__(self, folder: Path) -> None:
         self.folder, self.cdi = folder, folder / "cdi"
         self.cdi.mkdir(parents=True)
+        self._conf = folder / "containers.conf"
+        self.configure("")
         self.cgroup = f"/mesos-test-podman-{folder.name}"
 
     def __call__(self, *words: str, check: bool = True, data: bytes | None = None) -> subprocess.CompletedProcess[str]:
@@ -28,11 +30,27 @@ class Podman:
         inside = (
             'mount -t tmpfs none /run/cdi 2>/dev/null || { mkdir -p /run/cdi; }; mount --bind "$0" /run/cdi; exec "$@"'
         )
-        command = ["unshare", "-m", "sh", "-c", inside, str(self.cdi), "podman", *flags, *words]
+        command = [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            inside,
+            str(self.cdi),
+            "env",
+            f"CONTAINERS_CONF={self._conf}",
+            "podman",
+            *flags,
+            *words,
+        ]
         done = subprocess.run(command, capture_output=True, input=data, timeout=60)
         out, err = done.stdout.decode(), done.stderr.decode()
         assert not check or done.returncode == 0, f"podman {' '.join(words)}: {err}{out}"
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+    def configure(self, text: str) -> None:
+        """Give it a containers.conf of its own."""
+        self._conf.write_text(text)
 
     def start(self, name: str, *options: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         words = ("run", "-d", "--name", name, f"--cgroup-parent={self.cgroup}", *RUN, *options, IMAGE, "sleep", "600")
