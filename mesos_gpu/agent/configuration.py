@@ -136,6 +136,8 @@ class Configuration:
     gpus: GpuSettings
     devices: DeviceSettings | None
     """Of device plugins, None where none are hosted."""
+    pod_resources: Path | None
+    """The socket of a PodResources API, None for none."""
     tasks: TaskSettings
     images: ImageSettings | None
     networks: NetworkSettings
@@ -173,6 +175,7 @@ def read_configuration(flags: Mapping[str, Any]) -> Configuration:
         ),
         gpus=_gpus(flags),
         devices=device_settings(flags),
+        pod_resources=None if flags["pod_resources_socket"] is None else Path(flags["pod_resources_socket"]).absolute(),
         tasks=_tasks(flags),
         images=image_settings(flags, work_dir),
         networks=network_settings(flags, work_dir, runtime_dir),

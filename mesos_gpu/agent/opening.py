@@ -43,10 +43,11 @@ from mesos_gpu.agent.model.resources import agent_resources, changes, gpus_asked
 from mesos_gpu.agent.running.containers import Devices
 from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
+from mesos_gpu.agent.views.pods import pods_shown
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
 from mesos_gpu.container.spec.requirements import DriverFacts
-from mesos_gpu.errors import BadResources, Conflict
+from mesos_gpu.errors import BadResources, Conflict, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.gpu.topology import best
@@ -150,6 +151,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         closing.push_async_callback(endpoint.stop)
         closing.push_async_callback(agent.close)
         closing.push_async_callback(detector.close)
+        await _open_pods(configuration.pod_resources, agent, closing)
         yield OpenAgent(agent, endpoint, detector, checkpoints, found, gpus)
 
 
@@ -277,6 +279,20 @@ def _open_devices(settings: DeviceSettings | None, checkpoints: Checkpoints) -> 
     from mesos_gpu.agent.devices.records import DeviceRecords
 
     return DeviceHost(settings.folder, DeviceRecords(checkpoints.meta / "devices.json"), grace_s=settings.grace_s)
+
+
+async def _open_pods(path: Path | None, agent: Agent, closing: AsyncExitStack) -> None:
+    """Tell at a socket which task has which devices. Raises Unavailable when that cannot be opened."""
+    if path is None:
+        return
+    from mesos_gpu.agent.devices.pod_resources import PodResources
+
+    pods = PodResources(path, lambda: pods_shown(agent.state.frameworks, agent.held()), agent.there)
+    try:
+        await pods.start()
+    except (OSError, RuntimeError) as error:
+        raise Unavailable(f"cannot open {path} (--pod_resources_socket): {error}") from None
+    closing.push_async_callback(pods.close)
 
 
 def _discover(settings: GpuSettings, asked: int | None, found: list[Gpu], *, restarting: bool) -> tuple[Gpu, ...]:

@@ -50,7 +50,8 @@ class GpuApi:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         advertised = 0 if self._agent.gpus is None else self._agent.gpus.advertised
-        text = exposition(await self._views(self._viewer_of(request)), advertised=advertised)
+        views, hostname = await self._views(self._viewer_of(request)), str(self._agent.info.get("hostname", ""))
+        text = exposition(views, advertised=advertised, hostname=hostname)
         return web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS_TYPE})
 
     async def _clear(self, request: web.Request) -> web.Response:

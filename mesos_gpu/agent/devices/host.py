@@ -90,6 +90,21 @@ class DeviceHost:
         return self._book.totals()
 
     @property
+    def held(self) -> Mapping[ContainerId, Mapping[str, frozenset[str]]]:
+        """Return the ids of the devices of each container, by resource."""
+        return self._book.held
+
+    @property
+    def there(self) -> Mapping[str, Sequence[str]]:
+        """Return the ids of all healthy devices of plugins that are there, by resource."""
+        listed = self._book.resources.items()
+        return {
+            name: sorted(device.id for device in one.devices.values() if device.healthy)
+            for name, one in listed
+            if one.gone_s is None
+        }
+
+    @property
     def book(self) -> DeviceBook:
         """Return the devices, and who holds them."""
         return self._book

@@ -31,6 +31,13 @@ DEVICE_FLAGS: Sequence[Flag] = (
         GRACE_S,
         "How long the devices of a plugin that is gone are remembered; none of them is given meanwhile.",
     ),
+    Flag(
+        "pod_resources_socket",
+        "path",
+        None,
+        "Tell node tools that know kubelets' PodResources API, such as dcgm-exporter, at this socket file which task "
+        "has which GPU; default: nowhere.",
+    ),
 )
 _LONGEST_PATH = 107
 """Of a socket file, in bytes: sockaddr_un."""
@@ -58,6 +65,9 @@ def check_devices(flags: Mapping[str, Any]) -> None:
     folder, gpus = flags["device_plugins_dir"], flags["device_plugins_gpus"]
     if folder is not None and len(str(Path(folder).absolute() / "kubelet.sock").encode()) > _LONGEST_PATH:
         raise BadFlag("device_plugins_dir", f"is too long for the path of a socket in it ({_LONGEST_PATH} bytes)")
+    pods = flags["pod_resources_socket"]
+    if pods is not None and len(str(Path(pods).absolute()).encode()) > _LONGEST_PATH:
+        raise BadFlag("pod_resources_socket", f"is too long for the path of a socket ({_LONGEST_PATH} bytes)")
     if flags["device_plugins_grace"] < 0:
         raise BadFlag("device_plugins_grace", "must not be negative")
     if gpus is None:

@@ -146,6 +146,11 @@ class AgentGpus:
         held = self._isolator.held.items()
         return next((name for name, gpus in held if any(gpu.uuid == uuid for gpu in gpus)), None)
 
+    @property
+    def held(self) -> Mapping[ContainerId, frozenset[Gpu]]:
+        """Return what each container holds."""
+        return self._isolator.held
+
     def all(self) -> Sequence[Gpu]:
         """Return every GPU, in Mesos' order."""
         return sorted(self._isolator.total)

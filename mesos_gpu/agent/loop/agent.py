@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mesos_gpu.agent.clock import Clock
@@ -43,6 +43,7 @@ from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.agent.running.checker import Checker
 from mesos_gpu.agent.running.containers import Containers, Devices, Runner
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
+from mesos_gpu.agent.views.pods import GPU
 from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import AgentId, ContainerId
 from mesos_gpu.mesos.libprocess import Pid
@@ -311,6 +312,21 @@ class Agent:
         self._advertise()
         for task in self.state.frameworks.tasks():
             self._tell_holder(task)
+
+    def held(self) -> Mapping[ContainerId, Mapping[str, Iterable[str]]]:
+        """Return the ids of the devices of every container, by the name of the resource: GPUs, and plugins' devices."""
+        found: dict[ContainerId, dict[str, Iterable[str]]] = {}
+        if self.gpus is not None:
+            found = {container: {GPU: [gpu.uuid for gpu in gpus]} for container, gpus in self.gpus.held.items()}
+        if self.devices is not None:
+            for container, devices in self.devices.held.items():
+                found.setdefault(container, {}).update(devices)
+        return found
+
+    def there(self) -> Mapping[str, Sequence[str]]:
+        """Return the ids of all devices that are fit for containers, by the name of the resource."""
+        gpus = [] if self.gpus is None else [gpu.uuid for gpu in self.gpus.all() if self.gpus.illness(gpu.uuid) is None]
+        return {GPU: gpus, **({} if self.devices is None else self.devices.there)}
 
     def _tell_holder(self, task: Task) -> None:
         if self.gpus is None or task.container_id is None or task.phase is Phase.OVER:

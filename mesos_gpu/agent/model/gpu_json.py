@@ -69,8 +69,12 @@ def view_shown(view: GpuView) -> Document:
     return shown
 
 
-def exposition(views: Sequence[GpuView], *, advertised: int) -> str:
-    """Return the GPUs in Prometheus' text format, version 0.0.4; base units, as Prometheus asks for."""
+def exposition(views: Sequence[GpuView], *, advertised: int, hostname: str = "") -> str:
+    """Return the GPUs in Prometheus' text format, version 0.0.4; base units, as Prometheus asks for.
+
+    What follows has the names, labels and units of NVIDIA's dcgm-exporter (etc/default-counters.csv), so dashboards and
+    alerts made for it work: a task is a `pod`, its framework a `namespace`.
+    """
     families: list[_Family] = [
         ("mesos_gpu_gpus", "GPUs that this agent manages.", [({}, len(views))]),
         ("mesos_gpu_gpus_advertised", "GPUs that the master may offer.", [({}, advertised)]),
@@ -82,6 +86,10 @@ def exposition(views: Sequence[GpuView], *, advertised: int) -> str:
         _family(views, "utilization_ratio", "How busy the GPU is, 0 to 1.", lambda v: _ratio(_usage(v))),
         _family(views, "power_watts", "Power drawn by the GPU.", lambda v: _usage(v).power_w),
         _family(views, "temperature_celsius", "Temperature of the GPU.", lambda v: _usage(v).temperature_c),
+    ]
+    families += [
+        (f"DCGM_FI_DEV_{name}", text, [(_dcgm_labels(view, hostname), value(view)) for view in views])
+        for name, text, value in _DCGM
     ]
     lines: list[str] = []
     for name, help_text, samples in families:
@@ -100,6 +108,13 @@ def _labels_of(view: GpuView) -> dict[str, str]:
     gpu = view.gpu
     labels = {"uuid": gpu.uuid, "minor": str(gpu.minor), "index": str(gpu.index), "name": gpu.name}
     return {**labels, "framework": view.framework, "task": view.task, "container": view.container}
+
+
+def _dcgm_labels(view: GpuView, hostname: str) -> dict[str, str]:
+    gpu = view.gpu
+    labels = {"gpu": str(gpu.index), "UUID": gpu.uuid, "pci_bus_id": gpu.bus_id or "", "device": f"nvidia{gpu.minor}"}
+    labels |= {"modelName": gpu.name, "Hostname": hostname}
+    return {**labels, "container": view.container, "namespace": view.framework, "pod": view.task}
 
 
 def _labels(labels: Mapping[str, str]) -> str:
@@ -124,3 +139,23 @@ def _bytes(mib: int | None) -> int | None:
 
 def _ratio(usage: GpuUsage) -> float | None:
     return None if usage.utilization_percent is None else usage.utilization_percent / 100
+
+
+def _free(view: GpuView) -> int | None:
+    usage = _usage(view)
+    total = usage.memory_total_mib if usage.memory_total_mib is not None else view.gpu.memory_mib
+    return None if total is None or usage.memory_used_mib is None else total - usage.memory_used_mib
+
+
+def _xid(view: GpuView) -> int:
+    return 0 if view.illness is None else view.illness.xid or 0
+
+
+_DCGM: Sequence[tuple[str, str, Callable[[GpuView], float | None]]] = (
+    ("GPU_UTIL", "GPU utilization (in %).", lambda view: _usage(view).utilization_percent),
+    ("FB_USED", "Framebuffer memory used (in MiB).", lambda view: _usage(view).memory_used_mib),
+    ("FB_FREE", "Framebuffer memory free (in MiB).", _free),
+    ("GPU_TEMP", "GPU temperature (in C).", lambda view: _usage(view).temperature_c),
+    ("POWER_USAGE", "Power draw (in W).", lambda view: _usage(view).power_w),
+    ("XID_ERRORS", "Value of the last XID error encountered.", _xid),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from mesos_gpu.agent.disk.sandbox import make_sandbox
@@ -113,6 +113,14 @@ class Devices(Protocol):
     @property
     def totals(self) -> Mapping[str, int]:
         """Return how many units of each resource may be offered."""
+
+    @property
+    def held(self) -> Mapping[ContainerId, Mapping[str, Iterable[str]]]:
+        """Return the ids of the devices of each container, by resource."""
+
+    @property
+    def there(self) -> Mapping[str, Sequence[str]]:
+        """Return the ids of all healthy devices, by resource."""
 
     def recover(self, live: Collection[ContainerId]) -> None:
         """Take up what `live` containers held before a restart; what others held is free."""

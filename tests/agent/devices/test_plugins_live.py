@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 
+from mesos_gpu.kubelet.messages import message
+from mesos_gpu.kubelet.services import POD_RESOURCES, Stub, channel
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.testing import MesosBox
 from tests.support.master.build import framework_info
@@ -125,7 +130,10 @@ class Framework:
 
 @pytest.fixture
 async def framework(mesos_box: Callable[..., MesosBox], plugins: Plugins) -> AsyncIterator[Framework]:
-    flags = {"device_plugins_dir": str(plugins.folder)}
+    flags = {
+        "device_plugins_dir": str(plugins.folder),
+        "pod_resources_socket": str(plugins.folder / "pods/kubelet.sock"),
+    }
     box = mesos_box(gpus=1, agent_flags=flags, master_flags={"allocation_interval": "50ms"})
     made = Framework(box)
     await made.scheduler.subscribe(framework_info(capabilities="GPU_RESOURCES", failover_timeout=1000.0))
@@ -146,6 +154,13 @@ async def until_units(framework: Framework, **wanted: float) -> None:
     await until_equal(lambda: units(framework.box), {name: value for name, value in expected.items() if value})
 
 
+async def pods(path: Path) -> Any:
+    """Ask as dcgm-exporter does."""
+    async with channel(str(path)) as connection:
+        answer = await Stub(POD_RESOURCES, connection).call("List", message("v1.ListPodResourcesRequest")(), timeout=20)
+    return answer.pod_resources
+
+
 async def test_devices_of_any_vendor_are_scalars_and_reach_containers(framework: Framework, plugins: Plugins) -> None:
     box = framework.box
     await until_units(framework)
@@ -162,6 +177,12 @@ async def test_devices_of_any_vendor_are_scalars_and_reach_containers(framework:
         "of one node, as the plugin prefers"
     )
     assert (plugins.folder / "cards.prepared").read_text() == "card-1 card-3\n"
+
+    # Node tools are told who has what, as by a kubelet.
+    (pod,) = await pods(plugins.folder / "pods/kubelet.sock")
+    assert (pod.name, pod.namespace, pod.containers[0].name) == ("both", framework.scheduler.framework_id, "both")
+    given = {devices.resource_name: list(devices.device_ids) for devices in pod.containers[0].devices}
+    assert given == {GPU: ["card-1", "card-3"], LED: ["led0", "led1"]}
 
     # One that is ill lowers the total at once; the one that is held stays until its task ends.
     (plugins.folder / "cards.broken").write_text("card-0 card-1\n")
@@ -193,3 +214,34 @@ async def test_devices_of_any_vendor_are_scalars_and_reach_containers(framework:
     assert "the plugin of example.com/gpu refused Allocate: RESOURCE_EXHAUSTED not today" in refused["message"]
     (plugins.folder / "cards.stubborn").unlink()
     assert (await framework.run("last", "true", card=3, led=2))["state"] in ("TASK_RUNNING", "TASK_FINISHED")
+
+
+async def test_gpus_of_tasks_are_told_to_node_tools(mesos_box: Callable[..., MesosBox], tmp_path: Path) -> None:
+    socket = tmp_path / "pods" / "kubelet.sock"
+    box = mesos_box(gpus=2, agent_flags={"pod_resources_socket": str(socket)})
+    framework = Framework(box)
+    await framework.scheduler.subscribe(framework_info(capabilities="GPU_RESOURCES", failover_timeout=1000.0))
+    try:
+        assert (await framework.run("train", "exec sleep 1000", gpus=1))["state"] == "TASK_RUNNING"
+        async with channel(str(socket)) as connection:
+            stub = Stub(POD_RESOURCES, connection)
+            wanted = {"pod_name": "train", "pod_namespace": framework.scheduler.framework_id}
+            got = await stub.call("Get", message("v1.GetPodResourcesRequest")(**wanted), timeout=20)
+            (devices,) = got.pod_resources.containers[0].devices
+            assert devices.resource_name == "nvidia.com/gpu"
+            there = await stub.call("GetAllocatableResources", message("v1.AllocatableResourcesRequest")(), timeout=20)
+            uuids = set(box.agents[0].gpu_uuids().values())
+            assert set(devices.device_ids) < set(there.devices[0].device_ids) == uuids
+            request = message("v1.GetPodResourcesRequest")(pod_name="nobody", pod_namespace="nowhere")
+            with pytest.raises(grpc.aio.AioRpcError, match="pod nobody in namespace nowhere not found"):
+                await stub.call("Get", request, timeout=20)
+        # The same names at /metrics, where dcgm-exporter has them.
+        (busy,) = [line for line in metrics(box) if line.startswith("DCGM_FI_DEV_FB_USED") and 'pod="train"' in line]
+        assert f'UUID="{devices.device_ids[0]}"' in busy
+    finally:
+        await framework.scheduler.close()
+
+
+def metrics(box: MesosBox) -> list[str]:
+    with urllib.request.urlopen(f"{box.agents[0].url}/metrics", timeout=30) as answer:
+        return list(answer.read().decode().splitlines())

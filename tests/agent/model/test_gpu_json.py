@@ -71,3 +71,16 @@ def test_no_gpus_are_four_zeros() -> None:
         "mesos_gpu_gpus_held 0",
         "mesos_gpu_gpus_lent 0",
     ]
+
+
+def test_metrics_have_the_names_of_dcgm_exporter_too() -> None:
+    lines = exposition([GpuView(GPU, BUSY, ILL, "c", "f", "t")], advertised=1, hostname="m1").splitlines()
+    shown = {line.split("{")[0]: line for line in lines if line.startswith("DCGM_FI_DEV_")}
+    assert {name.removeprefix("DCGM_FI_DEV_") for name in shown} >= {"GPU_UTIL", "FB_USED", "XID_ERRORS"}
+    labels = shown["DCGM_FI_DEV_FB_USED"]
+    assert f'UUID="{GPU.uuid}"' in labels
+    assert 'Hostname="m1"' in labels
+    assert 'container="c",namespace="f",pod="t"' in labels
+    unknown = exposition([GpuView(GPU, None)], advertised=1)
+    assert "DCGM_FI_DEV_FB_FREE" not in unknown
+    assert "DCGM_FI_DEV_XID_ERRORS" in unknown
