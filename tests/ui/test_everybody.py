@@ -57,7 +57,7 @@ def places(site: LiveBox) -> list[str]:
         *(f"#/services/access/web?tab={tab}" for tab in tabs),
         "#/services/access/big?tab=why",
         "#/services/access/fails?tab=logs",
-        *(f"#/instances/{task['id']}?tab={tab}" for tab in ("timeline", "gpus", "files", "stdout")),
+        *(f"#/instances/{task['id']}?tab={tab}" for tab in ("timeline", "gpus", "files", "stdout", "console")),
         f"#/machines/{task['slaveId']}",
     ]
 
@@ -98,6 +98,15 @@ def test_what_enemies_write_is_text(busy: LiveBox, reader: Reader) -> None:
     assert page.locator("a[href^='javascript']").count() == 0
     page = reader.go("#/services/access/fails?tab=logs")
     expect(page.locator("pre.log")).to_contain_text("<script>alert(1)</script>")
+
+
+def test_a_command_runs_where_the_instance_does(busy: LiveBox, reader: Reader) -> None:
+    page = reader.go(f"#/instances/{busy.tasks('access/web')[0]['id']}?tab=console")
+    page.get_by_label("Command").fill("nvidia-smi -L; echo in $MARATHON_APP_ID")
+    reader.button("Run").click()
+    said = page.get_by_role("log", name="Console")
+    expect(said).to_contain_text("in /access/web")
+    expect(said.get_by_text("GPU 0:")).to_have_count(1)
 
 
 def test_everything_is_reached_by_keys(busy: LiveBox, reader: Reader) -> None:

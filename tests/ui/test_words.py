@@ -31,7 +31,7 @@ CHOSEN = {
     "gpus": "all held free ill unused",
     "time": "s min h d",
     "field": "id image cmd instances cpus mem gpus env labels",
-    "tab": "instances why configuration logs events endpoints volumes timeline gpus files stdout stderr",
+    "tab": "instances why configuration logs events endpoints volumes timeline gpus files stdout stderr console",
 }
 """What keys made of a word may end with."""
 REASONS = (

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from mesos_gpu.errors import NotFound
 from mesos_gpu.marathon.api.answers import read_object, refusal
+from mesos_gpu.marathon.api.console import ConsoleApi
 from mesos_gpu.marathon.api.mesos_door import (
     AGENT_READS,
     MASTER_CALLS,
@@ -38,7 +39,7 @@ class PageApi:
     """Handlers of `/`, /ui/ and /ui/api/."""
 
     def __init__(self, door: MesosDoor, why: WhyApi) -> None:
-        self._door, self._why = door, why
+        self._door, self._why, self._console = door, why, ConsoleApi(door)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes; these have no twins ending in a slash."""
@@ -50,6 +51,7 @@ class PageApi:
             web.post("/ui/api/master/call", _ours(self.call)),
             web.get("/ui/api/agents/{agent}/files/read", _ours(self.read)),
             web.get("/ui/api/agents/{agent}/{path:.+}", _ours(self.agent)),
+            web.post("/ui/api/agents/{agent}/run", _ours(self._console.run)),
             web.get("/ui/api/why/{app_id:.+}", _ours(self._why.show)),
             web.get("/ui/{path:.*}", self.file),
         ]

@@ -43,6 +43,8 @@ class Mesos:
         if path == "api/v1":
             call = await request.json()
             self.calls.append(call)
+            if call["type"] == "LAUNCH_NESTED_CONTAINER_SESSION":
+                return await self._session(request)
             if call["type"] != "SUBSCRIBE":
                 return web.Response(status=202)
             stream = web.StreamResponse()
@@ -66,6 +68,14 @@ class Mesos:
             tasks = [{"id": "other.1", "resources": {"gpus": 2.0}}]
             shown = {"frameworks": [{"name": "spark", "executors": [{"tasks": tasks}]}]}
         return web.json_response(shown, status=404 if path == "quota" else 200)
+
+    async def _session(self, request: web.Request) -> web.StreamResponse:
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        for record in ({"type": "CONTROL"}, {"type": "DATA", "data": {"type": "STDOUT", "data": "aGk="}}):
+            await stream.write(recordio.encode(to_json(record)))
+        await stream.write_eof()
+        return stream
 
 
 @pytest.fixture
@@ -207,3 +217,18 @@ async def test_why_without_a_master_is_marathons_word(marathon: Marathon) -> Non
     assert (found["state"], found["agentsKnown"], found["agents"]) == ("waiting", False, [])
     await marathon.call("POST", "/v2/apps", {"id": "/off", "cmd": "x", "instances": 0})
     assert (await marathon.call("GET", "/ui/api/why/off", headers=OURS)).body["state"] == "stopped"
+
+
+async def test_a_command_runs_in_a_container_and_says_what_it_says(marathon: Marathon, mesos: Mesos) -> None:
+    path = f"/ui/api/agents/{AGENT}/run"
+    answer = await marathon.call("POST", path, {"container_id": "c1", "command": "ls"}, headers=OURS)
+    assert (answer.status, answer.body) == (200, "hi")
+    (call,) = mesos.calls
+    session = call["launch_nested_container_session"]
+    assert session["command"] == {"shell": True, "value": "ls"}
+    assert session["container_id"]["parent"] == {"value": "c1"}
+    assert (await marathon.call("POST", path, {"command": "ls"}, headers=OURS)).status == 400
+    assert (await marathon.call("POST", path, {"container_id": "c1", "command": "ls"})).status == 403
+    mesos.wants = "Basic x"
+    refused = await marathon.call("POST", path, {"container_id": "c1", "command": "ls"}, headers=OURS)
+    assert (refused.status, refused.headers["X-Wanted-By"]) == (401, "mesos")

@@ -10,6 +10,7 @@ import { kill } from "../parts/acts.js";
 import { Ago, Copy, Empty, Facts, Name, Problem, State, Tabs } from "../parts/basics.js";
 import { html } from "../parts/html.js";
 import { Log } from "../parts/log.js";
+import { Console } from "./console.js";
 import { Card } from "./gpus.js";
 import { wordOf } from "./instances.js";
 
@@ -24,7 +25,8 @@ export function Instance({ id: path, query }) {
   const agent = task?.slaveId ?? known?.slave_id;
   if (!task && !known) return state.value.loaded && (mesos.value || mesos.error) ? html`<${Empty} title=${t("instance.none", { id })} />` : html`<p class="faint">${t("loading")}</p>`;
   const app = task?.appId;
-  const tabs = ["timeline", "gpus", "files", "stdout", "stderr"];
+  const container = containerOf(known);
+  const tabs = ["timeline", "gpus", "files", "stdout", "stderr", ...(container && agent && task ? ["console"] : [])];
   const tab = tabs.includes(query.tab ?? "") ? (query.tab ?? "") : "timeline";
   const now = task?.state ?? known.state;
   return html`<nav class="crumbs" aria-label=${t("crumbs")}><a href=${link("services")}>${t("page.services")}</a> › ${app && html`<a href=${link("services", app)}><${Name} text=${app} /></a> ›`}</nav>
@@ -40,7 +42,15 @@ export function Instance({ id: path, query }) {
     ${tab === "timeline" && html`<${Timeline} statuses=${known?.statuses ?? []} id=${id} />`}
     ${tab === "gpus" && agent && html`<${InstanceGpus} agent=${agent} id=${id} />`}
     ${tab === "files" && agent && html`<${Files} agent=${agent} id=${id} query=${query} />`}
+    ${tab === "console" && html`<${Console} key=${container} agent=${agent} container=${container} />`}
     ${(tab === "stdout" || tab === "stderr") && agent && html`<${Log} sources=${[{ task: id, agent }]} file=${tab} />`}`;
+}
+
+/** Returns the container that a task runs in, by what its statuses say. @param {Json | undefined} task @returns {string} */
+function containerOf(task) {
+  const told = (task?.statuses ?? []).map((/** @type {Json} */ one) => one.container_status?.container_id).filter(Boolean).at(-1);
+  // A container of a task group lies in that of its executor; commands are for those that stand alone.
+  return told && !told.parent ? told.value : "";
 }
 
 /** @param {{statuses: Json[], id: string}} props */

@@ -362,4 +362,8 @@ export const en = {
   "time.h": "{count} h",
   "time.d": "{count|1 day|# days}",
   "login.both": "Mesos (master and agents) knows me by the same",
+  "tab.console": "Console",
+  "console.command": "Command",
+  "console.run": "Run",
+  "console.text": "It runs with a shell in the container of this instance, with its files, GPUs and limits. A full terminal: mesos-gpu task exec -it.",
 };

@@ -362,4 +362,8 @@ export const zh = {
   "time.h": "{count} 小时",
   "time.d": "{count} 天",
   "login.both": "Mesos（主节点和代理）使用相同的用户名和密码",
+  "tab.console": "控制台",
+  "console.command": "命令",
+  "console.run": "运行",
+  "console.text": "命令由 shell 在此实例的容器中运行，使用其文件、GPU 和限制。完整终端：mesos-gpu task exec -it。",
 };

@@ -1,0 +1,83 @@
+"""/ui/api/agents/AGENT/run: a command in the container of a task, and what it says, for the page.
+
+It is the agent's own call LAUNCH_NESTED_CONTAINER_SESSION: the command has the container's files, GPUs and limits, and
+ends when its output is no longer read (Mesos src/slave/http.cpp, launchNestedContainerSession).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import uuid
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from mesos_gpu.errors import BadInput, ProtocolError
+from mesos_gpu.marathon.api.answers import read_object, refusal
+from mesos_gpu.marathon.api.mesos_door import STREAM, MesosDoor, credentials_of, unknown_to_mesos
+from mesos_gpu.mesos.recordio import RecordDecoder
+from mesos_gpu.process.http import EventStream
+
+_HEADERS = {"Content-Type": "application/json", "Accept": "application/recordio", "Message-Accept": "application/json"}
+
+
+class ConsoleApi:
+    """The handler."""
+
+    def __init__(self, door: MesosDoor) -> None:
+        self._door = door
+
+    async def run(self, request: web.Request) -> web.StreamResponse:
+        """Run `command` with a shell in the container `container_id`, and answer with what it writes, as it does."""
+        call = session_call(await read_object(request), str(uuid.uuid4()))
+        credentials = credentials_of(request)
+        url = await self._door.agent(request.match_info["agent"], "api/v1", credentials)
+        try:
+            async with self._door.request(
+                "POST", url, credentials, data=json.dumps(call), headers=_HEADERS, timeout=STREAM
+            ) as answer:
+                if answer.status == 401:
+                    return unknown_to_mesos()
+                if answer.status != 200:
+                    return refusal(answer.status, (await answer.text())[:2000])
+                headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+                stream = await EventStream.open(request, headers, content_type="application/octet-stream")
+                pumping = asyncio.ensure_future(_pump(answer, stream))
+                try:
+                    await stream.closed()
+                finally:
+                    pumping.cancel()
+                return stream.response
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return refusal(503, f"the agent does not answer: {error or type(error).__name__}")
+
+
+def session_call(asked: dict[str, Any], session_id: str) -> dict[str, Any]:
+    """Return the call that runs what the page asks for. Raises BadInput."""
+    parent, command = asked.get("container_id"), asked.get("command")
+    if not isinstance(parent, str) or not parent or not isinstance(command, str) or not command.strip():
+        raise BadInput("container_id and command must be texts: the container of a task, and what is to run there")
+    container_id = {"value": session_id, "parent": {"value": parent}}
+    body = {"container_id": container_id, "command": {"shell": True, "value": command}}
+    return {"type": "LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session": body}
+
+
+def said_in(record: bytes) -> bytes:
+    """Return what a record of ProcessIO carries of the command's output; nothing of a heartbeat."""
+    document = json.loads(record)
+    return base64.b64decode(document["data"].get("data", "")) if document.get("type") == "DATA" else b""
+
+
+async def _pump(answer: aiohttp.ClientResponse, stream: EventStream) -> None:
+    decoder = RecordDecoder()
+    try:
+        async for piece in answer.content.iter_any():
+            for record in decoder.feed(piece):
+                if said := said_in(record):
+                    stream.send_raw(said)
+    except (aiohttp.ClientError, TimeoutError, ProtocolError, ValueError, LookupError):
+        pass  # what was said until then has been passed on
+    stream.close()
