@@ -1,6 +1,8 @@
 """How many GPUs placement fills, by policy, on published pod lists.
 
     ./run bench placement --trace FOLDER [--lists default,cpu050] [--seeds 10] [--policies fgd,capacity]
+    ./run bench placement --trace FOLDER --through-offers [--every 8]
+                                         the same through the deciding cores of master and Marathon
 
 FOLDER (or MESOS_GPU_TRACES) holds openb_node_list_gpu_node.csv and openb_pod_list_*.csv, gzipped or not, of
 cluster-trace-gpu-v2023 (github.com/alibaba/clusterdata). The protocol and the published figures are those of "Beware of
@@ -29,6 +31,7 @@ from pathlib import Path
 from mesos_gpu.placement.demand import WHOLE, Demand, Machine
 from mesos_gpu.placement.fleet import Fleet
 from mesos_gpu.placement.policies import BEST, POLICIES
+from mesos_gpu.replay.cluster import ReplayedCluster
 
 PUBLISHED = {
     "default": 95.23,
@@ -109,12 +112,55 @@ def fill(folder: Path, name: str, policy: str, seed: int) -> Outcome:
     return Outcome(100 * given / total, tuple(took))
 
 
+def fill_through_offers(folder: Path, name: str, policy: str, seed: int, every: int) -> Outcome:
+    """Do the same by real deciding cores of master and Marathon: whole GPUs, on each `every`th machine of the trace."""
+    machines = dict(list(machines_of(folder).items())[::every])
+    total = sum(machine.free_milli for machine in machines.values())
+    cluster = ReplayedCluster(machines, policy, offer_window_s=0.0)
+    pods = [pod for pod in pods_of(folder, name) if not pod.share_milli]
+    chance = random.Random(seed)
+    asked = given = 0
+    took: list[float] = []
+    for number in range(1_000_000):
+        pod = chance.choice(pods)
+        asked += pod.gpu_milli
+        if asked > total:
+            break
+        began = time.thread_time()
+        cluster.start(str(number), pod, float("inf"))
+        cluster.until(cluster.now_s + 2.0)
+        took.append((time.thread_time() - began) * 1e6)
+        if cluster.waiting:
+            cluster.give_up(str(number), pod)
+        else:
+            given += pod.gpu_milli
+    return Outcome(100 * given / total, tuple(took))
+
+
+def show_through_offers(folder: Path, names: Sequence[str], policies: Sequence[str], seeds: int, every: int) -> None:
+    print(f"\nThrough offers, by the cores of master and Marathon: whole GPUs, each {every}th machine; ms for one pod")
+    print(f"{'list':<12}" + "".join(f"{policy:>16}" for policy in policies) + "  pod p50")
+    with ProcessPoolExecutor() as pool:
+        for name in names:
+            line, took = f"{name:<12}", [0.0]
+            for policy in policies:
+                rest = repeat(folder), repeat(name), repeat(policy), range(seeds), repeat(every)
+                outcomes = list(pool.map(fill_through_offers, *rest))
+                filled = [outcome.filled for outcome in outcomes]
+                spread = statistics.stdev(filled) if len(filled) > 1 else 0.0
+                line += f"{statistics.mean(filled):>9.2f} ± {spread:<4.2f}"
+                took = [us for outcome in outcomes for us in outcome.decisions_us]
+            print(line + f"  {statistics.median(took) / 1000:.1f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./run bench placement", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--trace", type=Path, default=os.environ.get("MESOS_GPU_TRACES"), metavar="FOLDER")
     parser.add_argument("--lists", help="names, with commas between; default: every published one that is there")
     parser.add_argument("--policies", default=",".join(POLICIES_SHOWN))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--through-offers", action="store_true", help="print the second table, and only that")
+    parser.add_argument("--every", type=int, default=8, help="of the machines, for the second table; default: 8")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     given = parser.parse_args()
     if given.trace is None:
@@ -130,6 +176,9 @@ def main() -> None:
     unknown = [policy for policy in policies if policy not in POLICIES]
     if unknown:
         parser.error(f"no policy {', '.join(unknown)}; there are {', '.join(POLICIES)}")
+    if given.through_offers:
+        show_through_offers(folder, names, policies, given.seeds, given.every)
+        return
     print(
         f"GPUs given out, % of all: mean of seeds 0 to {given.seeds - 1} ± standard deviation; decision: p50, p99 in µs"
     )

@@ -226,6 +226,12 @@ ROWS: Sequence[Row] = (
         "Show which settings count now and where each is from; or those of PROFILE.",
     ),
     Row("config keys", "operate.config:keys", "List the keys that can be set, and the variable of each."),
+    Row(
+        "replay",
+        "operate.replay:replay",
+        "Live through a history of jobs under placement policies, and compare.",
+        OPERATE,
+    ),
     Row("flags", "", "Flags of agents, masters and Marathons for a cluster with GPUs.", OPERATE),
     Row("flags agent", "operate.flags:agent", "Print the flags of an agent that hands out GPUs."),
     Row("flags master", "operate.flags:master", "Print the flags of a master of a cluster with GPUs."),

@@ -1,0 +1,89 @@
+"""`mesos-gpu replay`: a history of jobs under several placement policies, without running anything."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import debug_option, output_options
+from marathon_cli.screen.output import Table, columns
+from mesos_gpu.errors import BadInput
+from mesos_gpu.placement.policies import BEST, POLICIES
+
+
+@click.command()
+@click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--machines", "alike_texts", multiple=True, metavar="16x8[:CPUS:MIB[:MODEL]]", help="Machines with GPUs.")
+@click.option(
+    "--nodes",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A table of machines: sn, cpu_milli, memory_mib, gpu, model.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Choice(list(POLICIES)),
+    default=("first_fit", BEST),
+    show_default=True,
+    help="A policy to try; several may be given.",
+)
+@click.option("--jobs", "most", type=click.IntRange(min=1), help="Only the first so many jobs.")
+@debug_option
+@output_options()
+@pass_console
+def replay(
+    console: Console,
+    trace: Path,
+    alike_texts: tuple[str, ...],
+    nodes: Path | None,
+    policies: tuple[str, ...],
+    most: int | None,
+) -> None:
+    """Live through the jobs of TRACE (CSV, gzipped or not) under each policy, and compare.
+
+    The deciding cores of master and Marathon do it in virtual time; nothing is started and no server is asked.
+    Columns: arrival_s, gpus, and duration_s or end_s; name, cpus, mem_mib and gpu_model where known. Pod lists of
+    Alibaba's openb are read as they are. What asks for a part of a GPU takes a whole one.
+    """
+    from mesos_gpu.replay.history import alike, live_through, read_jobs, read_machines
+
+    machines = {} if nodes is None else read_machines(_rows(nodes))
+    for text in alike_texts:
+        machines |= alike(text)
+    if not machines:
+        raise BadInput("on which machines? --machines 16x8 (16 with 8 GPUs each), or --nodes FILE.csv")
+    jobs, parts = read_jobs(_rows(trace))
+    if parts:
+        click.echo(f"{parts} of {len(jobs)} jobs ask for a part of a GPU; each takes a whole one here.", err=True)
+    found = [live_through(machines, jobs[:most], policy) for policy in policies]
+    shape = columns(
+        "POLICY", "JOBS", "ENDED", "GPUS USED", "MOST", "FREE WHILE WAITING", "WAITED", "P50", "P99", "DONE IN"
+    )
+    rows = [
+        (
+            each.policy,
+            str(each.jobs),
+            str(each.ended),
+            *(f"{100 * part:.1f} %" for part in (each.gpus_used, each.most_used, each.fragments)),
+            *(f"{s:.0f} s" for s in (each.waited_s, each.waited_p50_s, each.waited_p99_s, each.completed_s)),
+        )
+        for each in found
+    ]
+    documents: list[Mapping[str, Any]] = [asdict(each) for each in found]
+    console.show(documents, table=lambda: Table(shape, rows), names=[each.policy for each in found])
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+            return list(csv.DictReader(lines))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read as CSV: {error}") from None

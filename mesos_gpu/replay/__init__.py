@@ -1,0 +1,1 @@
+"""A history of jobs, lived through once more: the deciding cores of master and Marathon in virtual time. Pure."""

@@ -1,0 +1,302 @@
+"""The deciding cores of a master and a Marathon, and agents that run what they are told for as long as it takes.
+
+What one decides goes straight to the other. Time is a number; nothing sleeps, and the same history gives the same
+answers.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+from uuid import UUID, uuid5
+
+from mesos_gpu.marathon.decisions import orchestrator
+from mesos_gpu.marathon.decisions.launching import next_launch_s
+from mesos_gpu.marathon.definitions.app import AppRules
+from mesos_gpu.marathon.engine.ids import ids_from
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
+from mesos_gpu.marathon.matching.placing import MODEL
+from mesos_gpu.marathon.state import actions as marathon_actions
+from mesos_gpu.marathon.state import events as marathon_events
+from mesos_gpu.marathon.state.settings import Settings as MarathonSettings
+from mesos_gpu.marathon.state.state import State
+from mesos_gpu.master.allocation.eligibility import Rules
+from mesos_gpu.master.decisions.handle import handle
+from mesos_gpu.master.events import agents as news
+from mesos_gpu.master.events import schedulers as calls
+from mesos_gpu.master.events.event import Event as MasterEvent
+from mesos_gpu.master.events.timers import Allocate, Tick
+from mesos_gpu.master.model.report import Report
+from mesos_gpu.master.state import actions as master_actions
+from mesos_gpu.master.state.settings import Settings as MasterSettings
+from mesos_gpu.master.state.state import MasterState
+from mesos_gpu.master.views.views import master_info
+from mesos_gpu.mesos.ids import AgentId, FrameworkId, Role, TaskId
+from mesos_gpu.mesos.libprocess import Pid
+from mesos_gpu.mesos.moment import Moment
+from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.placement.demand import Demand, Machine
+
+_MASTER_ID = "00000000-0000-0000-0000-000000000000"
+_UUIDS = UUID(int=0)
+_CAPABILITIES = ("MULTI_ROLE", "HIERARCHICAL_ROLE", "RESERVATION_REFINEMENT")
+_FRAMEWORK = ("PARTITION_AWARE", "MULTI_ROLE", "TASK_KILLING_STATE", "GPU_RESOURCES")
+_STREAM = "stream"
+BEGIN_S = 1_700_000_000.0
+"""Unix time at which every replay begins; dates appear nowhere in what it says."""
+_LEAST_CPUS_MILLI, _LEAST_MEM_MIB = 10, 32
+"""What a job has to ask for (schemas/job.json)."""
+_RUN = "R"
+"""Ids of runs begin so: by a capital letter Marathon tells them from names of apps."""
+_TICK_S = 30.0
+"""A master looks for refusals that have run out each second; while something waits, here so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A task that runs: which run it is of, on which machine, since when."""
+
+    run_id: str
+    machine: str
+    since_s: float
+
+
+class ReplayedCluster:
+    """Jobs come in by `start`, and time goes on by `until`. Times are seconds since the beginning.
+
+    `ran` is told of each run that has ended, with the Running that it was and the time.
+    """
+
+    def __init__(
+        self,
+        machines: Mapping[str, Machine],
+        policy: str,
+        ran: Callable[[Running, float], None] = lambda running, now_s: None,
+        *,
+        offer_window_s: float = 0.2,
+    ) -> None:
+        rules = Rules(excluded_names=frozenset({"gpus"}))
+        info = master_info(_MASTER_ID, "master", "1.12.0", Pid("master", "127.0.0.1", 5050))
+        self.now_s = 0.0
+        self._master = MasterState(info, MasterSettings(rules, framework_metrics=False), self._moment)
+        self._marathon = State()
+        self._settings = MarathonSettings(
+            rules=AppRules(mesos_role=Role("*"), features=frozenset({"gpu_resources"})),
+            gpu_behaviour=GpuBehaviour.UNRESTRICTED,
+            placement_policy=policy,
+            offer_window_s=offer_window_s,
+            launch_tokens=1_000_000,
+            max_instances_per_offer=1000,
+            min_revive_interval_s=1.0,
+        )
+        self._ran = ran
+        self._numbers, self._order = count(1), count()
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._letters: deque[Callable[[], None]] = deque()
+        self._machines: dict[AgentId, str] = {}
+        self._jobs: dict[Demand, str] = {}
+        self._durations: dict[str, float] = {}
+        self.running: dict[TaskId, Running] = {}
+        self._wakes_at_s: float | None = None
+        self._ticks_at_s = 0.0
+        for port, (name, machine) in enumerate(machines.items(), 1):
+            self._add(name, machine, port)
+        body = {"framework_info": _framework_info()}
+        self._tell_master(calls.Subscribe(_STREAM, body))
+
+    @property
+    def waiting(self) -> int:
+        """Return how many runs wait for a place."""
+        return len(self._marathon.waiting)
+
+    @property
+    def _moment(self) -> Moment:
+        return Moment(self.now_s, BEGIN_S + self.now_s)
+
+    def start(self, run_id: str, demand: Demand, duration_s: float) -> None:
+        """Ask for a run now. It ends by itself so long after it has started; never when that is infinite."""
+        job_id = self._jobs.get(demand)
+        if job_id is None:
+            job_id = self._jobs[demand] = f"size-{len(self._jobs)}"
+            self._tell_marathon(marathon_events.PutJob(_job(job_id, demand)))
+        self._durations[run_id] = duration_s
+        self._tell_marathon(marathon_events.StartRun(job_id, _RUN + run_id))
+        self._settle()
+
+    def give_up(self, run_id: str, demand: Demand) -> None:
+        """Take back a run that waits."""
+        self._tell_marathon(marathon_events.StopRun(self._jobs[demand], _RUN + run_id))
+        self._settle()
+
+    def until(self, at_s: float) -> None:
+        """Let time pass, with all that happens in it."""
+        while self._due and self._due[0][0] <= at_s:
+            self.now_s, _, act = heapq.heappop(self._due)
+            act()
+            while self._due and self._due[0][0] == self.now_s:
+                heapq.heappop(self._due)[2]()
+            self._settle()
+        self.now_s = max(self.now_s, at_s)
+
+    def next_s(self) -> float | None:
+        """Return when something will happen by itself; None when nothing will."""
+        return self._due[0][0] if self._due else None
+
+    def _at(self, at_s: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (at_s, next(self._order), act))
+
+    def _settle(self) -> None:
+        """Have the master offer what is free, and set the clock for what will matter next."""
+        self._tell_master(Allocate())
+        moment = marathon_events.Moment(BEGIN_S + self.now_s, lambda: "")
+        wake_s = next_launch_s(self._marathon, self._settings, moment)
+        if wake_s is not None and wake_s - BEGIN_S != self._wakes_at_s:
+            self._wakes_at_s = max(self.now_s, wake_s - BEGIN_S)
+            self._at(self._wakes_at_s, lambda: self._tell_marathon(marathon_events.Tick()))
+        if self.waiting and self._ticks_at_s <= self.now_s and (self.running or self._due):
+            self._ticks_at_s = self.now_s + _TICK_S
+            self._at(self._ticks_at_s, lambda: self._tell_master(Tick()))
+
+    def _add(self, name: str, machine: Machine, port: int) -> None:
+        cpus, gpus = machine.cpus_milli / 1000, len(machine.cards)
+        text = f"cpus:{cpus:.3f};mem:{machine.mem_mib};disk:1000000;gpus:{gpus};ports:[1025-65535]"
+        attributes = [{"name": MODEL, "type": "TEXT", "text": {"value": machine.model}}] if machine.model else []
+        report = Report(
+            pid=f"slave(1)@127.0.0.1:{port}",
+            info={
+                "hostname": name,
+                "port": port,
+                "resources": Resources.parse(text).to_json(),
+                "attributes": attributes,
+            },
+            version="1.12.0",
+            capabilities=_CAPABILITIES,
+            checkpoint=True,
+        )
+        known = set(self._master.agents)
+        self._tell_master(news.Register(report))
+        (agent_id,) = set(self._master.agents) - known
+        self._machines[agent_id] = name
+
+    def _tell_master(self, event: MasterEvent) -> None:
+        self._post(lambda: self._follow(handle(self._master, event, self._moment)))
+
+    def _post(self, act: Callable[[], None]) -> None:
+        """Do this after all that was posted before, as letters are read in the order in which they come."""
+        self._letters.append(act)
+        if len(self._letters) == 1:
+            while self._letters:
+                self._letters[0]()
+                self._letters.popleft()
+
+    def _follow(self, actions: Iterable[master_actions.Action]) -> None:
+        for action in actions:
+            match action:
+                case master_actions.Store(then=then):
+                    self._tell_master(then)
+                case master_actions.SendEvent(event=event):
+                    self._hear(event)
+                case master_actions.RunTask(agent_id=agent_id, task=task):
+                    self._run(agent_id, task["task_id"]["value"], task["name"])
+                case master_actions.KillTask(agent_id=agent_id, task_id=task_id):
+                    self._end(agent_id, task_id, "TASK_KILLED")
+                case _:
+                    pass  # what is told to agents alone: pings, acknowledgements
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        match event["type"]:
+            case "SUBSCRIBED":
+                framework_id = FrameworkId(event["subscribed"]["framework_id"]["value"])
+                self._tell_marathon(marathon_events.Subscribed(framework_id, "master:5050", again=False))
+            case "OFFERS":
+                self._tell_marathon(marathon_events.Offered(event["offers"]["offers"]))
+            case "UPDATE":
+                self._tell_marathon(marathon_events.Status(event["update"]["status"]))
+            case _:
+                pass  # heartbeats; rescinded offers, which a launch on them tells
+
+    def _tell_marathon(self, event: marathon_events.Event) -> None:
+        self._post(lambda: self._decide(event))
+
+    def _decide(self, event: marathon_events.Event) -> None:
+        seed = str(UUID(int=next(self._numbers)))
+        moment = marathon_events.Moment(BEGIN_S + self.now_s, ids_from(seed))
+        self._marathon, actions = orchestrator.handle(self._marathon, event, moment, self._settings)
+        for action in actions:
+            call = self._call(action)
+            if call is not None:
+                self._tell_master(call)
+
+    def _call(self, action: marathon_actions.Action) -> calls.Call | None:
+        framework_id = self._marathon.framework_id or FrameworkId("")
+        match action:
+            case marathon_actions.Launch(offer_id=offer_id, refuse_s=refuse_s):
+                launch = {"type": "LAUNCH", "launch": {"task_infos": list(action.task_infos)}}
+                body = {"offer_ids": [{"value": offer_id}], "filters": {"refuse_seconds": refuse_s}}
+                return calls.Accept(framework_id, {**body, "operations": [launch]})
+            case marathon_actions.Decline(offer_ids=offer_ids, refuse_s=refuse_s):
+                ids = [{"value": offer_id} for offer_id in offer_ids]
+                return calls.Decline(framework_id, {"offer_ids": ids, "filters": {"refuse_seconds": refuse_s}})
+            case marathon_actions.Revive():
+                return calls.Revive(framework_id, {})
+            case marathon_actions.Suppress():
+                return calls.Suppress(framework_id, {})
+            case marathon_actions.Kill(task_id=task_id):
+                return calls.Kill(framework_id, {"task_id": {"value": task_id}})
+            case marathon_actions.Acknowledge(status=status):
+                known = {key: status[key] for key in ("agent_id", "task_id", "uuid")}
+                return calls.Acknowledge(framework_id, known)
+            case _:
+                return None
+
+    def _run(self, agent_id: AgentId, task_id: TaskId, name: str) -> None:
+        run_id = name.split(".", 1)[0].removeprefix(_RUN)
+        self.running[task_id] = Running(run_id, self._machines[agent_id], self.now_s)
+        self._at(self.now_s, lambda: self._say(agent_id, task_id, "TASK_RUNNING"))
+        duration_s = self._durations[run_id]
+        if duration_s != float("inf"):
+            self._at(self.now_s + duration_s, lambda: self._end(agent_id, task_id, "TASK_FINISHED"))
+
+    def _end(self, agent_id: AgentId, task_id: TaskId, state: str) -> None:
+        running = self.running.pop(task_id, None)
+        if running is not None:
+            self._ran(running, self.now_s)
+            self._say(agent_id, task_id, state)
+
+    def _say(self, agent_id: AgentId, task_id: TaskId, state: str) -> None:
+        uuid = base64.b64encode(uuid5(_UUIDS, f"{task_id}{state}").bytes).decode("ascii")
+        status: Any = {
+            "task_id": {"value": task_id},
+            "state": state,
+            "source": "SOURCE_EXECUTOR",
+            "agent_id": {"value": agent_id},
+            "executor_id": {"value": task_id},
+            "timestamp": BEGIN_S + self.now_s,
+            "uuid": uuid,
+        }
+        framework_id = self._marathon.framework_id or FrameworkId("")
+        self._tell_master(news.StatusUpdate(agent_id, framework_id, status, state))
+
+
+def _framework_info() -> dict[str, Any]:
+    named = [{"type": name} for name in _FRAMEWORK]
+    return {"user": "root", "name": "marathon", "roles": ["*"], "checkpoint": True, "capabilities": named}
+
+
+def _job(job_id: str, demand: Demand) -> dict[str, Any]:
+    run: dict[str, Any] = {
+        "cmd": "true",
+        "cpus": max(demand.cpus_milli, _LEAST_CPUS_MILLI) / 1000,
+        "mem": max(demand.mem_mib, _LEAST_MEM_MIB),
+        "disk": 0,
+        "gpus": demand.gpus,
+    }
+    if demand.models:
+        models = "|".join(sorted(demand.models))
+        run["placement"] = {"constraints": [{"attribute": MODEL, "operator": "LIKE", "value": models}]}
+    return {"id": job_id, "run": run}

@@ -1,0 +1,88 @@
+"""The cores of a master and a Marathon, put together: tasks start, end, wait and are given up."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from mesos_gpu.placement.demand import Demand, Machine
+from mesos_gpu.placement.policies import BEST, POLICIES
+from mesos_gpu.replay.cluster import ReplayedCluster, Running
+
+ONE, TWO, EIGHT = (Demand(1000, 1000, gpus=gpus) for gpus in (1, 2, 8))
+MACHINES = {"a": Machine(96000, 96000, (1000,) * 8, "T4"), "b": Machine(96000, 96000, (1000,) * 2, "A10")}
+
+
+def names(cluster: ReplayedCluster) -> dict[str, str]:
+    return {running.run_id: running.machine for running in cluster.running.values()}
+
+
+def test_a_run_starts_at_once_where_there_is_room_and_ends_after_its_time() -> None:
+    ended: list[tuple[Running, float]] = []
+    cluster = ReplayedCluster(MACHINES, BEST, lambda running, now_s: ended.append((running, now_s)))
+    cluster.start("x", EIGHT, 10.0)
+    assert names(cluster) == {"x": "a"}
+    cluster.until(9.9)
+    assert ended == []
+    cluster.until(10.0)
+    assert ended == [(Running("x", "a", 0.0), 10.0)]
+    assert names(cluster) == {}
+
+
+def test_what_finds_no_room_waits_until_there_is_some() -> None:
+    cluster = ReplayedCluster(MACHINES, BEST)
+    cluster.start("x", EIGHT, 10.0)
+    cluster.start("y", EIGHT, 5.0)
+    cluster.until(5.0)
+    assert (names(cluster), cluster.waiting) == ({"x": "a"}, 1)
+    cluster.until(12.0)
+    assert (names(cluster), cluster.waiting) == ({"y": "a"}, 0)
+
+
+def test_what_is_given_up_waits_no_more() -> None:
+    cluster = ReplayedCluster(MACHINES, BEST)
+    cluster.start("x", EIGHT, inf)
+    cluster.start("y", EIGHT, inf)
+    cluster.until(3.0)
+    cluster.give_up("y", EIGHT)
+    cluster.until(1000.0)
+    assert (names(cluster), cluster.waiting) == ({"x": "a"}, 0)
+
+
+def test_what_is_given_up_while_it_runs_is_ended() -> None:
+    cluster = ReplayedCluster(MACHINES, BEST)
+    cluster.start("x", EIGHT, inf)
+    cluster.until(1.0)
+    cluster.give_up("x", EIGHT)
+    cluster.until(2.0)
+    assert names(cluster) == {}
+    cluster.start("y", EIGHT, inf)
+    cluster.until(20.0)
+    assert names(cluster) == {"y": "a"}
+
+
+def test_a_model_that_is_asked_for_is_got() -> None:
+    cluster = ReplayedCluster(MACHINES, BEST)
+    cluster.start("x", Demand(1000, 1000, gpus=1, models=frozenset({"A10", "H100"})), inf)
+    assert names(cluster) == {"x": "b"}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_policy_decides_through_the_offers(policy: str) -> None:
+    cluster = ReplayedCluster(MACHINES, policy)
+    cluster.start("x", ONE, inf)
+    assert names(cluster) == {"x": "a" if policy in ("first_fit", "spread") else "b"}
+
+
+def test_the_same_history_gives_the_same_answers() -> None:
+    def lived() -> list[tuple[dict[str, str], int]]:
+        cluster = ReplayedCluster(MACHINES, BEST)
+        seen = []
+        for number, demand in enumerate([ONE, TWO, EIGHT, ONE, TWO, ONE]):
+            cluster.start(str(number), demand, 7.0 + number)
+            cluster.until(number * 3.0)
+            seen.append((dict(cluster.running), cluster.waiting))
+        return seen  # type: ignore[return-value]
+
+    assert lived() == lived()

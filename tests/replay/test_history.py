@@ -1,0 +1,83 @@
+"""Histories as tables, and the figures of one that is lived through."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesos_gpu.errors import BadInput
+from mesos_gpu.placement.demand import Demand, Machine
+from mesos_gpu.replay.history import Job, alike, live_through, read_jobs, read_machines
+
+
+def test_a_table_in_our_own_columns_is_read_in_the_order_of_arrival() -> None:
+    jobs, parts = read_jobs(
+        [
+            {"name": "b", "arrival_s": "20", "duration_s": "5", "gpus": "2", "cpus": "1.5", "mem_mib": "64"},
+            {"arrival_s": "10", "end_s": "40", "gpus": "0"},
+        ]
+    )
+    assert jobs == [Job("3", 0.0, 30.0, Demand(4000, 16384)), Job("b", 10.0, 5.0, Demand(1500, 64, gpus=2))]
+    assert parts == 0
+
+
+def test_a_pod_list_of_openb_is_read_as_it_is() -> None:
+    row = {
+        "name": "p",
+        "cpu_milli": "6000",
+        "memory_mib": "12288",
+        "num_gpu": "1",
+        "gpu_milli": "460",
+        "gpu_spec": "T4|P100",
+    }
+    jobs, parts = read_jobs([{**row, "creation_time": "5", "deletion_time": "65", "scheduled_time": "15"}])
+    assert jobs == [Job("p", 0.0, 50.0, Demand(6000, 12288, gpus=1, models=frozenset({"T4", "P100"})))]
+    assert parts == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"gpus": "1", "duration_s": "1"}, "line 2: nothing under arrival_s or creation_time"),
+        ({"gpus": "many", "duration_s": "1", "arrival_s": "0"}, "line 2: could not convert"),
+        ({"gpus": "1", "arrival_s": "9", "end_s": "1"}, "line 2: it ends 8 s before it starts"),
+    ],
+)
+def test_a_line_that_is_no_job_is_named(row: dict[str, str], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read_jobs([row])
+
+
+def test_a_table_without_jobs_is_refused() -> None:
+    with pytest.raises(BadInput, match="no job in it"):
+        read_jobs([])
+
+
+def test_machines_are_read_from_a_table_or_from_a_few_words() -> None:
+    row = {"sn": "n", "cpu_milli": "1000", "memory_mib": "10", "gpu": "2", "model": "T4"}
+    assert read_machines([row]) == {"n": Machine(1000, 10, (1000, 1000), "T4")}
+    assert alike("1x1") == {"1x1-0": Machine(4000, 16384, (1000,))}
+    assert list(alike("2x1:8:64:A100").values()) == [Machine(8000, 64, (1000,), "A100")] * 2
+    with pytest.raises(BadInput, match="no column 'gpu'"):
+        read_machines([{"name": "x"}])
+    with pytest.raises(BadInput, match="line 2: invalid literal"):
+        read_machines([{**row, "gpu": "some"}])
+    with pytest.raises(BadInput, match="written 16x8"):
+        alike("16 machines")
+
+
+def test_figures_are_those_of_what_happened() -> None:
+    two = Demand(1000, 10, gpus=2)
+    jobs = [Job("a", 0.0, 100.0, two), Job("b", 0.0, 100.0, two), Job("too large", 10.0, 1.0, Demand(1000, 10, gpus=4))]
+    found = live_through(alike("1x2:8:64"), jobs, "first_fit")
+    assert (found.jobs, found.ended, found.most_used) == (3, 2, 1.0)
+    assert found.makespan_s == pytest.approx(200, abs=3)
+    assert found.gpus_used == pytest.approx(1.0, abs=0.02)
+    assert found.waited_p99_s == pytest.approx(100, abs=3)
+    assert found.waited_s == pytest.approx(50, abs=2)
+    assert found.completed_s == pytest.approx(150, abs=3)
+    assert found.fragments == pytest.approx(0.0, abs=0.02)
+
+
+def test_a_history_in_which_nothing_can_run_has_figures_too() -> None:
+    found = live_through(alike("1x1:1:1"), [Job("a", 0.0, 1.0, Demand(1000, 10, gpus=4))], "capacity")
+    assert (found.ended, found.gpus_used, found.waited_s) == (0, 0.0, 0.0)
