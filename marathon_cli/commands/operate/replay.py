@@ -47,9 +47,10 @@ def replay(
     policies: tuple[str, ...],
     most: int | None,
 ) -> None:
-    """Live through the jobs of TRACE (CSV, gzipped or not) under each policy, and compare.
+    """Live through a history of jobs under placement policies, and compare.
 
-    The deciding cores of master and Marathon do it in virtual time; nothing is started and no server is asked.
+    TRACE is CSV, gzipped or not. The deciding cores of master and Marathon live through it in virtual time; nothing is
+    started and no server is asked.
     Columns: arrival_s, gpus, and duration_s or end_s; name, cpus, mem_mib and gpu_model where known. Pod lists of
     Alibaba's openb are read as they are. What asks for a part of a GPU takes a whole one.
     """
