@@ -76,6 +76,12 @@ class Connections:
     def _box(self) -> tuple[frozenset[str], str] | None:
         return box_login(self.box_dir)
 
+    def box_login_of(self, url: str) -> tuple[str, Path] | None:
+        """Return the name that this machine's box asks for, and the file of its password; None of other servers."""
+        if self._box is None or url not in self._box[0]:
+            return None
+        return CREDENTIAL_NAME, self.box_dir / "access" / "secret"
+
     def _with_box_login(self, url: str, access: Access) -> Access:
         """Return the access with this machine's box's credential, where the URL is the box's and no other was set."""
         if access.authorization is not None or self._box is None:

@@ -147,7 +147,7 @@ class NvidiaGpuIsolator:
     def prepare(
         self,
         container_id: ContainerId,
-        gpus: int,
+        gpus: float,
         *,
         image: ImageManifest | bool = False,
         labels: Mapping[str, str] = _NO_LABELS,
@@ -163,10 +163,13 @@ class NvidiaGpuIsolator:
         A nested container takes nothing and gets what its top-level container has; with `debug` (Mesos' class DEBUG)
         it gets nothing at all, since it enters the mounts of its parent.
 
-        Raises NotEnoughGpus; Conflict when the container is prepared already; BadInput when a nested one asks for
-        GPUs; NotFound when its parent is unknown; Unavailable when that it holds them cannot be recorded. Nothing is
-        held after an error.
+        `gpus` may be Mesos' scalar, a float, of a whole number.
+
+        Raises NotEnoughGpus; Conflict when the container is prepared already; BadInput for a part of a GPU, and when a
+        nested one asks for GPUs; NotFound when its parent is unknown; Unavailable when that it holds them cannot be
+        recorded. Nothing is held after an error.
         """
+        gpus = _whole(container_id, gpus)
         if is_nested(container_id):
             return self._nested_plan(container_id, gpus, image, labels, debug=debug)
         if self._pool.held_by(container_id) is not None:
@@ -191,7 +194,7 @@ class NvidiaGpuIsolator:
         self._holds(container_id)
         self._walls[container_id] = self._find_walls(pid)
 
-    def update(self, container_id: ContainerId, gpus: int, release: Collection[Gpu] | None = None) -> Change:
+    def update(self, container_id: ContainerId, gpus: float, release: Collection[Gpu] | None = None) -> Change:
         """Make `gpus` the number of GPUs that the container holds; a running one can open them, or not, on return.
 
         A container that grows keeps what it has. One that shrinks gives back exactly `release`, which must then be as
@@ -205,6 +208,7 @@ class NvidiaGpuIsolator:
         """
         if is_nested(container_id):
             raise BadInput(f"container {container_id}: Not supported for nested containers")
+        gpus = _whole(container_id, gpus)
         holds = self._holds(container_id)
         if gpus < 0:
             raise BadInput(f"container {container_id} cannot be given {gpus} GPUs")
@@ -396,3 +400,10 @@ class NvidiaGpuIsolator:
 def _own_nodes(gpu: Gpu) -> tuple[DeviceNode, ...]:
     """Return the nodes that nobody has open but who uses this GPU: not those that MIG instances share."""
     return gpu_nodes([gpu]) if gpu.mig is None else gpu.mig.nodes
+
+
+def _whole(container_id: ContainerId, gpus: float) -> int:
+    """Return a number of GPUs, which Mesos writes as a scalar, as a whole one. Raises BadInput."""
+    if gpus != gpus // 1 or gpus in (float("inf"), float("-inf")):
+        raise BadInput(f"container {container_id} cannot be given {gpus:g} GPUs: it holds whole ones")
+    return int(gpus)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus, Unavailable
+from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus, NotFound, Unavailable
 from mesos_gpu.gpu.device import Gpu, GpuDriver
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.gpu.simulated import SimulatedDriver
@@ -84,6 +84,20 @@ def test_more_than_free_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
         isolation.prepare("b", 2)
     assert set(isolation.held) == {"a"}
     assert isolation.prepare("b", 1).gpus == (GPUS[3],)
+
+
+def test_mesos_scalar_of_a_whole_number_is_one_and_a_part_is_refused(tmp_path: Path) -> None:
+    one = isolator(tmp_path)
+    one.prepare("a", 1.0)
+    assert len(one.status("a")) == 1
+    for part in (0.5, 1.5, float("inf"), float("nan")):
+        with pytest.raises(BadInput, match="whole ones"):
+            one.prepare("b", part)
+        with pytest.raises(BadInput, match="whole ones"):
+            one.update("a", part)
+    assert len(one.status("a")) == 1
+    with pytest.raises(NotFound):
+        one.status("b")
 
 
 def test_prepare_twice_is_refused_and_takes_nothing_more(tmp_path: Path) -> None:

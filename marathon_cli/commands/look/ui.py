@@ -10,6 +10,7 @@ import click
 
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options
+from marathon_cli.screen.output import say
 
 
 @click.command()
@@ -25,6 +26,8 @@ def ui(console: Console, only_print: bool) -> None:
     marathon.info()  # an address at which nobody answers is of no use
     address = f"{marathon.url}/ui/"
     click.echo(address)
+    if (name := console.connections().box_login_of(marathon.url)) is not None:
+        say(f"the page asks for the box's credential: the name is {name[0]}, the password what {name[1]} has")
     if not only_print and has_browser(os.environ, sys.platform):
         import webbrowser
 

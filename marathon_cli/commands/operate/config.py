@@ -24,9 +24,10 @@ from mesos_gpu.errors import BadInput
 def set_(console: Console, key: str, value: str | None) -> None:
     """Set KEY to VALUE in a profile.
 
-    The profile is that of --profile, else the one in use, else `default`; it is made if it is not there, and the first
-    one is in use at once. Without VALUE it is read from standard input (secrets: typed unseen), so that it does not
-    stay in the shell's history. `mesos-gpu config keys` lists the keys.
+    The profile is that of --profile, else the one in use, else `default`, which is in use at once; one that --profile
+    names is made if it is not there, and in use when `config use` says so. Without VALUE it is read from standard
+    input (secrets: typed unseen), so that it does not stay in the shell's history. `mesos-gpu config keys` lists the
+    keys.
     """
     store = _store()
     known = key_named(key)
@@ -36,8 +37,11 @@ def set_(console: Console, key: str, value: str | None) -> None:
         value = click.prompt(f"{known.name} of profile {name}", hide_input=known.secret, err=True)
     store.set(name, known.name, sys.stdin.readline().strip() if value is None else value)
     if before.use is None and not before.profiles:
-        store.use(name)
-        say(f"profile {name} is in use now")
+        if console.profile is None:
+            store.use(name)
+            say(f"profile {name} is in use now")
+        else:
+            say(f"`mesos-gpu config use {name}` has it used without --profile")
 
 
 @click.command(name="unset")

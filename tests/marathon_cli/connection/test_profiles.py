@@ -151,6 +151,13 @@ def test_the_first_profile_is_in_use_at_once_and_commands_go_there(config: Run, 
     assert marathon.requests[0].headers["Authorization"] == "token=typed-unseen"
 
 
+def test_a_profile_that_is_named_is_not_switched_to_unasked(config: Run) -> None:
+    made = config("config", "set", "marathon-url", "http://prod", "--profile", "prod")
+    assert (made.exit_code, made.stderr) == (0, "`mesos-gpu config use prod` has it used without --profile\n")
+    assert [one["in_use"] for one in json.loads(config("config", "list", "--json").stdout)] == [False]
+    assert "http://prod" not in config("config", "show").stdout
+
+
 def test_profiles_are_listed_shown_changed_and_removed(config: Run) -> None:
     for name in ("one", "two"):
         assert config("config", "set", "marathon-url", f"http://{name}", "--profile", name).exit_code == 0
