@@ -50,7 +50,7 @@ SCHEDULER_API = """
 5.11 UPDATE_FRAMEWORK changes roles, suppressed roles and constraints | master/decisions/subscriptions::a_framework_may_change_its_roles_while_subscribed master/decisions/subscriptions::offer_constraints_keep_agents_out_until_they_are_changed
 5.12 ACCEPT and DECLINE_INVERSE_OFFERS | master/decisions/maintenance::answers_are_shown_to_operators_and_asked_again_later
 5.13 ACKNOWLEDGE_OPERATION_STATUS | master/decisions/operations::the_status_goes_to_the_framework_as_recorded_and_its_acknowledgement_to_the_agent
-5.14 RECONCILE_OPERATIONS | master/decisions/operations::reconciliation_says_what_is_known
+5.14 RECONCILE_OPERATIONS | master/decisions/operation_reports::reconciliation_says_what_is_known
 5.15 refuse_seconds: 5 by default, at most a year, 0 for none | master/allocation/filters::refuse_seconds_falls_back_to_five_and_ends_at_a_year master/decisions/launching::declining_for_no_time_does_not_start_a_storm_of_offers
 5.16 a filter is of framework, role and agent, and lets more pass | master/allocation/filters::a_refusal_is_of_one_framework_role_and_agent master/allocation/filters::a_refusal_blocks_the_same_and_less_but_not_more
 5.17 a filter lasts one allocation interval at least | master/allocation/filters::a_refusal_lasts_at_least_one_allocation_interval
@@ -164,7 +164,7 @@ OPERATORS = """
 2.1 cpus, gpus, mem and disk are always there | mesos/resources::the_summary_always_shows_the_four_names
 3.1 /version names dotted numbers | agent/api/operator_api::version_health_and_flags
 4.1 the top of a master's /state | master/api/operator_api::endpoints_answer_in_the_recorded_shape
-4.2 agents in it, and in /slaves with whole resources | master/decisions/operations::slaves_and_get_agents_have_the_shape_of_the_recorded_ones
+4.2 agents in it, and in /slaves with whole resources | master/decisions/operators_operations::slaves_and_get_agents_have_the_shape_of_the_recorded_ones
 4.3 frameworks, tasks, executors and offers in it | master/api/operator_api::endpoints_answer_in_the_recorded_shape master/api/operator_api::numbers_of_a_running_task_add_up
 4.4 /state-summary counts | master/api/operator_api::numbers_of_a_running_task_add_up
 4.5 /tasks with limit, offset, order | master/api/operator_api::queries_narrow_the_answer
@@ -188,7 +188,7 @@ OPERATORS = """
 9.3 logging levels | master/api/node_endpoints::the_logging_level_changes_for_a_while
 9.4 LIST_FILES and READ_FILE | master/api/node_endpoints::the_log_over_the_v1_calls
 9.5 weights and quota | master/decisions/roles::weights_and_quota_are_answered_as_recorded master/decisions/roles::what_cannot_be_is_refused
-9.6 reservations and volumes by operators | master/decisions/operations::an_operator_takes_offers_back_that_stand_in_the_way_and_no_others master/decisions/operations::an_operators_mistake_is_no_conflict
+9.6 reservations and volumes by operators | master/decisions/operators_operations::an_operator_takes_offers_back_that_stand_in_the_way_and_no_others master/decisions/operators_operations::an_operators_mistake_is_no_conflict
 9.7 maintenance | master/decisions/maintenance::a_machine_goes_down_and_comes_up master/decisions/maintenance::operators_and_schedulers_see_what_was_recorded
 9.8 drain, deactivate, reactivate | master/decisions/draining::drain_and_reactivate_over_the_wire master/decisions/draining::a_drained_agent_has_ended_its_tasks_and_their_ends_are_acknowledged
 9.9 MARK_AGENT_GONE | conformance/mesos_master_sessions::an_agent_marked_gone_is_gone

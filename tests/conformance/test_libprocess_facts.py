@@ -106,7 +106,7 @@ FACTS: dict[str, tuple[str, ...]] = {
     "a restart of our master loses nothing": (f"{LINK}::test_after_a_restart_of_the_master_nothing_is_lost",),
     "our master sends operations and hears their statuses": (
         "master/decisions/test_operations.py::test_the_status_goes_to_the_framework_as_recorded_and_its_acknowledgement_to_the_agent",
-        "master/decisions/test_operations.py::test_an_agent_that_comes_back_knows_best_what_it_keeps",
+        "master/decisions/test_operation_reports.py::test_an_agent_that_comes_back_knows_best_what_it_keeps",
         "master/decisions/test_agents.py::test_an_agents_newer_resource_version_is_the_one_that_tasks_name",
     ),
     "garbage does our master no harm": (
