@@ -174,7 +174,7 @@ ROWS: Sequence[Row] = (
     ),
     Row("queue reset", "look.queue:reset", "Launch APP at once, whatever delay its failures have led to."),
     Row("about", "operate.cluster:about", "Print what Marathon says of itself: version, leader, flags.", OPERATE),
-    Row("ping", "operate.cluster:ping", "Ask Marathon for a sign of life.", OPERATE),
+    Row("ping", "operate.cluster:ping", "Check that Marathon answers.", OPERATE),
     Row("leader", "", "The leader: which of several Marathons leads.", OPERATE, "show"),
     Row("leader show", "operate.cluster:show_leader", "Print host and port of the leading Marathon."),
     Row(

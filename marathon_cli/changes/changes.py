@@ -40,7 +40,7 @@ def wait_options(*, roll_back: bool = True) -> Callable[[Command], Command]:
             )
 
         if roll_back:
-            text = "With --wait (implied): lead back to what was when time is up, or when task after task fails."
+            text = "Roll the change back when time is up or task after task fails; implies --wait."
             click.option("--rollback-on-failure", is_flag=True, help=text)(inner)
         click.option(
             "--timeout",
@@ -49,7 +49,7 @@ def wait_options(*, roll_back: bool = True) -> Callable[[Command], Command]:
             default=300.0,
             show_default=True,
             metavar="SECONDS",
-            help="How long --wait waits; 0 = without end.",
+            help="How long --wait waits; 0: for ever.",
         )(inner)
         click.option("--wait", is_flag=True, help="Return when it is done, and show how it goes.")(inner)
         return inner  # type: ignore[return-value]
@@ -59,7 +59,9 @@ def wait_options(*, roll_back: bool = True) -> Callable[[Command], Command]:
 
 def force_option(command: Command) -> Command:
     """Let a command take --force."""
-    return click.option("--force", is_flag=True, help="Replace a deployment that holds what is to be changed.")(command)
+    return click.option("--force", is_flag=True, help="Override a deployment that locks what is to be changed.")(
+        command
+    )
 
 
 class Consent(NamedTuple):

@@ -22,7 +22,7 @@ CHUNK = 64 * 1024
 KNOWN_BY = 512
 """So many bytes of a file tell it from the one that takes its place."""
 OLDEST = 20
-"""How far back a file is looked for."""
+"""How far back to look for a file."""
 MOST_TASKS = 1_000_000
 """More than a master has; it gives 100 when not told."""
 

@@ -107,7 +107,9 @@ KEYS = (
     Key("ca", "MESOS_GPU_CA", "File (PEM) with the certificate authorities to trust.", _path),
     Key("client-cert", "MESOS_GPU_CLIENT_CERT", "File (PEM) with our certificate, for servers that want one.", _path),
     Key("client-key", "MESOS_GPU_CLIENT_KEY", "File (PEM) with its key, when it is not in the same file.", _path),
-    Key("insecure", "MESOS_GPU_INSECURE", "Do not check certificates: anybody can read along.", _flag),
+    Key(
+        "insecure", "MESOS_GPU_INSECURE", "Do not check certificates: others may read, and change, what is sent.", _flag
+    ),
     Key("proxy", "MESOS_GPU_PROXY", "Proxy for every request; `none` for none, whatever the environment says.", _proxy),
     Key("connect-timeout", "MESOS_GPU_CONNECT_TIMEOUT", f"Seconds to wait for a connection ({CONNECT_S:g}).", _seconds),
     Key("http-timeout", "MESOS_GPU_HTTP_TIMEOUT", f"Seconds to wait for an answer ({READ_S:g}).", _seconds),

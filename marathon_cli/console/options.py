@@ -125,7 +125,7 @@ def watch_options(command: Command) -> Command:
             metavar="SECONDS",
             expose_value=False,
             callback=keep,
-            help=f"With --watch (implied): how often; default: {DEFAULT_WATCH_S:g}.",
+            help=f"How often to look; implies --watch. Default: {DEFAULT_WATCH_S:g}.",
         ),
         click.option(
             "--watch",
@@ -134,7 +134,7 @@ def watch_options(command: Command) -> Command:
             default=None,
             expose_value=False,
             callback=keep,
-            help="Look again and again until Ctrl-C.",
+            help="Refresh until Ctrl-C.",
         ),
     ):
         command = option(command)

@@ -38,7 +38,7 @@ def connection_options(command: Command, *, hidden: bool) -> Command:
             is_flag=True,
             default=None,
             callback=_keep_insecure,
-            help="Do not check certificates: anybody can read along.",
+            help="Do not check certificates: others may read, and change, what is sent.",
             **usual,
         ),
         click.option(

@@ -86,7 +86,7 @@ class PullWatch:
         self._silent = False
 
     def look(self) -> None:
-        """Ask all agents how far they are, and show it."""
+        """Ask all agents for their progress, and show it."""
         if self._silent:
             return
         try:

@@ -63,7 +63,7 @@ def list_apps(console: Console, label: str | None) -> None:
     "--version",
     "--app-version",
     metavar="VERSION",
-    help="As it was: a timestamp, or -1 for the version before this one.",
+    help="An earlier version: its timestamp, or -1 for the one before this.",
 )
 @output_options(default="json")
 @target_options

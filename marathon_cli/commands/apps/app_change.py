@@ -127,7 +127,7 @@ def kill(console: Console, name: str, host: str | None, and_scale: bool, wipe: b
     "--force/--no-force",
     default=True,
     show_default=True,
-    help="Also while a deployment holds the app, as Marathon does.",
+    help="Also while a deployment locks the app, as Marathon does.",
 )
 @output_options()
 @target_options

@@ -55,7 +55,7 @@ def list_deployments(console: Console, name: str | None) -> None:
     type=Number(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="How long to watch; default: without end.",
+    help="How long to watch; default: for ever.",
 )
 @target_options
 @pass_console

@@ -57,7 +57,7 @@ def list_groups(console: Console) -> None:
 
 @click.command()
 @click.argument("name", metavar="[GROUP]", default="/")
-@click.option("--version", "--group-version", metavar="TIMESTAMP", help="As it was in this version.")
+@click.option("--version", "--group-version", metavar="TIMESTAMP", help="The version to show.")
 @output_options(default="json")
 @target_options
 @pass_console

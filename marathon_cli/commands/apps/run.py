@@ -56,11 +56,15 @@ class _ImageOrCommand(click.Command):
     "devices",
     metavar="NAME",
     multiple=True,
-    help="A GPU by a CDI name, nvidia.com/gpu=0, for one of any number; may be repeated.",
+    help="A GPU by its CDI name, as nvidia.com/gpu=0; stands for one GPU, whichever is free. May be repeated.",
 )
-@click.option("--gpu-mem", metavar="GIB", help="A part of a GPU that others use too: so much of its memory, as 6GiB.")
-@click.option("--gpu-weight", type=Whole(min=1), metavar="N", help="Its weight among them, 1 to 25; default: 1.")
-@click.option("--gpu-high-priority", is_flag=True, help="It is served before them while it has work.")
+@click.option(
+    "--gpu-mem", metavar="GIB", help="A part of a GPU that other tasks use too: this much of its memory, such as 6GiB."
+)
+@click.option(
+    "--gpu-weight", type=Whole(min=1), metavar="N", help="The share's weight in scheduling, 1 to 25; default: 1."
+)
+@click.option("--gpu-high-priority", is_flag=True, help="Serve it before the GPU's other tasks while it has work.")
 @click.option("--cpus", type=Number(min=0.001), default=1.0, show_default=True, metavar="N", help="CPUs.")
 @click.option("--mem", type=Number(min=1), default=1024, show_default=True, metavar="MIB", help="Memory in MiB.")
 @click.option("--disk", type=Number(min=0), default=0, metavar="MIB", help="Disk in MiB.")
@@ -69,7 +73,11 @@ class _ImageOrCommand(click.Command):
     "--volume", "-v", "volumes", metavar="FOLDER:PATH[:ro]", multiple=True, help="Mount a folder of the machine."
 )
 @click.option(
-    "--constraint", "constraints", metavar="RULE", multiple=True, help="As gpu_model=Tesla-T4 or rack:LIKE:r[12]."
+    "--constraint",
+    "constraints",
+    metavar="RULE",
+    multiple=True,
+    help="Where it may run, such as gpu_model=Tesla-T4 or rack:LIKE:r[12].",
 )
 @click.option("--label", "-l", "labels", metavar="NAME=VALUE", multiple=True, help="Label its app; may be repeated.")
 @click.option(
@@ -81,7 +89,9 @@ class _ImageOrCommand(click.Command):
 )
 @click.option("--user", "-u", metavar="USER", help="Run it as this user.")
 @click.option("--interactive", "-i", is_flag=True, help="Pass standard input on.")
-@click.option("--tty", "-t", is_flag=True, help="Give it a terminal; Ctrl-C then goes to it, not to us.")
+@click.option(
+    "--tty", "-t", is_flag=True, help="Give it a terminal; Ctrl-C then goes to the command, not to mesos-gpu."
+)
 @click.option("--name", metavar="NAME", help="What its app is called; default: after what it runs.")
 @click.option(
     "--rm/--no-rm", "remove", default=True, show_default=True, help="Remove the app afterwards, or only stop it."

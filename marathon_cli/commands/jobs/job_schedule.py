@@ -58,9 +58,22 @@ def list_schedules(console: Console, name: str) -> None:
 @click.command(name="add")
 @name_argument
 @click.argument("file", required=False)
-@click.option("--cron", metavar="CRON", help="When, as in '0 3 * * *'; in place of a file.")
-@click.option("--id", "schedule_id", default="default", show_default=True, metavar="ID", help="With --cron: its name.")
-@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="With --cron: as in Europe/Berlin.")
+@click.option("--cron", metavar="CRON", help="When it runs, such as '0 3 * * *'; in place of a file.")
+@click.option(
+    "--id",
+    "schedule_id",
+    default="default",
+    show_default=True,
+    metavar="ID",
+    help="With --cron: the name of the schedule.",
+)
+@click.option(
+    "--timezone",
+    default="UTC",
+    show_default=True,
+    metavar="ZONE",
+    help="With --cron: its time zone, such as Europe/Berlin.",
+)
 @output_options()
 @target_options
 @pass_console

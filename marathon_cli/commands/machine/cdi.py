@@ -33,9 +33,9 @@ _folders_option = click.option(
 
 @click.command()
 @_agent_option
-@click.option("--output", metavar="FILE", help="Write it there, whole or not at all; default: print it.")
+@click.option("--output", metavar="FILE", help="Write it to this file, whole or not at all; default: print it.")
 @click.option("--kind", default="nvidia.com/gpu", show_default=True, metavar="VENDOR/CLASS", help="What it is of.")
-@click.option("--annotate", is_flag=True, help="With the driver's version in it, for consumers of CDI 0.6 and later.")
+@click.option("--annotate", is_flag=True, help="Put the driver's version into it, for consumers of CDI 0.6 and later.")
 @work_dir_option
 @debug_option
 @pass_console

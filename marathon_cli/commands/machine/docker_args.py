@@ -15,10 +15,15 @@ from mesos_gpu.errors import BadInput
 
 
 @click.command(name="docker-args")
-@click.option("--gpus", metavar="N|all", help="Borrow so many free GPUs, or all.")
+@click.option("--gpus", metavar="N|all", help="Borrow this many free GPUs, or all of them.")
 @click.option("--device", "devices", metavar="ID,...", help="Borrow exactly these, by index or UUID.")
 @click.option("--look", is_flag=True, help="Borrow nothing: show the arguments for these GPUs, whoever holds them.")
-@click.option("--holder", default="", metavar="NAME", help="Under which name the book shows them; default: your own.")
+@click.option(
+    "--holder",
+    default="",
+    metavar="NAME",
+    help="The name under which the agent's book shows them; default: your user name.",
+)
 @click.option(
     "--pid", type=click.IntRange(min=1), help="Who holds them until the container is made; default: the calling shell."
 )

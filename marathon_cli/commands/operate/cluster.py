@@ -27,12 +27,12 @@ def about(console: Console) -> None:
 
 
 @click.command()
-@click.option("--once", is_flag=True, hidden=True, expose_value=False, help="As to `dcos`; it is so anyway.")
+@click.option("--once", is_flag=True, hidden=True, expose_value=False, help="Taken as by `dcos`; it is always so here.")
 @output_options()
 @target_options
 @pass_console
 def ping(console: Console) -> None:
-    """Ask Marathon for a sign of life."""
+    """Check that Marathon answers."""
     marathon = console.marathon()
     begun = time.monotonic()
     said = Cluster(marathon).ping()

@@ -41,7 +41,12 @@ _OPTIONS: tuple[Any, ...] = (
         "cloudformation: the GPU parameters of DC/OS' AWS templates.",
     ),
     click.option("--cluster", "file", metavar="FILE", help="Describes the cluster: YAML, or DC/OS' own config.yaml."),
-    click.option("--for", "make", type=click.Choice(("mesos-gpu", "mesos")), help="Whose programs; default: ours."),
+    click.option(
+        "--for",
+        "make",
+        type=click.Choice(("mesos-gpu", "mesos")),
+        help="Whose programs the flags are for; default: this project's.",
+    ),
     click.option("--master", metavar="ADDRESS", help="HOST:PORT, or zk://HOST1:PORT1,HOST2:PORT2/PATH."),
     click.option("--ip", metavar="IP", help="The address to listen on; default: 127.0.0.1."),
     click.option("--work-dir", "--work_dir", "work_dir", metavar="DIR", help="Folder of its state."),
@@ -57,10 +62,12 @@ _OPTIONS: tuple[Any, ...] = (
     click.option("--gpu-devices", "--devices", "gpu_devices", metavar="LIST", help="GPUs to use, as in 0,1."),
     click.option("--images/--no-images", "images", default=None, help="Tasks may run in Docker images."),
     click.option("--role", metavar="ROLE", help="Role of the agent's resources, or of the Marathon."),
-    click.option("--attributes", metavar="TEXT", help="Of the agent, such as rack:r1."),
-    click.option("--region", metavar="REGION", help="Of AWS, for cloudformation."),
+    click.option("--attributes", metavar="TEXT", help="Attributes of the agent, such as rack:r1."),
+    click.option("--region", metavar="REGION", help="AWS region, for cloudformation."),
     click.option("--ami", metavar="AMI", help="Image with NVIDIA's driver, for cloudformation."),
-    click.option("--instance-type", "instance_type", metavar="TYPE", help="Of GPU machines, for cloudformation."),
+    click.option(
+        "--instance-type", "instance_type", metavar="TYPE", help="Instance type of GPU machines, for cloudformation."
+    ),
 )
 
 

@@ -48,7 +48,9 @@ def list_images(console: Console) -> None:
 
 @click.command()
 @click.argument("name", metavar="IMAGE")
-@click.option("--again", is_flag=True, help="Ask the registry even when the image is there: its tag may have moved.")
+@click.option(
+    "--again", is_flag=True, help="Ask the registry even when the image is in the store: its tag may have moved."
+)
 @target_options
 @pass_console
 def pull(console: Console, name: str, again: bool) -> None:
@@ -71,7 +73,9 @@ def pull(console: Console, name: str, again: bool) -> None:
 
 
 @click.command()
-@click.option("--max-size", metavar="SIZE", help="Leave at most so much, such as 20g; the longest unused go first.")
+@click.option(
+    "--max-size", metavar="SIZE", help="Leave at most this much, such as 20g; what was unused longest goes first."
+)
 @click.option("--max-age", metavar="AGE", help="Remove what was unused for longer, such as 12h or 7d.")
 @target_options
 @pass_console

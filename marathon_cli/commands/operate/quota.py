@@ -71,7 +71,7 @@ def list_quotas(console: Console) -> None:
 @click.option("--cpus", type=_Amount(), metavar="N", help="CPUs at most.")
 @click.option("--mem", type=_Amount(), metavar="MIB", help="Memory at most, in MiB.")
 @click.option("--disk", type=_Amount(), metavar="MIB", help="Disk at most, in MiB.")
-@click.option("--guarantee", is_flag=True, help="Keep as much for it, too, whoever else would like it.")
+@click.option("--guarantee", is_flag=True, help="Guarantee the role as much, too: others are not offered it.")
 @click.option("--force", is_flag=True, help="Also when the cluster has less than is guaranteed.")
 @output_options()
 @target_options

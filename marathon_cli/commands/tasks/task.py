@@ -110,10 +110,10 @@ def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[
 @click.command()
 @click.argument("name", metavar="APP_OR_TASK")
 @click.argument("file", metavar="[FILE]", required=False)
-@click.option("--follow", "-f", is_flag=True, help="Go on until the task ends; Ctrl-C stops.")
+@click.option("--follow", "-f", is_flag=True, help="Keep following until the task ends; Ctrl-C stops it.")
 @click.option("--stderr", "stderr_file", is_flag=True, help="Show stderr, not stdout.")
 @click.option("--completed", is_flag=True, help="Also of tasks that have ended.")
-@click.option("--lines", "-n", type=Whole(min=0), metavar="N", help="Begin N lines before the end.")
+@click.option("--lines", "-n", type=Whole(min=0), metavar="N", help="Start N lines before the end.")
 @target_options
 @pass_console
 def log(

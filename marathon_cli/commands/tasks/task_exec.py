@@ -35,7 +35,9 @@ def detach_option(command: Command) -> Command:
 
 @click.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--interactive", "-i", is_flag=True, help="Pass standard input on.")
-@click.option("--tty", "-t", is_flag=True, help="Give it a terminal; Ctrl-C then goes to it, not to us.")
+@click.option(
+    "--tty", "-t", is_flag=True, help="Give it a terminal; Ctrl-C then goes to the command, not to mesos-gpu."
+)
 @click.option("--user", "-u", metavar="USER", help="Run it as this user; default: the task's.")
 @click.option("--env", "-e", "variables", metavar="NAME=VALUE", multiple=True, help="Set a variable; may be repeated.")
 @detach_option
@@ -82,7 +84,7 @@ def exec_(
 
 
 @click.command()
-@click.option("--no-stdin", is_flag=True, help="Only look: type nothing.")
+@click.option("--no-stdin", is_flag=True, help="Only watch: send no input.")
 @detach_option
 @click.argument("task", metavar="TASK")
 @target_options

@@ -59,7 +59,7 @@ def ls(console: Console, long: bool, task: str, path: str) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     metavar="FOLDER",
-    help="Where to; default: here.",
+    help="Where to write it; default: this folder.",
 )
 @click.option("--force", "-f", is_flag=True, help="Replace files that are there.")
 @click.argument("task", metavar="TASK")
