@@ -283,8 +283,8 @@ def test_the_log_has_the_level_that_is_said() -> None:
         logging.getLogger().setLevel(before)
 
 
-def test_by_default_everything_is_as_it_is_without_flags() -> None:
-    assert settings(checked(flags())) == Settings(rules=settings(flags()).rules)
+def test_by_default_everything_is_as_it_is_without_flags_but_for_offers_that_are_held_for_a_moment() -> None:
+    assert settings(checked(flags())) == Settings(rules=settings(flags()).rules, offer_window_s=0.2)
     assert configuration.http_settings(flags()) == configuration.HttpSettings()
 
 
