@@ -265,6 +265,12 @@ ROWS: Sequence[Row] = (
         "machine.cdi:check",
         "Check the CDI files of this machine: each by the rules of its version, ours against the agent's GPUs.",
     ),
+    Row("door", "", "Doors: the programs that other engines call for GPUs.", BOX),
+    Row(
+        "door install",
+        "machine.door:install",
+        "Install the programs that Docker, nvidia-docker's users or podman call for GPUs.",
+    ),
     Row("completion", "machine.completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
 )
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from marathon_cli.console.console import Console
+
+if TYPE_CHECKING:
+    from mesos_gpu.doors.common.agent import AgentAddress
 
 
 def box_agents(console: Console) -> list[str]:
@@ -17,8 +22,17 @@ def box_agents(console: Console) -> list[str]:
         return []
 
 
-def local_agent(console: Console, url: str | None) -> str | None:
-    """Return the agent to ask: `url`, or the one that the environment names (None), or the box's first."""
-    if url or os.environ.get("MESOS_GPU_AGENT"):
-        return url
-    return next(iter(box_agents(console)), None)
+def local_agent(console: Console, url: str | None) -> AgentAddress:
+    """Return the agent to ask: `url`, or the one that the environment names, or the box's first, or the usual one.
+
+    The box's asks for the box's credential, which whoever started it may read.
+    """
+    from mesos_gpu.doors.common.agent import VARIABLE, find_agent
+
+    of_box = box_agents(console)
+    given = url or os.environ.get(VARIABLE)
+    address = find_agent(given or next(iter(of_box), None))
+    netrc = console.box_dir(os.environ) / "access" / "netrc"
+    if address.url.rstrip("/") in of_box and not address.credential and netrc.exists():
+        return replace(address, credential=str(netrc))
+    return address

@@ -274,6 +274,15 @@ def _networks(facts: Facts) -> Iterator[Finding]:
         yield Finding("container networks", Verdict.OK, f"by CNI plugins, such as {facts.programs['portmap']}")
 
 
+def _doors(facts: Facts) -> Iterator[Finding]:
+    for door in facts.doors:
+        if door.problem:
+            mend = "mesos-gpu door install, or --cdi_spec_dir of the agent, sets it up anew; docs/doors.md tells which"
+            yield Finding("door", Verdict.PROBLEM, f"{door.gives} ({door.path}): {door.problem}", mend)
+        else:
+            yield Finding("door", Verdict.OK, f"{door.gives} ({door.path})")
+
+
 _CHECKS: Sequence[Callable[[Facts], Iterator[Finding]]] = (
     _root,
     _hardware,
@@ -287,6 +296,7 @@ _CHECKS: Sequence[Callable[[Facts], Iterator[Finding]]] = (
     _networks,
     _ports,
     _agents,
+    _doors,
 )
 
 

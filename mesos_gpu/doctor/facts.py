@@ -48,6 +48,15 @@ class RunningAgent:
 
 
 @dataclass(frozen=True, slots=True)
+class Door:
+    """A way by which containers that Mesos did not start get GPUs: what it gives, where it is, and what is wrong."""
+
+    gives: str
+    path: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """One machine. Mappings have None for what was looked for and is not there."""
 
@@ -75,3 +84,4 @@ class Facts:
     agents: tuple[RunningAgent, ...] = ()
     container: bool = False
     """Whether this is itself a container."""
+    doors: tuple[Door, ...] = ()

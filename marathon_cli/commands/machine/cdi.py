@@ -45,9 +45,9 @@ def generate(console: Console, url: str | None, output: str | None, kind: str, a
     What takes one by its name takes a lease with it. An agent with --cdi_spec_dir=/var/run/cdi writes it by itself.
     """
     from mesos_gpu.cdi.writing import gpu_spec
-    from mesos_gpu.doors.common.agent import Book, find_agent
+    from mesos_gpu.doors.common.agent import Book
 
-    book = Book(find_agent(local_agent(console, url)))
+    book = Book(local_agent(console, url))
     hook = [sys.executable, "-I", "-m", "mesos_gpu.doors.oci.hook", "--agent", book.address.url, "lease"]
     driver = book.driver()
     if not driver["gpus"]:
@@ -114,12 +114,12 @@ def check(console: Console, folders: tuple[str, ...], url: str | None) -> int:
 
 def _stale(devices: dict[str, Any], console: Console, url: str | None) -> list[str]:
     """Return how GPUs in files differ from those that the agent has now; nothing without an agent."""
-    from mesos_gpu.doors.common.agent import Book, find_agent
+    from mesos_gpu.doors.common.agent import Book
 
     if not devices:
         return []
     try:
-        gpus = Book(find_agent(local_agent(console, url))).driver()["gpus"]
+        gpus = Book(local_agent(console, url)).driver()["gpus"]
     except MesosGpuError as error:
         click.echo(f"note     not compared with the agent's GPUs: {error}")
         return []

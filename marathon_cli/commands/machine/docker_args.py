@@ -57,13 +57,13 @@ def docker_args(
     The GPUs are taken from the agent's book: Mesos offers them no more until the container is removed. One container
     is made with them; ask again for the next.
     """
-    from mesos_gpu.doors.common.agent import Book, find_agent
+    from mesos_gpu.doors.common.agent import Book
     from mesos_gpu.doors.docker_args.arguments import docker_arguments, looking
 
     names = [name for name in (devices or "").replace(",", " ").split() if name]
     if gpus is not None and names:
         raise BadInput("name --gpus or --device, not both")
-    book = Book(find_agent(local_agent(console, url)))
+    book = Book(local_agent(console, url))
     if look:
         use = _shown(looking, book.driver(), gpus, names)
     elif names or gpus is not None:

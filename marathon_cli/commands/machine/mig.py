@@ -108,9 +108,9 @@ def apply(console: Console, division: str, gpu: str, url: str | None, without_ag
 
 
 def _book(console: Console, url: str | None) -> Book:
-    from mesos_gpu.doors.common.agent import Book, find_agent
+    from mesos_gpu.doors.common.agent import Book
 
-    return Book(find_agent(local_agent(console, url)))
+    return Book(local_agent(console, url))
 
 
 def _holders(book: Book) -> dict[str, str]:

@@ -9,6 +9,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,7 +26,8 @@ TIMEOUT_S = 10.0
 class AgentAddress:
     """Where the agent of this machine answers, and with whose secret to ask it.
 
-    `credential` is a file with `PRINCIPAL SECRET` in a line; `ca` a file of certificates to believe.
+    `credential` is a file with `PRINCIPAL SECRET` in a line, or a netrc file of one machine; `ca` is one with
+    certificates to believe.
     """
 
     url: str = USUAL_AGENT
@@ -125,6 +127,9 @@ class Book:
             words = Path(self.address.credential).read_text(encoding="utf-8").split()
         except OSError as error:
             raise Unavailable(f"cannot read the credential {self.address.credential}: {error.strerror}") from None
+        named = dict(pairwise(words))
+        if "login" in named and "password" in named:
+            words = [named["login"], named["password"]]
         if len(words) != 2:
             raise BadInput(f"{self.address.credential} must have a principal and a secret, in one line")
         return {"Authorization": "Basic " + base64.b64encode(":".join(words).encode()).decode()}

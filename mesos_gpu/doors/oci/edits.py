@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from mesos_gpu.doors.common.names import HOOK
 from mesos_gpu.doors.oci.wanted import VISIBLE
 from mesos_gpu.isolator.plan import DeviceRule
 
-HOOK = "nvidia-container-runtime-hook"
 _DRIVER_MOUNT = ["rbind", "nosuid", "nodev", "rprivate"]
 
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from mesos_gpu.doors.common.agent import SETTINGS, Book, find_agent
-from mesos_gpu.doors.oci.edits import HOOK, device_rules, engine_folder
+from mesos_gpu.doors.common.names import HOOK
+from mesos_gpu.doors.oci.edits import device_rules, engine_folder
 from mesos_gpu.doors.oci.requirements import check_requirements
 from mesos_gpu.doors.oci.wanted import Wanted, environment_of, resolved, wanted
 from mesos_gpu.errors import BadInput, MesosGpuError, Unavailable

@@ -18,13 +18,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from mesos_gpu.doors.common.agent import SETTINGS, Book, find_agent
+from mesos_gpu.doors.common.names import RUNTIME
 from mesos_gpu.doors.oci.edits import edited
 from mesos_gpu.doors.oci.hook import asked_of, check, read_config
 from mesos_gpu.doors.oci.requirements import check_requirements
 from mesos_gpu.doors.oci.wanted import environment_of, wanted
 from mesos_gpu.errors import MesosGpuError, Unavailable
 
-NAME = "nvidia-container-runtime"
 RUNTIMES = ("runc", "crun")
 _WITH_VALUE = frozenset(
     {"--log", "--log-format", "--root", "--criu", "--rootless", "--bundle", "-b", "--console-socket", "--pid-file"}
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None, *, agent: str | None = None, setting
             container, bundle = made
             _prepare(container, Path(bundle), agent, Path(settings or SETTINGS))
     except MesosGpuError as error:
-        print(f"{NAME}: {error}", file=sys.stderr)
+        print(f"{RUNTIME}: {error}", file=sys.stderr)
         _log(words, str(error))
         return 1
     return os.execv(runtime, [Path(runtime).name, *words])
@@ -74,7 +74,7 @@ def _log(words: Sequence[str], message: str) -> None:
     if path := given.get("--log"):
         line = json.dumps({"level": "error", "msg": message, "time": datetime.now(timezone.utc).isoformat()})
         with suppress(OSError), Path(path).open("a", encoding="utf-8") as log:
-            log.write((line if given.get("--log-format") == "json" else f"{NAME}: {message}") + "\n")
+            log.write((line if given.get("--log-format") == "json" else f"{RUNTIME}: {message}") + "\n")
 
 
 def _prepare(container: str, bundle: Path, agent: str | None, settings: Path) -> None:

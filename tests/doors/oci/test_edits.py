@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mesos_gpu.doors.oci.edits import HOOK, device_rules, edited, engine_folder
+from mesos_gpu.doors.common.names import HOOK
+from mesos_gpu.doors.oci.edits import device_rules, edited, engine_folder
 from mesos_gpu.isolator.plan import DeviceRule
 
 NODE = {

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mesos_gpu.doors.common.launchers import write_launcher
-from mesos_gpu.doors.oci.edits import HOOK
-from mesos_gpu.doors.oci.runtime import NAME
+from mesos_gpu.doors.common.names import HOOK, RUNTIME
 
 APPLETS = ("sh", "ls", "cat", "sleep", "echo", "env", "grep", "dd", "stat", "true", "date", "head", "sed", "test", "id")
 IMAGE = "doors-test:latest"
@@ -58,7 +57,7 @@ class Engine:
         self.path.mkdir(parents=True)
         self.plugins.mkdir()
         write_launcher(self.path, HOOK, "mesos_gpu.doors.oci.hook", settings=str(self.settings))
-        runtime = write_launcher(self.path, NAME, "mesos_gpu.doors.oci.runtime", settings=str(self.settings))
+        runtime = write_launcher(self.path, RUNTIME, "mesos_gpu.doors.oci.runtime", settings=str(self.settings))
         self._runtime = f"--add-runtime=nvidia={runtime}"
         self.cgroup = f"mesos-test-docker-{os.getpid()}"
         self.socket = folder / "s"
