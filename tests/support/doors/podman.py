@@ -19,7 +19,6 @@ class Podman:
     def __init__(self, folder: Path) -> None:
         self.folder, self.cdi = folder, folder / "cdi"
         self.cdi.mkdir(parents=True)
-        self.flags: tuple[str, ...] = ()
         self._conf = folder / "containers.conf"
         self.configure("")
         self.cgroup = f"/mesos-test-podman-{folder.name}"

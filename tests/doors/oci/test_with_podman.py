@@ -1,0 +1,49 @@
+"""`mesos-gpu door install podman`: an OCI hook file by which podman takes GPUs from the book."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.doors.bank import Bank
+from tests.support.doors.podman import Podman
+
+pytestmark = pytest.mark.root
+
+
+def install(door: str, folder: Path, bank: Bank) -> str:
+    environ = {**os.environ, "MESOS_GPU_AGENT": bank.url}
+    words = [door, f"--prefix={folder}/bin", f"--hooks-dir={folder}/hooks", f"--settings={folder}/doors.json"]
+    command = [sys.executable, "-m", "marathon_cli", "door", "install", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_podmans_hook_takes_what_the_environment_asks_for(
+    bank: Bank, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    await asyncio.to_thread(install, "podman", tmp_path, bank)
+    podman = Podman(tmp_path_factory.mktemp("podman"))
+    podman.configure(f'[engine]\nhooks_dir = ["{tmp_path}/hooks"]\n')
+    try:
+        await asyncio.to_thread(podman.make_image)
+        await asyncio.to_thread(podman.start, "one", "-e", "NVIDIA_VISIBLE_DEVICES=1")
+        await bank.until_advertised(3)
+        (lease,) = await bank.leases()
+        assert (lease["door"], [gpu["index"] for gpu in lease["gpus"]]) == ("podman", [1])
+        said = podman("exec", "one", "sh", "-c", "ls /dev | grep -E '^nvidia[0-9]'; nvidia-smi -L").stdout
+        assert (said.split()[0], said.count("UUID")) == ("nvidia1", 1)
+        refused = await asyncio.to_thread(podman.start, "two", "-e", "NVIDIA_VISIBLE_DEVICES=1", check=False)
+        assert "is held by podman: " in refused.stderr
+        await asyncio.to_thread(podman.start, "plain")
+        assert "nvidia" not in podman("exec", "plain", "ls", "/dev").stdout
+        podman("rm", "-f", "-t", "0", "one")
+        await bank.until_advertised(4)
+    finally:
+        podman.stop()
