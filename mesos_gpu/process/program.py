@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -31,14 +32,18 @@ MAX_LOG_SIZE = Flag(
 PROGRAM_FLAGS = (READY_FILE, MAX_LOG_SIZE)
 """Flags that every program has."""
 LOG_FORMAT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
+SHORT_OF = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+)
+"""What a machine lacks, or has broken: no fault of ours, and none that a traceback would help with."""
 EXIT_OK, EXIT_REFUSED, EXIT_USAGE = 0, 1, 2
 
 
 def run_program(name: str, main: Callable[[asyncio.Event], Awaitable[int]], *, max_log_bytes: int | None = None) -> int:
     """Run `main(stop)` in a new event loop and return the exit status.
 
-    SIGTERM and SIGINT set `stop`. A MesosGpuError is printed as one line and becomes 1; anything else is our bug and
-    keeps its traceback. `max_log_bytes` as in LogFile.
+    SIGTERM and SIGINT set `stop`. A MesosGpuError is printed as one line and becomes 1, and so is what a machine is
+    short of; anything else is our bug and keeps its traceback. `max_log_bytes` as in LogFile.
     """
     logging.basicConfig(handlers=[LogFile(max_log_bytes or 0)], level=logging.INFO, format=LOG_FORMAT)
     # Every call by a polling client would be a line.
@@ -55,6 +60,11 @@ def run_program(name: str, main: Callable[[asyncio.Event], Awaitable[int]], *, m
         return asyncio.run(run())
     except MesosGpuError as error:
         print(f"{name}: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+    except OSError as error:
+        if error.errno not in SHORT_OF:
+            raise
+        print(f"{name}: {error}; it can be started again when that is mended", file=sys.stderr)
         return EXIT_REFUSED
 
 

@@ -35,6 +35,7 @@ from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 from mesos_gpu.mesos.gpu_shares import Share
 from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.process.program import SHORT_OF
 
 PROBE_MEM_BYTES = 64 << 20
 NETWORKS = Path("isolators", "network", "cni")
@@ -163,6 +164,11 @@ async def _probe(parts: _Parts, folder: Path, runtime: Runtime) -> None:
         if termination.exit_code != 0:
             said = (sandbox / "stderr").read_text(errors="replace").strip()
             raise ContainerError(f"`true` in a container ended with {termination}; it said {said!r}")
+    except ContainerError as error:
+        # A full or broken disk, no descriptor or no memory says nothing about the runtime.
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in SHORT_OF:
+            raise CutOff(str(error)) from error
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

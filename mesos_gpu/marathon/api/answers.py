@@ -109,7 +109,9 @@ async def _answered(request: web.Request, handler: Handler, unknown_uri_status: 
         if "Allow" in error.headers:
             answer.headers["Allow"] = error.headers["Allow"]
         return answer
-    except Exception:
+    except Exception as error:
+        if isinstance(error, ConnectionError) and request.transport is None:
+            raise  # who asked has gone, perhaps in the midst of a body: nobody is to be told, nor is the log
         log.exception("%s %s failed", request.method, request.path)
         return json_response({"message": "Internal error; see this Marathon's log."}, status=500)
 

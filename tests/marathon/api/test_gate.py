@@ -115,3 +115,19 @@ async def test_large_answers_are_packed_for_who_can_read_them(
         assert int(answer.headers["Content-Length"]) == len(data)
     assert (gzip.decompress(data) if compression else data).startswith(b'{"apps":[')
     assert len((await marathon.get("/v2/apps"))["apps"]) == 20
+
+
+async def test_a_client_that_breaks_off_is_no_error_of_ours(
+    make_marathon: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    marathon = await make_marathon()
+    port = int(marathon.url.rpartition(":")[2].rstrip("/"))
+    for _ in range(3):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"PUT /v2/apps/a HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: 100000\r\n\r\n".encode() + b" " * 50000)
+        await writer.drain()
+        assert (await marathon.call("GET", "/v2/apps")).status == 200
+        writer.transport.abort()
+    assert (await marathon.call("GET", "/v2/apps")).status == 200
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []

@@ -1,0 +1,34 @@
+"""How a service program ends."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+
+import pytest
+
+FAIL = """
+import sys
+from mesos_gpu.process.program import run_program
+
+async def main(stop):
+    raise OSError(int(sys.argv[1]), "what the kernel said", "/a/path")
+
+sys.exit(run_program("mesos-gpu-agent", main))
+"""
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENOMEM])
+def test_what_a_machine_is_short_of_is_one_line(number: int) -> None:
+    done = subprocess.run([sys.executable, "-c", FAIL, str(number)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"mesos-gpu-agent: [Errno {number}] what the kernel said: '/a/path'; "
+        "it can be started again when that is mended\n"
+    )
+
+
+def test_our_own_faults_keep_their_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", FAIL, str(errno.EBADF)], capture_output=True, text=True, check=False)
+    assert "Traceback" in done.stderr
