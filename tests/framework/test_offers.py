@@ -159,3 +159,60 @@ def test_volumes_and_revocable_resources_of_an_offer_are_left_alone() -> None:
         {"name": "gpus", "type": "SCALAR", "scalar": {"value": 2.0}, "role": "*", "revocable": {}},
     ]
     assert (Offered(sent).gpus, Offered(sent).disk_mib) == (0, 0.0)
+
+
+def test_a_task_is_launched_with_all_that_it_wishes() -> None:
+    cluster = Cluster(AGENT, framework_info("f"))
+    offer, sent = cluster.offer()
+    task = GpuTask(
+        "t",
+        ["python", "train.py"],
+        gpus=2,
+        disk_mib=10.5,
+        ports=1,
+        name="training",
+        image="nvidia/cuda",
+        force_pull=True,
+        volumes=[volume("/data", "/mnt/data", read_only=True)],
+        env={"EPOCHS": "3"},
+        uris=["http://example.org/data.tgz", {"value": "http://example.org/x", "extract": False}],
+        user="nobody",
+        labels={"team": "vision"},
+        kill_grace_s=10,
+        max_completion_s=3600,
+    )
+    info = Offered(sent).launch(task)
+    assert (info["name"], info["labels"]) == ("training", {"labels": [{"key": "team", "value": "vision"}]})
+    assert info["kill_policy"] == {"grace_period": {"nanoseconds": 10 * 10**9}}
+    assert info["max_completion_time"] == {"nanoseconds": 3600 * 10**9}
+    command = info["command"]
+    assert (command["shell"], command["value"], command["arguments"]) == (False, "python", ["python", "train.py"])
+    assert (command["user"], [uri["value"] for uri in command["uris"]]) == (
+        "nobody",
+        ["http://example.org/data.tgz", "http://example.org/x"],
+    )
+    names = [variable["name"] for variable in command["environment"]["variables"]]
+    assert names == ["PORT0", "EPOCHS"]
+    container = info["container"]
+    assert container["mesos"]["image"] == {"type": "DOCKER", "docker": {"name": "nvidia/cuda"}, "cached": False}
+    assert container["volumes"] == [{"container_path": "/data", "host_path": "/mnt/data", "mode": "RO"}]
+    assert statuses(cluster.accept(offer, {"type": "LAUNCH", "launch": {"task_infos": [info]}})) == []
+
+
+def test_a_group_is_launched_and_joined_in_one_executor() -> None:
+    cluster = Cluster(AGENT, framework_info("f"))
+    offer, sent = cluster.offer()
+    offered = Offered(sent)
+    first = offered.launch_group("pod", cluster.framework.id, [GpuTask("a", "true"), GpuTask("b", "true")])
+    executor = first["launch_group"]["executor"]
+    later = offered.join_group(executor, [GpuTask("c", "true")])
+    assert later["launch_group"]["executor"] == executor
+    assert offered.gpus == 1
+    with pytest.raises(NotEnoughGpus):
+        offered.join_group(executor, [GpuTask("d", "true", gpus=2)])
+    actions = cluster.accept(offer, first, later)
+    assert statuses(actions) == []
+    groups = [action for action in actions if isinstance(action, RunTaskGroup)]
+    assert [[task["task_id"]["value"] for task in group.tasks] for group in groups] == [["a", "b"], ["c"]]
+    other = Offered(sent).launch_group("pod", {"value": "F"}, [GpuTask("e", "true")])
+    assert other["launch_group"]["executor"]["framework_id"] == {"value": "F"}
