@@ -228,7 +228,14 @@ def test_names_of_tests_say_what_is_so_and_carry_no_numbers_of_cases() -> None:
     assert names == []
 
 
+MOST_MODULES = 25
 LONGEST_FUNCTION = 60
+
+
+def test_no_folder_of_code_holds_more_modules_than_a_reader_can_survey() -> None:
+    folders = {path.parent for package in walls.PACKAGES for path in (ROOT / package).rglob("*.py")}
+    counts = {str(folder.relative_to(ROOT)): len([*folder.glob("*.py")]) for folder in folders}
+    assert {name: count for name, count in counts.items() if count > MOST_MODULES} == {}
 
 
 def test_no_function_is_too_long_to_be_read_at_once() -> None:

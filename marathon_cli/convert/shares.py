@@ -1,6 +1,6 @@
 """Parts of GPUs: cGPU's variables and the units of Alibaba's gpushare, as `gpuShare`. Pure.
 
-Sources: mesos_gpu/mesos/cgpu.py for the variables; AliyunContainerService/gpushare-scheduler-extender for
+Sources: mesos_gpu/mesos/shares/cgpu.py for the variables; AliyunContainerService/gpushare-scheduler-extender for
 `aliyun.com/gpu-mem` (GiB of one card) and `aliyun.com/gpu-count` (so much of each of so many cards).
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from marathon_cli.convert import quantities
 from marathon_cli.convert.model import Container, Notes, Place, Workload
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.cgpu import MEM_CONTAINER, NAMES, ShareAsk, read_ask
+from mesos_gpu.mesos.shares.cgpu import MEM_CONTAINER, NAMES, ShareAsk, read_ask
 
 if TYPE_CHECKING:  # it reads YAML, which takes time to import
     from marathon_cli.convert.source import Section

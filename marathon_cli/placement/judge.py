@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from marathon_cli.clients.agents import Agent
 from marathon_cli.placement.wish import Wish
-from mesos_gpu.mesos.gpu_shares import CARDS_ATTRIBUTE, read_cards
 from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, OfferId, TaskId
+from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, read_cards
 
 if TYPE_CHECKING:
     from mesos_gpu.marathon.model.instances import Task

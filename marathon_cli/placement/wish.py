@@ -11,7 +11,7 @@ from typing import Any
 
 from marathon_cli.clients.agents import SCALARS, UNRESERVED
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
-from mesos_gpu.mesos.cgpu import ShareAsk
+from mesos_gpu.mesos.shares.cgpu import ShareAsk
 
 BEHAVIOUR_LABEL = "GPU_SCHEDULING_BEHAVIOR"
 """Marathon's label that lets one app without GPUs onto agents that have some, or keeps it off them."""

@@ -58,14 +58,14 @@ from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
 from mesos_gpu.mesos.conversions import with_kept
-from mesos_gpu.mesos.gpu_shares import SharedCard, offered
 from mesos_gpu.mesos.ids import AgentId, ContainerId
 from mesos_gpu.mesos.resource import Document, Resource
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.gpu_shares import SharedCard, offered
 from mesos_gpu.process.browsers import protect
 from mesos_gpu.process.detector import Detector, open_detector
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.process.tls import Tls, for_children
+from mesos_gpu.process.secure.tls import Tls, for_children
 
 log = logging.getLogger(__name__)
 

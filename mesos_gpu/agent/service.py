@@ -17,7 +17,7 @@ from mesos_gpu.agent.opening import OpenAgent, open_agent
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.foreign import strangers
 from mesos_gpu.process.program import EXIT_OK, PROGRAM_FLAGS, read_flags, run_program, write_ready_file
-from mesos_gpu.process.tls import open_tls
+from mesos_gpu.process.secure.tls import open_tls
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.mesos.security.tls_names import not_of
 from mesos_gpu.mesos.security.tls_settings import PREFIX, TlsSettings, read_tls_settings
-from mesos_gpu.process.tls_context import client_context, tls_problem
+from mesos_gpu.process.secure.tls_context import client_context, tls_problem
 
 
 class Secure:

@@ -9,8 +9,8 @@ import msgspec
 
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.isolator.files import write_whole
-from mesos_gpu.mesos.gpu_shares import Share
 from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.shares.gpu_shares import Share
 
 _SUFFIX = ".json"
 

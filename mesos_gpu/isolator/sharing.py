@@ -14,9 +14,9 @@ from mesos_gpu.isolator.injection import VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.plan import Change, LaunchPlan
 from mesos_gpu.isolator.share_records import ShareRecords
-from mesos_gpu.mesos.cgpu import ShareAsk
-from mesos_gpu.mesos.gpu_shares import Share, SharedCard
 from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.shares.cgpu import ShareAsk
+from mesos_gpu.mesos.shares.gpu_shares import Share, SharedCard
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 

@@ -32,7 +32,7 @@ from mesos_gpu.mesos.leader import parse_zk_url
 from mesos_gpu.process.browsers import names_of, protect
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.program import EXIT_OK, EXIT_USAGE, read_flags, run_program, write_ready_file
-from mesos_gpu.process.tls import Tls, open_tls
+from mesos_gpu.process.secure.tls import Tls, open_tls
 from mesos_gpu.process.tunnel import Tunnel
 from mesos_gpu.process.zookeeper_tree import ZkTree
 

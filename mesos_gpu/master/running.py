@@ -28,7 +28,7 @@ from mesos_gpu.mesos.libprocess import Message
 from mesos_gpu.mesos.version import MESOS_VERSION
 from mesos_gpu.process.browsers import names_of, protect
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.secure.tls import Tls
 from mesos_gpu.process.zookeeper import ZkGroup, ZkValue
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES
 from mesos_gpu.master.running import RunningMaster
 from mesos_gpu.mesos.foreign import parser_flags, settle, strangers
 from mesos_gpu.process.program import EXIT_OK, PROGRAM_FLAGS, read_flags, run_program, write_ready_file
-from mesos_gpu.process.tls import Tls, open_tls
+from mesos_gpu.process.secure.tls import Tls, open_tls
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ import aiohttp
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.leader import MASTER_ID, HostPort, Leader, ZkUrl, parse_master
 from mesos_gpu.mesos.libprocess import Pid
-from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.secure.tls import Tls
 from mesos_gpu.process.zookeeper import SESSION_TIMEOUT_S, ZkGroup
 
 log = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from mesos_gpu.process.connections import Connections, Listener
 from mesos_gpu.process.front import Front
 from mesos_gpu.process.links import Links, close_all
 from mesos_gpu.process.peers import is_same_user
+from mesos_gpu.process.secure.tls import BACKLOG, Tls, TlsListener
 from mesos_gpu.process.streams import close_streams
-from mesos_gpu.process.tls import BACKLOG, Tls, TlsListener
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import cast
 
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.libprocess import Pid
-from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.secure.tls import Tls
 
 log = logging.getLogger(__name__)
 Address = tuple[str, int]

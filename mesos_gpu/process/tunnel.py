@@ -19,8 +19,8 @@ from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.leader import DEFAULT_MASTER_PORT, HostPort
 from mesos_gpu.process.detector import resolve
 from mesos_gpu.process.links import close_all
-from mesos_gpu.process.tls import Tls
-from mesos_gpu.process.tls_context import tls_problem
+from mesos_gpu.process.secure.tls import Tls
+from mesos_gpu.process.secure.tls_context import tls_problem
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ import pytest
 
 from mesos_gpu.master.service import RunningMaster, open_master
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
-from mesos_gpu.process.tls import Tls
-from mesos_gpu.process.tls_context import client_context
+from mesos_gpu.process.secure.tls import Tls
+from mesos_gpu.process.secure.tls_context import client_context
 from tests.support.cluster import cluster_agent
 from tests.support.master.live import Scheduler, master_flags, soon, until
 from tests.support.tls import Authority

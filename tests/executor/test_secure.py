@@ -18,7 +18,7 @@ from mesos_gpu.executor import secure as secure_module
 from mesos_gpu.executor.main import wrap_of
 from mesos_gpu.executor.secure import Secure, open_secure
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
-from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.secure.tls import Tls
 from tests.fakes.container_agent import ContainerAgent
 from tests.support.executor import PROGRAM, Pod, task
 from tests.support.tls import Authority

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
-from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.secure.tls import Tls
 
 INFO = {
     "executor_info": {"type": "DEFAULT", "executor_id": {"value": "pod"}},

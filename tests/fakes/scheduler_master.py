@@ -11,7 +11,7 @@ from aiohttp import web
 
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, make_app, read_json
-from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.secure.tls import Tls
 
 FIRST_ID = "11111111-aaaa-bbbb-cccc-000000000000"
 

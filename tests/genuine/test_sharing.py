@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.mesos.gpu_shares import parts
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.gpu_shares import parts
 from tests.genuine.box import MakeBox
 from tests.genuine.releases import Release
 

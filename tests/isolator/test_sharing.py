@@ -11,8 +11,8 @@ from mesos_gpu.gpu.simulated import SimulatedDriver
 from mesos_gpu.isolator import Checkpoints, NvidiaGpuIsolator
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.isolator.sharing import SharingIsolator
-from mesos_gpu.mesos.gpu_shares import CardPart, Share, SharedCard
 from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard
 
 DRIVER = SimulatedDriver(4)
 GPUS = DRIVER.gpus()

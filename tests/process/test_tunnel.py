@@ -17,7 +17,7 @@ from aiohttp import web
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
-from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.secure.tls import Tls
 from mesos_gpu.process.tunnel import Owner, Tunnel, socket_owner
 from tests.support.logs import logged
 from tests.support.tls import Authority

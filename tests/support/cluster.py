@@ -22,7 +22,7 @@ from mesos_gpu.agent.model.resources import Machine, agent_resources
 from mesos_gpu.mesos.security.cram_md5 import Credential
 from mesos_gpu.process.detector import Detector, open_detector
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.secure.tls import Tls
 from tests.fakes.containerizer import FakeContainerizer
 
 

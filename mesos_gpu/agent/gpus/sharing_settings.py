@@ -9,7 +9,7 @@ from typing import Any
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.mesos.flags import Flag
-from mesos_gpu.mesos.gpu_shares import MOST_SLICES, PER_CARD, SharedCard
+from mesos_gpu.mesos.shares.gpu_shares import MOST_SLICES, PER_CARD, SharedCard
 
 SHARING_FLAGS: Sequence[Flag] = (
     Flag(

@@ -7,9 +7,9 @@ from typing import Any
 
 from mesos_gpu.agent.launching.variables import read_variables
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.cgpu import MEM_CONTAINER, ShareAsk, disagreement, read_ask
-from mesos_gpu.mesos.gpu_shares import CardPart, Share, SharedCard, parts, problem
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.cgpu import MEM_CONTAINER, ShareAsk, disagreement, read_ask
+from mesos_gpu.mesos.shares.gpu_shares import CardPart, Share, SharedCard, parts, problem
 
 
 def refusal(cards: Mapping[int, SharedCard], info: Mapping[str, Any], *, running: bool = False) -> str | None:

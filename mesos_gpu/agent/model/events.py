@@ -12,10 +12,10 @@ from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.mesos.checks import News
 from mesos_gpu.mesos.documents import FrameworkInfo, TaskInfo, TaskStatus
-from mesos_gpu.mesos.gpu_shares import SharedCard
 from mesos_gpu.mesos.ids import AgentId, ContainerId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import OPEN, Acls
+from mesos_gpu.mesos.shares.gpu_shares import SharedCard
 
 Owner: TypeAlias = TaskKey | ExecutorKey
 """What a container is for: a command task, or an executor."""

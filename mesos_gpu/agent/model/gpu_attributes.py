@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.mesos.gpu_shares import CARDS_ATTRIBUTE, SharedCard, cards_text
+from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, SharedCard, cards_text
 
 NAMES = ("gpu_model", "gpu_memory_mib", "gpu_driver", "gpu_count")
 """The attributes that `with_gpus` adds."""

@@ -14,10 +14,10 @@ from typing import Any
 from mesos_gpu.agent.model.device_units import is_units
 from mesos_gpu.agent.model.gpu_attributes import NAMES as GPU_ATTRIBUTES
 from mesos_gpu.errors import BadFlag, BadResources
-from mesos_gpu.mesos.gpu_shares import GPU_MEM, GPU_SLICES
 from mesos_gpu.mesos.ids import ANY_ROLE, Role
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import WHOLE, Resources
+from mesos_gpu.mesos.shares.gpu_shares import GPU_MEM, GPU_SLICES
 
 DEFAULT_PORTS = "[31000-32000]"
 GIB_IN_MIB = 1024

@@ -33,8 +33,8 @@ from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.access import BASE_RULES
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
-from mesos_gpu.mesos.gpu_shares import Share
 from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.shares.gpu_shares import Share
 from mesos_gpu.process.program import SHORT_OF
 
 PROBE_MEM_BYTES = 64 << 20

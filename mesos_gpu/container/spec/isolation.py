@@ -9,8 +9,8 @@ from typing import Protocol
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import Change, LaunchPlan
-from mesos_gpu.mesos.gpu_shares import Share
 from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.shares.gpu_shares import Share
 
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 

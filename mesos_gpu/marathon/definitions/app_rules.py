@@ -15,7 +15,7 @@ from mesos_gpu.marathon.definitions.app_ids import name_problem, top_group
 from mesos_gpu.marathon.definitions.app_settings import AppRules
 from mesos_gpu.marathon.definitions.gpu_share import share_problems
 from mesos_gpu.marathon.definitions.patterns import PATTERN_ADVICE, pattern_problem
-from mesos_gpu.mesos.cgpu import DISABLE, MEM_CONTAINER
+from mesos_gpu.mesos.shares.cgpu import DISABLE, MEM_CONTAINER
 
 App = dict[str, Any]
 Rule = Callable[[App, AppRules], Iterator[Problem]]

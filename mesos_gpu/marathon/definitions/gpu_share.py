@@ -7,7 +7,7 @@ from typing import Any
 
 from mesos_gpu.errors import BadInput, Problem
 from mesos_gpu.marathon.definitions.app_settings import AppRules
-from mesos_gpu.mesos.cgpu import DISABLE, MEM_CONTAINER, NAMES, ShareAsk, padded, read_ask
+from mesos_gpu.mesos.shares.cgpu import DISABLE, MEM_CONTAINER, NAMES, ShareAsk, padded, read_ask
 
 Document = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
-from mesos_gpu.mesos.cgpu import ShareAsk
+from mesos_gpu.mesos.shares.cgpu import ShareAsk
 
 # What `read_app` knows nothing of: the server sets these.
 SERVER_KEYS = ("version", "versionInfo")

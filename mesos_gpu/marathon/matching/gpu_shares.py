@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mesos_gpu.mesos.cgpu import ShareAsk
-from mesos_gpu.mesos.gpu_shares import CARDS_ATTRIBUTE, GPU_MEM, GPU_SLICES, PER_CARD, CardLabel, read_cards, units
 from mesos_gpu.mesos.resource import Resource, merge_ranges
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.cgpu import ShareAsk
+from mesos_gpu.mesos.shares.gpu_shares import (
+    CARDS_ATTRIBUTE,
+    GPU_MEM,
+    GPU_SLICES,
+    PER_CARD,
+    CardLabel,
+    read_cards,
+    units,
+)
 
 
 def take_shares(

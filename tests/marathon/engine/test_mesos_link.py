@@ -33,7 +33,7 @@ from mesos_gpu.marathon.state.events import CallFailed, Disconnected, FrameworkE
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app
-from mesos_gpu.process.tls import Tls
+from mesos_gpu.process.secure.tls import Tls
 from mesos_gpu.process.tunnel import Tunnel
 from tests.fakes.mesos_link import FakeMesosLink
 from tests.fakes.scheduler_master import SchedulerMaster

@@ -16,9 +16,9 @@ from mesos_gpu.marathon.matching.matching import GpuBehaviour, Match, Reason, Re
 from mesos_gpu.marathon.matching.offers import Offer
 from mesos_gpu.marathon.matching.taskinfo import task_info
 from mesos_gpu.marathon.model.job import read_job
-from mesos_gpu.mesos.cgpu import ShareAsk
 from mesos_gpu.mesos.messages import check
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.cgpu import ShareAsk
 from tests.support.marathon.builders import RULES, T0, app, container, job, offer, pod, ranges, spec
 
 CARDS = "0=GPU-a/15,1=GPU-b/15,2=GPU-c/40"

@@ -18,7 +18,7 @@ from mesos_gpu.container.spec.requirements import DriverFacts
 from mesos_gpu.errors import Conflict, NotEnoughGpus
 from mesos_gpu.isolator.injection import ImageManifest
 from mesos_gpu.isolator.plan import LaunchPlan
-from mesos_gpu.mesos.gpu_shares import Share
+from mesos_gpu.mesos.shares.gpu_shares import Share
 from tests.support.container.waiting import until
 
 MEM_BYTES = 64 << 20

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.cgpu import DEVICES, DISABLE, MEM_CONTAINER, ShareAsk, disagreement, read_ask
-from mesos_gpu.mesos.gpu_shares import CardPart, SharedCard, asks_for_shares, offered, parts, problem, units
 from mesos_gpu.mesos.resources import Resources
+from mesos_gpu.mesos.shares.cgpu import DEVICES, DISABLE, MEM_CONTAINER, ShareAsk, disagreement, read_ask
+from mesos_gpu.mesos.shares.gpu_shares import CardPart, SharedCard, asks_for_shares, offered, parts, problem, units
 
 T4 = SharedCard(0, "GPU-zero", 15109, 25)
 T4_2 = SharedCard(2, "GPU-two", 15109, 10)

@@ -15,11 +15,11 @@ from aiohttp import web
 
 from mesos_gpu.mesos.libprocess import Message, Pid
 from mesos_gpu.mesos.security.tls_settings import TlsSettings
-from mesos_gpu.process import tls as tls_module
 from mesos_gpu.process.detector import open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import EventStream, json_response, make_app
-from mesos_gpu.process.tls import Reverse, Tls, reverse_name
+from mesos_gpu.process.secure import tls as tls_module
+from mesos_gpu.process.secure.tls import Reverse, Tls, reverse_name
 from tests.support.logs import PATIENCE_S, logged, soon
 from tests.support.tls import Authority
 

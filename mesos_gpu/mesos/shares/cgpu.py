@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.gpu_shares import MOST_SLICES, CardPart, SharedCard
+from mesos_gpu.mesos.shares.gpu_shares import MOST_SLICES, CardPart, SharedCard
 
 MEM_CONTAINER = "ALIYUN_COM_GPU_MEM_CONTAINER"
 MEM_DEV = "ALIYUN_COM_GPU_MEM_DEV"

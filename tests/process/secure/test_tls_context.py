@@ -11,7 +11,7 @@ import pytest
 
 from mesos_gpu.errors import BadInput
 from mesos_gpu.mesos.security.tls_settings import MESOS_CIPHERS, TlsSettings
-from mesos_gpu.process.tls_context import client_context, server_context, tls_problem
+from mesos_gpu.process.secure.tls_context import client_context, server_context, tls_problem
 from tests.support.tls import Authority
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from mesos_gpu.errors import Unavailable
 from mesos_gpu.mesos.security.tls_names import not_of
 from mesos_gpu.mesos.security.tls_settings import CLIENT_HELLO, PREFIX, TlsSettings, read_tls_settings, tls_variables
-from mesos_gpu.process.tls_context import client_context, server_context, tls_problem
+from mesos_gpu.process.secure.tls_context import client_context, server_context, tls_problem
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Parts of GPUs, as tasks ask for them and as agents offer them. Pure."""

@@ -1,0 +1,1 @@
+"""TLS of our ports and of our ways to others."""
