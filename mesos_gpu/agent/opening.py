@@ -33,7 +33,9 @@ from mesos_gpu.agent.gpus.host_nodes import HostNodes
 from mesos_gpu.agent.gpus.lease_records import LeaseRecords
 from mesos_gpu.agent.gpus.lender import Lender
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
+from mesos_gpu.agent.gpus.share_rules import ShareRules
 from mesos_gpu.agent.gpus.sharing_settings import cards_of, shared_of
+from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.model.device_units import is_units
@@ -43,6 +45,7 @@ from mesos_gpu.agent.model.resources import agent_resources, changes, gpus_asked
 from mesos_gpu.agent.running.containers import Devices
 from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
+from mesos_gpu.agent.running.shared_containers import SharedContainers
 from mesos_gpu.agent.views.pods import pods_shown
 from mesos_gpu.boot import read_boot_id
 from mesos_gpu.container import Containerizer, enter_private_mounts, open_containerizer
@@ -139,7 +142,11 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
             shared_cards={card.index: card for card in gpus.cards},
             gpus_from=None if devices is None else devices.gpus_from,
         )
-        agent = _agent(configuration, info, identity, endpoint, checkpoints, containers, care, desk)
+        turns = _open_turns(configuration, isolator, gpus, containers)
+        await turns.start()
+        shared = SharedContainers(containers, turns)
+        agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
+        agent.turns = turns
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
         app = api.make_app()
@@ -161,7 +168,7 @@ def _agent(
     identity: Identity,
     endpoint: Endpoint,
     checkpoints: Checkpoints,
-    containers: Containerizer,
+    containers: SharedContainers,
     care: AgentGpus,
     desk: LendingDesk,
 ) -> Agent:
@@ -259,6 +266,22 @@ def _open_isolator(runtime_dir: Path, gpus: MachineGpus) -> NvidiaGpuIsolator:
     volume = NvidiaVolume.create(runtime_dir / "volumes", gpus.driver) if there else None
     choice = partial(best, topology=gpus.driver.topology())
     return NvidiaGpuIsolator(gpus.gpus, gpus.driver, volume, GpuCheckpoints(runtime_dir / "gpus"), choice=choice)
+
+
+def _open_turns(
+    configuration: Configuration, isolator: SharingIsolator, gpus: MachineGpus, containers: Containerizer
+) -> Turns:
+    rules = ShareRules(configuration.runtime_dir / "turns" / "rules.json", configuration.gpus.sharing)
+    turns = Turns(
+        isolator,
+        rules,
+        configuration.runtime_dir / "turns",
+        cgroups_root=configuration.tasks.cgroups_root,
+        simulated=gpus.driver.kind == "simulated",
+        freeze_file=containers.freeze_file,
+    )
+    isolator.sockets = turns.sockets()
+    return turns
 
 
 def _open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkpoints: Checkpoints) -> LendingDesk:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
@@ -12,12 +13,13 @@ from mesos_gpu.isolator.access import gpu_nodes, rule_for
 from mesos_gpu.isolator.identity import is_nested, top_level
 from mesos_gpu.isolator.injection import VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
-from mesos_gpu.isolator.plan import Change, LaunchPlan
+from mesos_gpu.isolator.plan import BindMount, Change, LaunchPlan
 from mesos_gpu.isolator.share_records import ShareRecords
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 from mesos_gpu.mesos.shares.gpu_shares import Share, SharedCard
 
+SIMULATED_CARDS = "MESOS_GPU_SIMULATED_CARDS"
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -35,11 +37,17 @@ class SharingIsolator:
         self._gpus = {gpu.index: gpu for gpu in gpus}
         self.cards: Mapping[int, SharedCard] = {card.index: card for card in cards}
         self._shares: dict[ContainerId, Share] = {}
+        self.sockets: Mapping[int, Path] = {}
+        """Where simulated cards answer; containers are told, and those with a root of their own see them there."""
 
     @property
     def shares(self) -> Mapping[ContainerId, Share]:
         """Return what each container shares; a copy."""
         return dict(self._shares)
+
+    def minor(self, card: int) -> int:
+        """Return the device number of a shared card."""
+        return self._gpus[card].minor
 
     def recover(self, live: Collection[ContainerId]) -> frozenset[ContainerId]:
         """Take up what containers held and shared before a restart; return those on record that are not `live`.
@@ -123,10 +131,14 @@ class SharingIsolator:
             share.high_priority,
             card_gib=self.cards[share.parts[0].card].mem_units if share.parts[0].card in self.cards else None,
         ).variables()
+        sockets = [str(self.sockets[part.card]) for part in share.parts if part.card in self.sockets]
+        if sockets:
+            said[SIMULATED_CARDS] = ",".join(sockets)
         visible = {VISIBLE_DEVICES: ",".join(gpu.uuid for gpu in gpus)}
         return replace(
             plan,
             nodes=(*nodes, *plan.nodes),
             rules=(*map(rule_for, nodes), *plan.rules),
+            mounts=(*plan.mounts, *(BindMount(path, path, read_only=False) for path in sockets)),
             environment={**plan.environment, **said, **visible},
         )

@@ -3,7 +3,7 @@
 A client connects to its socket and writes `K 2.5`, a kernel of 2.5 ms, as often as it likes; each is answered by `D`
 when it is done. `S` is answered by one line of JSON: by container, seconds used, whether it is connected, whether it
 waits. Who a client is the kernel says (SO_PEERCRED, /proc/PID/cgroup), so that no container can charge another. What
-was queued is done also when its container is frozen or gone, as on a real card.
+was queued is done also when its container is frozen or gone, as on a real card. `Q` of who is in no container ends it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
+ALONE_S = 3.0
+"""How long a card is there for nobody."""
 _UCRED = struct.Struct("3i")
 
 
@@ -28,6 +30,7 @@ class _Client:
     owner: str
     heard: bytes = b""
     gone: bool = False
+    ends: bool = False
     queued: int = 0
 
 
@@ -75,7 +78,7 @@ def owner_of(pid: int, root: str) -> str:
 
 
 def main(path: str, root: str) -> None:
-    """Serve a card at a socket until killed."""
+    """Serve a card at a socket; it outlives its agent, as a card does, and ends when it has no client either."""
     Path(path).unlink(missing_ok=True)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -85,8 +88,12 @@ def main(path: str, root: str) -> None:
     card, clients = SimulatedCard(), dict[int, _Client]()
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
-    parent = os.getppid()
-    while os.getppid() == parent:
+    parent, needed_s = os.getppid(), time.monotonic()
+    while time.monotonic() - needed_s < ALONE_S:
+        if any(client.ends for client in clients.values()):
+            break
+        if clients or os.getppid() == parent:
+            needed_s = time.monotonic()
         now_s, next_s = time.monotonic(), card.next_s()
         for key, _ in selector.select(1.0 if next_s is None else max(0.0, min(1.0, next_s - now_s))):
             if key.fileobj is listener:
@@ -97,6 +104,7 @@ def main(path: str, root: str) -> None:
             else:
                 _hear(clients, key.fd, card, selector)
         _tell_done(card, time.monotonic())
+    Path(path).unlink(missing_ok=True)
 
 
 def _hear(clients: dict[int, _Client], number: int, card: SimulatedCard, selector: selectors.BaseSelector) -> None:
@@ -121,6 +129,8 @@ def _hear(clients: dict[int, _Client], number: int, card: SimulatedCard, selecto
             names = {*card.used_s, *present}
             told = {one: [card.used_s.get(one, 0.0), one in present, one in waiting] for one in names if one}
             _answer(client, json.dumps(told).encode() + b"\n")
+        elif line == b"Q":
+            client.ends = not client.owner
         elif line.startswith(b"K "):
             card.submit(client, _seconds(line[2:]), now_s)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
+from mesos_gpu.sharing.freezer import is_frozen
 from tests.support.agent.live import LiveAgent, new_master
+from tests.support.sharing.real_turns import freezer_v1, freezer_v2
 
 pytestmark = pytest.mark.root
 
@@ -64,6 +71,71 @@ async def test_shared_cards_leave_gpus_and_several_tasks_open_one(agent: LiveAge
     agent.run("two", line, resources=part(2, 8, 1, first=6))
     assert (await agent.until_said("one", "6 2")).split() == ["nvidia2", "6", "2"]
     assert (await agent.until_said("two", "8 1")).split() == ["nvidia2", "8", "1"]
+
+
+BURNER = Path(__file__).parents[1] / "support" / "sharing" / "burner.py"
+
+
+def burn() -> str:
+    """A task that keeps its card busy."""
+    return f'exec {sys.executable} -S {BURNER} "$MESOS_GPU_SIMULATED_CARDS" 2 4'
+
+
+async def shares(agent: LiveAgent) -> dict[int, float]:
+    """Return what the containers of the first card use within three seconds, by weight."""
+    used: list[dict[str, Any]] = []
+    await asyncio.sleep(1.0)  # figures come twice a second: those of before a change are over
+    for _ in range(2):
+        (card,) = await agent.get("/gpu_shares")
+        used.append({one["container_id"]: one for one in card["containers"]})
+        if len(used) == 1:
+            await asyncio.sleep(3.0)  # the window that is measured
+    by_weight = {new["weight"]: new["used_s"] - used[0][one]["used_s"] for one, new in used[1].items()}
+    return {weight: seconds / sum(by_weight.values()) for weight, seconds in by_weight.items()}
+
+
+async def until_busy(agent: LiveAgent, count: int) -> None:
+    while True:
+        (card,) = await agent.get("/gpu_shares")
+        if len([one for one in card["containers"] if one.get("working")]) == count:
+            return
+        await asyncio.sleep(0.05)
+
+
+async def post(agent: LiveAgent, **document: Any) -> int:
+    url = f"http://127.0.0.1:{agent.port}/gpu_shares/set"
+    async with aiohttp.ClientSession() as session, session.post(url, json=document) as response:
+        return response.status
+
+
+async def test_tasks_take_turns_by_weight_also_after_a_kill_of_the_agent(agent: LiveAgent) -> None:
+    await agent.start("--shared_gpus=2")
+    agent.run("one", burn(), resources=part(2, 6, 1))
+    agent.run("two", burn(), resources=part(2, 8, 2, first=6))
+    await asyncio.wait_for(until_busy(agent, 2), 20)
+    assert (await shares(agent))[2] == pytest.approx(2 / 3, abs=0.1)
+    (card,) = await agent.get("/gpu_shares")
+    ids = {one["weight"]: one["container_id"] for one in card["containers"]}
+    assert (card["policy"], card["free_weight"]) == (1, 22)
+    assert await post(agent, container_id=ids[1], weight=8) == 200
+    assert await post(agent, card=2, policy=2) == 200
+    assert (await shares(agent))[8] == pytest.approx(0.8, abs=0.12)
+    for wrong in ({"card": 2, "policy": 6}, {"container_id": ids[1], "weight": 24}, {"card": 2}, {"weight": 1}):
+        assert await post(agent, **wrong) == 400
+    assert await post(agent, card=1, policy=1) == 404
+
+    tree, name = (v1, "freezer.state") if (v1 := freezer_v1()) else (freezer_v2(), "cgroup.freeze")
+    files = [f"{tree}/{agent.cgroups_root}/{one}/{name}" for one in ids.values()]
+    await agent.signal(signal.SIGKILL)
+    began_s = time.monotonic()
+    await agent.until(lambda: not any(map(is_frozen, files)))
+    assert time.monotonic() - began_s < 2
+    await agent.start("--shared_gpus=2")
+    await asyncio.wait_for(until_busy(agent, 2), 20)
+    assert (await shares(agent))[8] == pytest.approx(0.8, abs=0.12)
+    agent.kill("one")
+    await agent.reaches("one", "TASK_KILLED")
+    await asyncio.wait_for(until_busy(agent, 1), 20)
 
 
 async def test_what_cannot_be_given_is_an_error_in_words(agent: LiveAgent) -> None:

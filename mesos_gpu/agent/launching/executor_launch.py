@@ -81,7 +81,7 @@ def executor_container(
         cpus_milli=room.cpus_milli,
         mem_bytes=room.mem_bytes,
         gpus=room.gpus,
-        share=share_of([info, *(task.info for task in tasks)]),
+        share=share_of([info, *(task.info for task in tasks)], group=info.get("type") == DEFAULT),
         volumes=_once((*config.volumes, *theirs)),
         labels=_labels(info),
         disk_bytes=room.disk_bytes,

@@ -40,10 +40,10 @@ def asked(info: Mapping[str, Any]) -> ShareAsk | None:
     return read_ask(environment)
 
 
-def share_of(infos: Iterable[Mapping[str, Any]]) -> Share | None:
+def share_of(infos: Iterable[Mapping[str, Any]], *, group: bool = False) -> Share | None:
     """Return what the container of these tasks has of shared cards: the sum; None when that is nothing.
 
-    It has high priority when one of them has. None of them has a `refusal`.
+    `group`: they are nested in it. It has high priority when one of them has. None of them has a `refusal`.
     """
     found: dict[int, CardPart] = {}
     high = False
@@ -53,4 +53,4 @@ def share_of(infos: Iterable[Mapping[str, Any]]) -> Share | None:
             found[part.card] = CardPart(part.card, before.mem_units + part.mem_units, before.weight + part.weight)
             ask = asked(info)
             high = high or (ask is not None and ask.high_priority)
-    return Share(tuple(sorted(found.values())), high) if found else None
+    return Share(tuple(sorted(found.values())), high, group) if found else None

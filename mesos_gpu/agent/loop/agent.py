@@ -25,6 +25,7 @@ from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executor
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
+from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.performer import Performer
@@ -88,6 +89,8 @@ class Agent:
         self.desk = desk
         self.devices = devices
         self._whole = Resources.from_json(info.get("resources", []))
+        self.turns: Turns | None = None
+        """Turns on shared GPUs, where there are some."""
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
         self.recovery_s = 0.0

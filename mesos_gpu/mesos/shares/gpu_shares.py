@@ -62,10 +62,14 @@ class CardLabel:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one container has of shared cards. With `high_priority` it is served before the others of its cards."""
+    """What one container has of shared cards. With `high_priority` it is served before the others of its cards.
+
+    `group`: the container is that of an executor whose tasks are nested in it; they take turns, and it does not.
+    """
 
     parts: tuple[CardPart, ...]
     high_priority: bool = False
+    group: bool = False
 
 
 def cards_text(cards: Sequence[SharedCard]) -> str:

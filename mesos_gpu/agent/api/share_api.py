@@ -1,0 +1,66 @@
+"""The agent's HTTP endpoint about shared GPUs: `/gpu_shares` shows them, `/gpu_shares/set` changes how."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from mesos_gpu.agent.gpus.turns import said_of
+from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.process.http import error_response, json_response
+from mesos_gpu.process.operator_frame import Handler, only
+
+log = logging.getLogger(__name__)
+
+
+class ShareApi:
+    """Shows and changes shares. A change is taken from this machine only."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def shown(self) -> Mapping[str, Handler]:
+        """Return the endpoint that is looked at, by name."""
+        return {"gpu_shares": self._show}
+
+    def called(self) -> Mapping[str, Handler]:
+        """Return the endpoint that changes something."""
+        return {"gpu_shares/set": only("POST", self._set)}
+
+    async def _show(self, request: web.Request) -> web.Response:
+        turns = self._agent.turns
+        return json_response([] if turns is None else turns.shown(), request=request)
+
+    async def _set(self, request: web.Request) -> web.Response:
+        """Take `{"card": 0, "policy": 2}`, or `{"container_id": ..., "weight": 4}`; answer with the shared cards."""
+        turns = self._agent.turns
+        if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
+            return error_response(403, "Only this machine may say how its GPUs are shared.")
+        if turns is None:
+            raise NotFound("this agent shares no GPU (--shared_gpus)")
+        try:
+            card, container, values, said = said_of(await _object(request))
+            if card is not None:
+                await turns.set_card(card, values)
+            elif container is not None:
+                await turns.set_share(container, said)
+        except (BadInput, NotFound) as error:
+            log.warning("how GPUs are shared was not changed: %s", error)
+            raise
+        return json_response(turns.shown(), request=request)
+
+
+async def _object(request: web.Request) -> dict[str, Any]:
+    try:
+        document = json.loads(await request.read())
+    except ValueError:
+        raise BadInput("the body is not JSON") from None
+    if not isinstance(document, dict):
+        raise BadInput("an object in { } is wanted")
+    return document

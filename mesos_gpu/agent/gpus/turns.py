@@ -1,0 +1,351 @@
+"""The agent's side of turns on shared cards: the programs that give and meter them, and who is to have which part."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mesos_gpu import sharing
+from mesos_gpu.agent.gpus.share_rules import CardSaid, ShareRules, ShareSaid
+from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.isolator.identity import top_level
+from mesos_gpu.isolator.sharing import SharingIsolator
+from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.resource import Document
+
+log = logging.getLogger(__name__)
+
+PROGRAM = str(Path(sharing.__file__).parent / "__main__.py")
+ANSWER_S = 1.0
+"""How long the turner may take to do as it is told."""
+LONGEST_HOLD_S = 1.0
+"""How long a container is not frozen because something is run in it; that goes on in turns then."""
+AGAIN_S = 0.2
+_MOST_SOCKET_PATH = 100
+
+
+class Turns:
+    """Has the containers of shared cards take turns. Lives in one event loop; without shared cards it does nothing.
+
+    `freeze_file` finds the file that freezes a container. With `simulated`, cards are programs that count.
+    """
+
+    def __init__(
+        self,
+        isolator: SharingIsolator,
+        rules: ShareRules,
+        folder: Path,
+        *,
+        cgroups_root: str,
+        simulated: bool,
+        freeze_file: Callable[[ContainerId], Path | None],
+    ) -> None:
+        self._isolator, self.rules, self._folder = isolator, rules, folder
+        self._root, self._simulated, self._freeze_file = cgroups_root, simulated, freeze_file
+        self._running: set[ContainerId] = set()
+        self._held: dict[ContainerId, int] = {}
+        self._cards: list[subprocess.Popen[bytes]] = []
+        self._turner: subprocess.Popen[bytes] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._number = 0
+        self._done: dict[int, asyncio.Future[None]] = {}
+        self._figures: dict[str, Any] = {}
+
+    def sockets(self) -> Mapping[int, Path]:
+        """Return where simulated cards answer, by index."""
+        found = {index: self._folder / "cards" / f"{index}.sock" for index in self._isolator.cards}
+        fits = all(len(os.fsencode(path)) <= _MOST_SOCKET_PATH for path in found.values())
+        return found if self._simulated and fits else {}
+
+    async def start(self) -> None:
+        """Start the programs; whatever a process before this one left frozen is thawed on return."""
+        if not self._isolator.cards:
+            return
+        self.rules.load()
+        for path in self.sockets().values():
+            if not _answers(path):  # that of a process before this one does: a card does not end with its agent
+                self._cards.append(_start(["card", str(path), self._root]))
+        await self._begin()
+        self._watching = asyncio.ensure_future(self._watch())
+
+    async def close(self) -> None:
+        """End the programs; everybody is thawed."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        if self._writer is not None:
+            self._writer.close()
+        if self._turner is not None:
+            await asyncio.to_thread(self._turner.wait)
+        if not self._isolator.shares:
+            for path in self.sockets().values():
+                await asyncio.to_thread(_end, path)
+        for card in self._cards:
+            if self._isolator.shares:
+                card.returncode = 0  # it ends when its last client does
+            else:
+                await asyncio.to_thread(card.wait)
+
+    async def add(self, container_ids: Iterable[ContainerId]) -> None:
+        """Tell that these containers run now."""
+        new = {one for one in container_ids if one in self._isolator.shares}
+        if new - self._running:
+            self._running |= new
+            await self._tell()
+
+    async def remove(self, container_id: ContainerId) -> None:
+        """Tell that a container is gone."""
+        self._held.pop(container_id, None)
+        if container_id in self._running:
+            self._running.discard(container_id)
+            self.rules.forget(container_id)
+            await self._tell()
+
+    async def thaw(self, container_id: ContainerId) -> None:
+        """Freeze the container, or the one it is nested in, no more: it is ending."""
+        one = top_level(container_id)
+        if one in self._running:
+            self._held[one] = self._held.get(one, 0) + 1
+            await self._tell()
+
+    @asynccontextmanager
+    async def entered(self, container_id: ContainerId) -> AsyncIterator[None]:
+        """Do not freeze the container while something is begun in it, for a second at most."""
+        one = top_level(container_id)
+        if one not in self._running:
+            yield
+            return
+        await self.thaw(one)
+        let_go = asyncio.get_running_loop().call_later(LONGEST_HOLD_S, self._let_go, one)
+        try:
+            yield
+        finally:
+            if not let_go.cancelled() and let_go.when() > asyncio.get_running_loop().time():
+                let_go.cancel()
+                self._let_go(one)
+
+    async def set_card(self, index: int, values: Mapping[str, int]) -> None:
+        """Share a card otherwise from now on. Raises NotFound, BadInput, Unavailable."""
+        if index not in self._isolator.cards:
+            raise NotFound(f"card {index} is not shared on this agent")
+        weights = sum(weight for _, weight in self._weights(index))
+        self.rules.set_card(index, weights, **values)
+        await self._tell()
+
+    async def set_share(self, container_id: ContainerId, said: ShareSaid) -> None:
+        """Give a container another weight, or priority, on all of its cards. Raises NotFound, BadInput, Unavailable."""
+        share = self._isolator.shares.get(container_id)
+        if share is None:
+            raise NotFound(f"container {container_id} shares no GPU here")
+        booked = max(part.weight for part in share.parts)
+        free = min(
+            (self.rules.card(part.card).max_inst or 0) - sum(weight for _, weight in self._weights(part.card))
+            for part in share.parts
+        )
+        self.rules.set_share(container_id, said, max(0, free), self.rules.weight(container_id, booked))
+        await self._tell()
+
+    def shown(self) -> list[Document]:
+        """Return the shared cards, and who shares them, as /gpu_shares shows them."""
+        figures = {one: told for ring in self._figures.values() for one, told in ring["members"].items()}
+        cards = []
+        for index, card in sorted(self._isolator.cards.items()):
+            said, weights = self.rules.card(index), dict(self._weights(index))
+            cards.append(
+                {
+                    "index": index,
+                    "uuid": card.uuid,
+                    "memory_mib": card.memory_mib,
+                    "mem_units": card.mem_units,
+                    **_card_shown(said),
+                    "free_weight": max(0, (said.max_inst or 0) - sum(weights.values())),
+                    "containers": [
+                        {
+                            "container_id": one,
+                            "weight": weights[one],
+                            "high_priority": self.rules.high(one, share),
+                            "mem_units": part.mem_units,
+                            "memory_mib": card.memory_of(part.mem_units),
+                            **figures.get(one, {}),
+                        }
+                        for one, share in sorted(self._isolator.shares.items())
+                        for part in share.parts
+                        if part.card == index
+                    ],
+                }
+            )
+        return cards
+
+    def _weights(self, index: int) -> list[tuple[ContainerId, int]]:
+        return [
+            (one, self.rules.weight(one, part.weight))
+            for one, share in self._isolator.shares.items()
+            for part in share.parts
+            if part.card == index
+        ]
+
+    def _let_go(self, container_id: ContainerId) -> None:
+        if self._held.get(container_id, 0) > 1:
+            self._held[container_id] -= 1
+        else:
+            self._held.pop(container_id, None)
+        self._write()
+
+    def _rings(self) -> dict[str, Document]:
+        """Return what the turner is told: a ring for each card, one for several where a container has parts of them."""
+        rings: dict[str, Document] = {}
+        sockets = self.sockets()
+        for cards in _connected([[part.card for part in share.parts] for share in self._isolator.shares.values()]):
+            said = self.rules.card(cards[0])
+            members = []
+            for one, share in sorted(self._isolator.shares.items()):
+                file = self._freeze_file(one)
+                mine = [part for part in share.parts if part.card in cards]
+                if one in self._running and mine and file is not None:
+                    nested = file.parent / "mesos" / file.name
+                    members.append(
+                        {
+                            "id": one,
+                            "weight": self.rules.weight(one, max(part.weight for part in mine)),
+                            "high": self.rules.high(one, share),
+                            "held": one in self._held,
+                            "file": str(nested if share.group else file),
+                        }
+                    )
+            rings[",".join(map(str, cards))] = {
+                "rules": {**_card_shown(said), "slice_s": self.rules.settings.slice_s},
+                "members": members,
+                "meters": [
+                    {"kind": "simulated", "socket": str(sockets[card])}
+                    if card in sockets
+                    else {"kind": "clock", "minor": self._isolator.minor(card)}
+                    for card in cards
+                ],
+            }
+        return rings
+
+    def _write(self) -> int | None:
+        """Tell the turner what is to be; return the number of the message, None while there is none to tell."""
+        if self._writer is None or self._writer.is_closing():
+            return None
+        self._number += 1
+        self._writer.write(msgspec.json.encode({"number": self._number, "rings": self._rings()}) + b"\n")
+        return self._number
+
+    async def _tell(self) -> None:
+        """Tell the turner what is to be, and wait until it is so."""
+        number = self._write()
+        if number is None:
+            return
+        done = self._done[number] = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait_for(done, ANSWER_S)
+        except (asyncio.TimeoutError, TimeoutError):
+            log.warning("the program that gives turns on shared GPUs does not answer")
+        finally:
+            self._done.pop(number, None)
+
+    async def _begin(self) -> asyncio.StreamReader:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._turner = _start(["turner", str(self._folder)], theirs)
+        reader, self._writer = await asyncio.open_connection(sock=ours)
+        self._reader = reader
+        self._write()
+        with suppress(asyncio.TimeoutError, TimeoutError):
+            await asyncio.wait_for(reader.readline(), ANSWER_S)  # its first word: what was frozen is thawed
+        return reader
+
+    async def _watch(self) -> None:
+        """Hear what the turner says; start another when it is gone."""
+        while True:
+            while line := await self._reader.readline():
+                told = msgspec.json.decode(line)
+                self._figures = told.get("figures", self._figures)
+                done = self._done.get(told.get("done", 0))
+                if done is not None and not done.done():
+                    done.set_result(None)
+            log.warning("the program that gives turns on shared GPUs is gone; everybody is thawed, and it starts anew")
+            if self._writer is not None:
+                self._writer.close()
+            if self._turner is not None:
+                await asyncio.to_thread(self._turner.wait)
+            await asyncio.sleep(AGAIN_S)
+            await self._begin()
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        try:
+            asking.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+def _end(path: Path) -> None:
+    """Have a simulated card end, and wait for that."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        try:
+            asking.connect(str(path))
+            asking.sendall(b"Q\n")
+            asking.recv(1)
+        except OSError:
+            pass
+
+
+def _start(words: Sequence[str], stdin: socket.socket | None = None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-S", PROGRAM, *words],
+        stdin=subprocess.DEVNULL if stdin is None else stdin.fileno(),
+        start_new_session=True,
+    )
+
+
+def _card_shown(said: CardSaid) -> Document:
+    return {"policy": said.policy, "max_inst": said.max_inst, "prio_ratio": said.prio_ratio}
+
+
+def _connected(sets: Iterable[Iterable[int]]) -> list[list[int]]:
+    """Return cards that a container, or a chain of them, connects, together."""
+    groups: list[set[int]] = []
+    for each in sets:
+        cards = set(each)
+        for group in [group for group in groups if group & cards]:
+            groups.remove(group)
+            cards |= group
+        groups.append(cards)
+    return sorted(sorted(group) for group in groups)
+
+
+def said_of(document: Mapping[str, Any]) -> tuple[int | None, ContainerId | None, dict[str, int], ShareSaid]:
+    """Return what `POST /gpu_shares` says: card or container, and values. Raises BadInput naming what is wrong."""
+    card, container = document.get("card"), document.get("container_id")
+    values = {name: value for name, value in document.items() if name not in ("card", "container_id")}
+    if (card is None) == (container is None):
+        raise BadInput("say of which `card` (its index) or of which `container_id`, one of them")
+    if card is not None:
+        if not values or any(
+            isinstance(value, bool) or not isinstance(value, int) for value in (card, *values.values())
+        ):
+            raise BadInput("a card has policy, max_inst and prio_ratio: whole numbers")
+        return int(card), None, values, ShareSaid()
+    weight, high = values.pop("weight", None), values.pop("high_priority", None)
+    if values or (weight is None and high is None):
+        raise BadInput("a container has `weight` and `high_priority`")
+    if (weight is not None and (isinstance(weight, bool) or not isinstance(weight, int))) or not isinstance(
+        high, bool | None
+    ):
+        raise BadInput("`weight` is a whole number, `high_priority` true or false")
+    return None, ContainerId(str(container)), {}, ShareSaid(weight, high)
