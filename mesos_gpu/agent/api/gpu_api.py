@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import web
 
+from mesos_gpu.agent.api.share_api import ShareApi
 from mesos_gpu.agent.decisions.permissions import sees_container
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.model.gpu_json import PROMETHEUS_TYPE, GpuView, exposition, gpu_shown, view_shown
@@ -27,14 +28,15 @@ class GpuApi:
 
     def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer] = lambda request: EVERYBODY) -> None:
         self._agent, self._viewer_of = agent, viewer_of
+        self._shares = ShareApi(agent)
 
     def shown(self) -> Mapping[str, Handler]:
         """Return the endpoints that are looked at, by name."""
-        return {"gpus": self._show, "metrics": self._metrics}
+        return {"gpus": self._show, "metrics": self._metrics, **self._shares.shown()}
 
     def called(self) -> Mapping[str, Handler]:
-        """Return the endpoint that changes something."""
-        return {f"gpus/{ANY_SEGMENT}/healthy": only("POST", self._clear)}
+        """Return the endpoints that change something."""
+        return {f"gpus/{ANY_SEGMENT}/healthy": only("POST", self._clear), **self._shares.called()}
 
     async def usage_of(self, container_id: ContainerId) -> Sequence[Document]:
         """Return the GPUs of a container with what they do."""

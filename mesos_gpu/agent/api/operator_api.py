@@ -13,7 +13,6 @@ from mesos_gpu.agent.api.gpu_api import GpuApi
 from mesos_gpu.agent.api.image_api import ImageApi
 from mesos_gpu.agent.api.lease_api import LeaseApi
 from mesos_gpu.agent.api.sandboxes_shown import LOG_FLAG, SandboxesShown
-from mesos_gpu.agent.api.share_api import ShareApi
 from mesos_gpu.agent.api.v1_api import Sources, V1Api
 from mesos_gpu.agent.cluster.master_link import CAPABILITIES, PROCESS_ID
 from mesos_gpu.agent.decisions import permissions
@@ -62,7 +61,6 @@ class OperatorApi:
         sandboxes = SandboxesShown(lambda: agent.state, flags)
         gpus, stored = GpuApi(agent, self._viewer), ImageApi(images, self._viewer)
         leases, containers = LeaseApi(agent, self._viewer), ContainersShown(agent, gpus, self._viewer)
-        shares = ShareApi(agent)
         executors = ExecutorApi(
             agent.state.frameworks,
             agent.streams,
@@ -85,7 +83,6 @@ class OperatorApi:
                     "containers": containers.containers,
                     "monitor/statistics": containers.statistics,
                     **gpus.shown(),
-                    **shares.shown(),
                     **leases.shown(),
                     **stored.shown(),
                 },
@@ -93,7 +90,6 @@ class OperatorApi:
                     "api/v1": lambda request: self._v1.handle(request),
                     "api/v1/executor": executors.handle,
                     **gpus.called(),
-                    **shares.called(),
                     **leases.called(),
                     **stored.called(),
                 },
