@@ -10,8 +10,8 @@ import msgspec
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings
 from mesos_gpu.errors import BadInput, Unavailable
 from mesos_gpu.isolator.files import write_whole
-from mesos_gpu.mesos.gpu_shares import MOST_SLICES, Share
 from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.shares.gpu_shares import MOST_SLICES, Share
 
 
 @dataclass(frozen=True, slots=True)
