@@ -9,16 +9,14 @@ import asyncio
 import logging
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from mesos_gpu.container.attached.switchboard import MAX_BEHIND, Attachment, Stream, Switchboard
+from mesos_gpu.container.host.beside import start_beside
 from mesos_gpu.container.host.processes import Process, readable
 from mesos_gpu.container.supervisor import holder
-from mesos_gpu.errors import ContainerError
 
 CONSOLE, ATTACH = "console", "attach"
 CONNECT_TIMEOUT_S = 10.0
@@ -82,21 +80,8 @@ def start_holder(bundle: Path, stdout: int) -> Process:
             server.bind(f"{folder}/{name}")
             server.listen()
         numbers = (console.fileno(), door.fileno())
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", holder.__file__, str(bundle), *map(str, numbers)],
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            pass_fds=numbers,
-            start_new_session=True,
-        )
-    process.returncode = 0  # Popen must not wait for it: `Process` does, and after a restart nobody of ours
-    started = Process.open(process.pid)
-    if started is None:  # only if somebody else in this process reaps our children
-        raise ContainerError("the holder of the terminal has vanished")
-    return started
+        words = [str(bundle), *map(str, numbers)]
+        return start_beside(holder.__file__, words, numbers, stdout=stdout, what="the holder of the terminal")
 
 
 async def connect(bundle: Path) -> TerminalBoard | None:

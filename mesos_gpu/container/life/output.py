@@ -7,18 +7,17 @@ import fcntl
 import logging
 import os
 import subprocess
-import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from mesos_gpu.container.host.beneath import folder_at
+from mesos_gpu.container.host.beside import start_beside
 from mesos_gpu.container.host.processes import Process
 from mesos_gpu.container.host.users import HostUser
 from mesos_gpu.container.life.sandbox import open_output
 from mesos_gpu.container.spec.config import ContainerConfig
 from mesos_gpu.container.spec.output import Kept
 from mesos_gpu.container.supervisor import rotator
-from mesos_gpu.errors import ContainerError
 
 STDOUT, STDERR = "stdout", "stderr"
 PIPE_BYTES = 1 << 20
@@ -77,21 +76,6 @@ def _compression(kept: Kept) -> int:
 
 
 def _start(bundle: Path, folder: int, user: HostUser, streams: list[str], descriptors: list[int]) -> Process:
-    started = subprocess.Popen(
-        [
-            *(sys.executable, "-I", "-S", rotator.__file__, str(bundle)),
-            *(str(folder), str(user.uid), str(user.gid), *streams),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={},
-        cwd="/",
-        pass_fds=descriptors,
-        start_new_session=True,
-    )
-    started.returncode = 0  # Popen must not wait for it: `Process` does, and after a restart nobody of ours
-    process = Process.open(started.pid)
-    if process is None:  # only if somebody else in this process reaps our children
-        raise ContainerError("the program that writes a container's output has vanished")
-    return process
+    words = [str(bundle), str(folder), str(user.uid), str(user.gid), *streams]
+    what = "the program that writes a container's output"
+    return start_beside(rotator.__file__, words, descriptors, stdout=subprocess.DEVNULL, what=what)
