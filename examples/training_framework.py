@@ -4,7 +4,7 @@
     python examples/training_framework.py [HOST:PORT of the master] [WORKERS]
 
 A framework on pymesos and mesos_gpu.framework; it runs on the box of `mesos-gpu up` and on any other Mesos. Its tests,
-on a cluster of their own, are in test_training_framework.py. docs/frameworks.md walks through both.
+on a cluster of their own, are in test_training_framework.py. docs/do/frameworks.md walks through both.
 """
 
 from __future__ import annotations

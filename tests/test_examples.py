@@ -28,7 +28,9 @@ def test_gpu_container_runs_a_command_with_one_gpu_of_its_own() -> None:
 @pytest.mark.root
 def test_the_training_framework_passes_its_tests_and_so_does_what_its_page_shows(tmp_path: Path) -> None:
     """As a project of its own that has the package installed: none of our settings, our plugin by its name."""
-    shown = re.findall(r"^```python\n(.*?)^```$", (EXAMPLES.parent / "docs" / "frameworks.md").read_text(), re.M | re.S)
+    shown = re.findall(
+        r"^```python\n(.*?)^```$", (EXAMPLES.parent / "docs" / "do" / "frameworks.md").read_text(), re.M | re.S
+    )
     page = tmp_path / "test_page.py"
     page.write_text("\n".join(shown))
     own = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", str(EXAMPLES)]

@@ -21,7 +21,8 @@ from tools.make_flags import flags_page
 pytestmark = pytest.mark.slow  # `./run check` runs it
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+REFERENCE = ROOT / "docs" / "reference"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 # Words in backticks that look like a path of this project.
@@ -122,15 +123,15 @@ def test_the_packages_ship_what_they_read() -> None:
 
 
 def test_the_page_of_flags_is_what_the_programs_take() -> None:
-    page = (ROOT / "docs" / "flags.md").read_text()
+    page = (REFERENCE / "flags.md").read_text()
     assert page == flags_page(), "out of date; run .venv/bin/python tools/make_flags.py"
 
 
 def test_the_pages_of_the_command_line_are_what_it_says_of_itself() -> None:
     advice = "out of date; run .venv/bin/python tools/make_cli.py"
-    page = (ROOT / "docs" / "cli.md").read_text()
+    page = (REFERENCE / "cli.md").read_text()
     assert page == cli_page(page), advice
-    assert (ROOT / "docs" / "cli-help.md").read_text() == help_page(), advice
+    assert (REFERENCE / "cli-help.md").read_text() == help_page(), advice
 
 
 ROOMS = {
@@ -260,6 +261,6 @@ def test_each_folder_of_code_has_its_line_in_the_architecture_and_words_are_few(
         for folder in sorted(folders)
         if f"`{folder.name}/`" not in page and f"`{folder.relative_to(ROOT)}/`" not in page
     ] == []
-    words = [line for line in (ROOT / "docs" / "glossary.md").read_text().splitlines() if line.startswith("| ")][1:]
+    words = [line for line in (REFERENCE / "glossary.md").read_text().splitlines() if line.startswith("| ")][1:]
     assert len(words) <= 30
     assert words == sorted(words, key=str.casefold)

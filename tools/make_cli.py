@@ -1,4 +1,4 @@
-"""Writes docs/cli.md's table of commands and docs/cli-help.md from the commands: .venv/bin/python tools/make_cli.py"""
+"""Writes docs/reference/cli.md's table of commands and cli-help.md beside it: .venv/bin/python tools/make_cli.py"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marathon_cli.lazy import load
 from marathon_cli.main import PROGRAM, cli
 from marathon_cli.registry import DCOS, ROWS, Row
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
 _WIDTH = 100
 _HELP_HEAD = """# What each command says of itself

@@ -1,4 +1,4 @@
-"""Writes docs/flags.md from the programs' own flags: .venv/bin/python tools/make_flags.py"""
+"""Writes docs/reference/flags.md from the programs' own flags: .venv/bin/python tools/make_flags.py"""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ The same rule. Those with any value are named on standard error at start.
 TLS_HEAD = f"""
 ## TLS of mesos-gpu-master, mesos-gpu-agent and mesos-gpu-marathon
 
-Variables of the environment alone, as for every libprocess program: [tls.md](tls.md). Where one is not set, its name
-from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`). Marathon's are for its way to the master.
+Variables of the environment alone, as for every libprocess program: [tls.md](../do/tls.md). Where one is not set, its
+name from before Mesos 1.0 is read (`{OLD_PREFIX}` in place of `{PREFIX}`). Marathon's are for its way to the master.
 
 | variable | default | what it does |
 |---|---|---|
@@ -108,4 +108,4 @@ def _section(name: str, prefix: str, flags: Sequence[Flag]) -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parents[1] / "docs" / "flags.md").write_text(flags_page())
+    (Path(__file__).parents[1] / "docs" / "reference" / "flags.md").write_text(flags_page())

@@ -1,4 +1,4 @@
-"""Writes docs/first-five-minutes.md: the first commands that a newcomer types, and what a real terminal showed.
+"""Writes docs/start/first-five-minutes.md: the first commands that a newcomer types, and what a real terminal showed.
 
     .venv/bin/python tools/make_recording.py
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "first-five-minutes.md"
+PAGE = ROOT / "docs" / "start" / "first-five-minutes.md"
 WIDTH, HEIGHT = 110, 50
 PATIENCE_S = 120
 

@@ -1,6 +1,6 @@
 """Which machines: what Kubernetes and Swarm say with node labels, as Marathon's constraints on agents' attributes.
 
-The attributes gpu_model, gpu_memory_mib and gpu_count are those that mesos-gpu-agent adds (docs/gpus.md).
+The attributes gpu_model, gpu_memory_mib and gpu_count are those that mesos-gpu-agent adds (docs/do/gpus.md).
 Sources: GKE's and AKS' node labels, NVIDIA's GPU feature discovery, Kubernetes' well-known labels.
 """
 

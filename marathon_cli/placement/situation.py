@@ -27,7 +27,7 @@ class Situation:
     roles: Sequence[Mapping[str, Any]] = ()
     """The master's /roles."""
     blockers: Sequence[Mapping[str, Any]] = ()
-    """Of its deployments (docs/marathon.md)."""
+    """Of its deployments (docs/do/marathon.md)."""
     upgrading: bool = False
     """Whether a deployment is replacing its instances."""
     takes_gpu_offers: bool = True

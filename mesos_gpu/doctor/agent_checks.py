@@ -1,6 +1,6 @@
 """Do the flags of a running agent make it hand out GPUs? Pure.
 
-Sources: Mesos src/slave/containerizer/mesos/isolators/gpu/isolator.cpp and allocator.cpp; docs/flags.md.
+Sources: Mesos src/slave/containerizer/mesos/isolators/gpu/isolator.cpp and allocator.cpp; docs/reference/flags.md.
 """
 
 from __future__ import annotations

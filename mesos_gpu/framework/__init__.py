@@ -12,7 +12,7 @@
                 driver.declineOffer(offer.id)
 
 GPUs are whole: a fraction, which a master answers with TASK_ERROR, is refused here before it travels. Nothing here does
-I/O, and nothing imports pymesos: other drivers take the same documents. docs/frameworks.md tells more.
+I/O, and nothing imports pymesos: other drivers take the same documents. docs/do/frameworks.md tells more.
 """
 
 from mesos_gpu.framework.info import framework_info

@@ -28,7 +28,7 @@ class NvidiaGpuIsolator:
     """Gives containers whole GPUs of `gpus`. Synchronous; one caller at a time.
 
     The names are Mesos' (`include/mesos/slave/isolator.hpp`), in the order of a container's life: recover, prepare,
-    isolate, update, usage and status, cleanup; docs/isolator.md tells it. An id such as `parent.child` is a container
+    isolate, update, usage and status, cleanup; docs/do/isolator.md tells it. An id such as `parent.child` is one
     nested in `parent`, with the GPUs of that. `volume` is None where the driver has none; `choice` picks among free
     GPUs, else the lowest device numbers are given; `walls` finds those of a running container by the pid of one of its
     processes. Raises DeviceError when the driver's control nodes are not to be had.

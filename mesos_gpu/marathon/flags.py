@@ -78,7 +78,7 @@ FLAGS = (
         "placement_policy",
         "text",
         BEST,
-        f"How apps with GPUs choose among offers: {', '.join(POLICIES)} (docs/placement.md); an app's label "
+        f"How apps with GPUs choose among offers: {', '.join(POLICIES)} (docs/do/placement.md); an app's label "
         "PLACEMENT_POLICY goes before it.",
     ),
     Flag(

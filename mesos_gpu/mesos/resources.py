@@ -261,7 +261,7 @@ def _reservations_problem(document: Mapping[str, Any]) -> str | None:
 def validate_gpus(resources: Resources) -> str | None:
     """Return why Mesos refuses a fraction of a GPU, in its words; None for whole GPUs.
 
-    Mesos truncates a binary product and so lets 1.001 pass; thousandths do not (docs/differences.md).
+    Mesos truncates a binary product and so lets 1.001 pass; thousandths do not (docs/reference/differences.md).
     """
     if resources.milli("gpus") % WHOLE:
         return "Invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer"

@@ -1,4 +1,4 @@
-"""The table of policies: how each one ranks the machines that a task fits. docs/placement.md says it in words."""
+"""The table of policies: how each one ranks the machines that a task fits. docs/do/placement.md says it in words."""
 
 from __future__ import annotations
 

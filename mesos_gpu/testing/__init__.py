@@ -1,8 +1,8 @@
 """A Mesos cluster as a pytest fixture, for anybody's framework: real services, real containers, simulated GPUs.
 
 Installed beside pytest, it gives two fixtures, `mesos_box` for a test and `mesos_box_factory` for a whole run; each is
-called with what is wanted and returns a `MesosBox`. docs/frameworks.md shows how. Nothing is imported, and no process
-started, until a test asks for one.
+called with what is wanted and returns a `MesosBox`. docs/do/frameworks.md shows how. Nothing is imported, and no
+process started, until a test asks for one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Every endpoint of master, agent and Marathon, asked by nobody, a stranger, somebody else, and who may.
 
-The endpoints are those that the running services name. DOORS=FILE writes the table that docs/endpoints.md has.
+The endpoints are those that the running services name. DOORS=FILE writes the table of
+docs/reference/endpoints.md.
 """
 
 from __future__ import annotations
@@ -244,14 +245,14 @@ def _no_secret_is_anywhere(services: dict[str, Service], tmp_path: Path) -> None
 
 
 def table(found: list[Door]) -> str:
-    """Return docs/endpoints.md."""
+    """Return docs/reference/endpoints.md."""
     lines = [
         "# Who is answered how",
         "",
-        "Made by `DOORS=docs/endpoints.md python -m pytest tests/box/test_every_door.py`, which asks each endpoint of",
-        "running services with all walls up: without credentials, with a wrong secret, as another principal that the",
-        "lists (`--acls`) give nothing, and as one that may all; with an empty object as the body. 0: not asked.",
-        "Marathon knows one user.",
+        "Made by `DOORS=docs/reference/endpoints.md python -m pytest tests/box/test_every_door.py`, which asks each",
+        "endpoint of running services with all walls up: without credentials, with a wrong secret, as another",
+        "principal that the lists (`--acls`) give nothing, and as one that may all; with an empty object as the body.",
+        "0: not asked. Marathon knows one user.",
         "",
         "| service | endpoint | method | nobody | wrong | another | right |",
         "|---|---|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""The manifest of docs/kubernetes.md, as each stage of Kubernetes wrote it, runs with the page's commands."""
+"""The manifest of docs/do/kubernetes.md, as each stage of Kubernetes wrote it, runs with the page's commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.images.build import cuda_image, save_archive
 
 pytestmark = pytest.mark.root
 
-PAGE = (Path(__file__).parents[2] / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "do" / "kubernetes.md").read_text(encoding="utf-8")
 FIRST = "alpha.kubernetes.io/nvidia-gpu: 1"
 
 

@@ -1,4 +1,4 @@
-"""The public `marathon` client (PyPI, 0.13.0) drives a whole box. What it cannot do is in docs/compatibility.md."""
+"""The public `marathon` client (PyPI, 0.13.0) drives a box; docs/reference/compatibility.md: what it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first five minutes, as docs/first-five-minutes.md shows them, still end as they did."""
+"""The first five minutes, as docs/start/first-five-minutes.md shows them, still end as they did."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What other people wrote for Mesos runs against the box, unchanged, in an environment of its own.
 
-What each exercises, and which clients cannot run on this Python and why, stands in docs/compatibility.md.
+What each exercises, and which clients cannot run on this Python and why, stands in docs/reference/compatibility.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/real-cluster.md can be followed to the letter: its call is one of the operator API, its flags are there."""
+"""docs/do/real-cluster.md can be followed to the letter: its call is one of the operator API, its flags are there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mesos_gpu.master.flags import FLAGS as MASTER
 from mesos_gpu.mesos.messages import normalize
 from tests.support import places
 
-PAGE = (places.ROOT / "docs" / "real-cluster.md").read_text()
+PAGE = (places.ROOT / "docs" / "do" / "real-cluster.md").read_text()
 
 
 def test_the_call_that_drains_gives_the_tasks_the_time_it_says() -> None:

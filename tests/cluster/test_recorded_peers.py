@@ -141,7 +141,7 @@ async def test_the_recorded_master_registers_our_agent_and_runs_its_task(agent: 
         theirs = decode(PREFIX + "StatusUpdateMessage", base64.b64decode(updates[number]["body_base64"]))
         assert update["update"]["status"]["state"] == state
         theirs_shape, ours_shape = shape(theirs), shape(update)
-        if state == "TASK_STARTING":  # it leaves while the container is being launched: docs/differences.md
+        if state == "TASK_STARTING":  # it leaves while the container is being launched: docs/reference/differences.md
             theirs_shape["update"]["status"]["container_status"].pop("executor_pid", None)
             ours_shape["update"]["status"]["container_status"].pop("executor_pid", None)
         assert ours_shape == theirs_shape

@@ -1,6 +1,6 @@
 """Every recorded answer of a real agent (Mesos 1.12) beside ours in the same situation: status, headers, keys, types.
 
-What differs on purpose is named here and stands in docs/differences.md.
+What differs on purpose is named here and stands in docs/reference/differences.md.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from tests.support.master.operator_stream import Operator, Session
 from tests.support.master.shapes import differences
 from tests.support.places import RECORDED, ROOT
 
-DIFFERENCES = ROOT / "docs" / "differences.md"
+DIFFERENCES = ROOT / "docs" / "reference" / "differences.md"
 RESOURCES = "cpus:2;gpus:4;mem:23081;disk:252899;ports:[31000-32000]"
 ATTRIBUTES = [
     {"name": "gpu_model", "type": "TEXT", "text": {"value": "stub"}},

@@ -1,4 +1,4 @@
-"""docs/real-cluster.md, "A GPU machine changes its agent, one at a time", walked with the words that stand there.
+"""docs/do/real-cluster.md, "A GPU machine changes its agent, one at a time", walked with the words that stand there.
 
 Master and framework driver are genuine ones of Mesos 1.11. The agent that is replaced is ours, too, as no package has a
 genuine one: to the master it is an agent like any other.
@@ -28,7 +28,7 @@ from tests.support.zookeeper import RealZooKeeper
 __all__ = ["services"]
 pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "real-cluster.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "do" / "real-cluster.md").read_text(encoding="utf-8")
 RUNS = ["TASK_STARTING", "TASK_RUNNING"]
 
 

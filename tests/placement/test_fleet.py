@@ -103,7 +103,7 @@ def usable(machine: Machine, mix: Mapping[Demand, float]) -> float:
 
 
 def capacity(machine: Machine, mix: Mapping[Demand, float]) -> float:
-    """Return what docs/placement.md says of the worth of a machine."""
+    """Return what docs/do/placement.md says of the worth of a machine."""
     found = 0.0
     for size, part in mix.items():
         if not machine.suits(size):

@@ -1,6 +1,7 @@
 """The kubelet that device plugins meet: they register with it, list what they have, and are asked for it.
 
-Source: kubernetes/kubernetes pkg/kubelet/cm/devicemanager (plugin/v1beta1/server.go, manager.go). docs/kubernetes.md.
+Source: kubernetes/kubernetes pkg/kubelet/cm/devicemanager (plugin/v1beta1/server.go, manager.go).
+docs/do/kubernetes.md tells how it is used.
 """
 
 from __future__ import annotations

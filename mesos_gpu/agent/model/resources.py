@@ -126,7 +126,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], policy: str = "eq
 
     `equal` forbids any change, `additive` only less than there was. GPUs are not compared: one that fell off the bus
     must not keep the agent, and the tasks on the other GPUs, from coming back; Mesos refuses to start then
-    (docs/differences.md). Source: Mesos src/slave/compatibility.cpp.
+    (docs/reference/differences.md). Source: Mesos src/slave/compatibility.cpp.
     """
     found = [
         f"{field} was {before.get(field)!r} and is {now.get(field)!r}"

@@ -1,7 +1,7 @@
 """A device plugin over the agent's book: what it lists is free there, and what it gives is lent there.
 
 Source: kubernetes/kubelet pkg/apis/deviceplugin/v1beta1; what a kubelet does with it: kubernetes/kubernetes
-pkg/kubelet/cm/devicemanager. docs/kubernetes.md.
+pkg/kubelet/cm/devicemanager. docs/do/kubernetes.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which of several offers an instance takes: the policies of `mesos_gpu.placement` over the offers at hand.
 
-docs/placement.md says it in words. With one offer there is nothing to choose, and Marathon's own order holds.
+docs/do/placement.md says it in words. With one offer there is nothing to choose, and Marathon's own order holds.
 """
 
 from __future__ import annotations

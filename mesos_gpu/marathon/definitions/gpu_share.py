@@ -45,7 +45,7 @@ def share_problems(
         asked = share_of(share, variables)
     except BadInput as error:
         where = f"{path}/gpuShare" if share is not None else f"{path}/{variables_path}"
-        yield Problem(where, str(error), str(error), "see docs/sharing.md for what can be asked")
+        yield Problem(where, str(error), str(error), "see docs/do/sharing.md for what can be asked")
         return
     if asked is not None and rules.known and not rules.shares:
         sentence = "this Marathon cannot ask for a part of a GPU: it would drop the wish and start the task without"

@@ -1,7 +1,8 @@
 """The regular expressions that users write, in constraints of apps, pods, jobs and volumes: LIKE and UNLIKE.
 
 Marathon gives them to Java, which backtracks: one expression can keep it busy for years. Here each is matched in
-bounded time (mesos_gpu/mesos/regex.py), and what cannot be is refused with the definition (docs/differences.md).
+bounded time (mesos_gpu/mesos/regex.py), and what cannot be is refused with the definition
+(docs/reference/differences.md).
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ def from_fullest(candidates: Sequence[Instance], constraints: Sequence[Sequence[
 def _balanced(counts: Mapping[str, int], here: str, instances: int, groups: int | None) -> bool:
     """GROUP_BY: each of the groups takes its share, the remainder spread one each.
 
-    Without a number Marathon divides by zero; we take as many groups as were seen so far (docs/differences.md).
+    Without a number Marathon divides by zero; we take as many groups as were seen so far
+    (docs/reference/differences.md).
     """
     used = len([value for value, count in counts.items() if count])
     seen = len({*counts, here})

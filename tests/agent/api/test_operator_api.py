@@ -17,7 +17,7 @@ from tests.support.agent.documents import ALL_CAPABILITIES, framework, scalar, t
 from tests.support.agent.running import Running, Start
 from tests.support.places import RECORDED
 
-# Ours has no git behind it, and fewer flags and parts (docs/differences.md).
+# Ours has no git behind it, and fewer flags and parts (docs/reference/differences.md).
 NOT_OURS = {"git_sha", "flags"}
 SIMPLE = "echo hello; sleep 30"
 

@@ -1,7 +1,7 @@
 """Published ways out of containers, as images, environments and races against ours, under crun and runc.
 
 How often each race is tried is bounded by time: some hundred rounds in CI, twenty times as many with
-HYPOTHESIS_PROFILE=deep; docs/security.md has the counts. Sources: the advisories of opencontainers/runc and of
+HYPOTHESIS_PROFILE=deep; docs/why/security.md has the counts. Sources: the advisories of opencontainers/runc and of
 NVIDIA/nvidia-container-toolkit on GitHub, by their CVE numbers.
 """
 

@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/ui.md, at a box of simulated GPUs: .venv/bin/python -m tests.support.ui.pictures
+"""Makes the pictures of docs/do/ui.md, at a box of simulated GPUs: .venv/bin/python -m tests.support.ui.pictures
 
 As root, since a box runs real containers.
 """
