@@ -12,7 +12,7 @@ from mesos_gpu.agent.cluster.authentication import Patience
 from mesos_gpu.agent.decisions.collecting import GcRules
 from mesos_gpu.agent.devices.settings import DeviceSettings, device_settings
 from mesos_gpu.agent.fetch.fetcher import FetcherSettings
-from mesos_gpu.agent.flags import check_flags, flags_as_text, read_environment_flag
+from mesos_gpu.agent.flags import SIMULATED, check_flags, flags_as_text, read_environment_flag
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings, sharing_settings
 from mesos_gpu.agent.model.container_logger import ContainerLogger, read_logger
 from mesos_gpu.agent.model.executors import ExecutorPatience
@@ -22,8 +22,10 @@ from mesos_gpu.agent.running.networks import NetworkSettings, domain_socket, net
 from mesos_gpu.container.host.disk import DiskRules
 from mesos_gpu.container.life.profiles import Profiles
 from mesos_gpu.container.spec.hardening import Hardening
+from mesos_gpu.gpu.simulated import Make
 from mesos_gpu.mesos.ids import Role
 from mesos_gpu.mesos.security.cram_md5 import Credential, read_credential
+from mesos_gpu.mesos.units import MIB
 from mesos_gpu.process.browsers import Names, names_of
 from mesos_gpu.process.program import read_secret
 
@@ -85,6 +87,7 @@ class GpuSettings:
     driver: str
     simulated: int
     simulated_machine: int
+    simulated_make: Make
     simulated_faults: Path | None
     mig_strategy: str
     attributes: bool
@@ -225,6 +228,7 @@ def _gpus(flags: Mapping[str, Any]) -> GpuSettings:
         driver=flags["gpu_driver"],
         simulated=flags["simulated_gpus"],
         simulated_machine=flags["simulated_gpu_machine"],
+        simulated_make=_make(flags),
         simulated_faults=None if flags["simulated_gpu_faults"] is None else Path(flags["simulated_gpu_faults"]),
         mig_strategy=flags["mig_strategy"],
         attributes=flags["gpu_attributes"],
@@ -233,6 +237,15 @@ def _gpus(flags: Mapping[str, Any]) -> GpuSettings:
         cdi_spec_dir=None if flags["cdi_spec_dir"] is None else Path(flags["cdi_spec_dir"]),
         sharing=sharing_settings(flags),
     )
+
+
+def _make(flags: Mapping[str, Any]) -> Make:
+    memory = flags["simulated_gpu_memory"]
+    return Make(
+        model=flags["simulated_gpu_model"],
+        memory_mib=SIMULATED.memory_mib if memory is None else memory // MIB,
+        driver_version=flags["simulated_gpu_driver_version"],
+    ).checked()
 
 
 def _tasks(flags: Mapping[str, Any]) -> TaskSettings:

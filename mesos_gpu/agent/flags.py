@@ -15,6 +15,8 @@ from mesos_gpu.agent.gpus.sharing_settings import SHARING_FLAGS, check_sharing
 from mesos_gpu.agent.model.container_logger import LOGGER_FLAGS
 from mesos_gpu.agent.running.networks import NETWORKS, default_dns
 from mesos_gpu.errors import BadFlag
+from mesos_gpu.gpu.simulated import Make
+from mesos_gpu.mesos.dcos.switches import SWITCH_FLAGS
 from mesos_gpu.mesos.flags import Flag, format_duration
 from mesos_gpu.process.access import check_address
 from mesos_gpu.process.browsers import HTTP_HOSTS
@@ -35,6 +37,7 @@ POLICIES = ("equal", "additive")
 GPU_UNHEALTHY_ACTIONS = ("notify", "kill")
 
 MAX_REREGISTRATION_S = 15.0
+SIMULATED = Make()
 
 FLAGS: Sequence[Flag] = (
     Flag(
@@ -67,9 +70,18 @@ FLAGS: Sequence[Flag] = (
     Flag("default_role", "text", "*", "Role of resources that name none."),
     Flag("isolation", "list", DEFAULT_ISOLATION, "Isolators; gpu/nvidia is the one that hands out GPUs."),
     Flag("nvidia_gpu_devices", "list", None, "GPUs to use, by index or UUID; needs gpus in --resources."),
+    *SWITCH_FLAGS,
     Flag("gpu_driver", "text", "auto", "nvml, simulated, none, or auto: nvml where it answers."),
     Flag("simulated_gpus", "integer", 4, "How many GPUs the simulated driver has."),
     Flag("simulated_gpu_machine", "integer", 0, "Simulated GPUs of another number are others: they have other UUIDs."),
+    Flag("simulated_gpu_model", "text", SIMULATED.model, "What simulated GPUs are called."),
+    Flag("simulated_gpu_memory", "bytes", None, "Memory of each simulated GPU, such as 15109MB; default: 16384MB."),
+    Flag(
+        "simulated_gpu_driver_version",
+        "text",
+        SIMULATED.driver_version,
+        "Which version of the driver simulated GPUs show; images may ask for one.",
+    ),
     Flag("simulated_gpu_faults", "path", None, "File that says which simulated GPUs are ill."),
     Flag(
         "mig_strategy",

@@ -252,6 +252,7 @@ def _open_gpus(configuration: Configuration, *, restarting: bool) -> MachineGpus
         settings.driver,
         simulated_gpus=settings.simulated,
         simulated_machine=settings.simulated_machine,
+        simulated_make=settings.simulated_make,
         mig_strategy=settings.mig_strategy,
         simulated_faults=settings.simulated_faults,
     )

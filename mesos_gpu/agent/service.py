@@ -15,8 +15,9 @@ from mesos_gpu.agent.flags import FLAGS
 from mesos_gpu.agent.mesos_flags import foreign_flags, settle, settle_isolation
 from mesos_gpu.agent.opening import OpenAgent, open_agent
 from mesos_gpu.errors import Unavailable
+from mesos_gpu.mesos.dcos.switches import agent_flags
 from mesos_gpu.mesos.foreign import strangers
-from mesos_gpu.process.program import EXIT_OK, PROGRAM_FLAGS, read_flags, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, PROGRAM_FLAGS, read_flags, read_switches, run_program, write_ready_file
 from mesos_gpu.process.secure.tls import open_tls
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags that we act on; the log says what of an existing unit file does nothing. Raises BadFlag."""
     mine, said = settle(flags, OWN_FLAGS)
+    mine = agent_flags(mine, read_switches(mine["dcos_config"]))
     mine["isolation"], left_out = settle_isolation(mine["isolation"])
     for line in [*said, *left_out, *strangers(os.environ, flags)]:
         log.warning("%s", line)

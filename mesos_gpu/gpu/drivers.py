@@ -7,7 +7,7 @@ from pathlib import Path
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.gpu.device import GpuDriver
 from mesos_gpu.gpu.null import NullDriver
-from mesos_gpu.gpu.simulated import SimulatedDriver
+from mesos_gpu.gpu.simulated import Make, SimulatedDriver
 
 KINDS = ("auto", "nvml", "simulated", "none")
 MIG_STRATEGIES = ("none", "single")
@@ -20,14 +20,15 @@ def open_driver(
     mig_strategy: str = "none",
     simulated_faults: Path | None = None,
     simulated_machine: int = 0,
+    simulated_make: Make | None = None,
 ) -> GpuDriver:
     """Return the driver that `--gpu_driver=kind` names.
 
     `auto` is NVML where it answers, else none, with the reason in the log. `mig_strategy`: what becomes of a GPU in
     MIG mode: `none` leaves it out, `single` gives each of its instances as if it were a GPU. `simulated_faults`
-    names the file that says which simulated GPUs are ill; those of another
-    `simulated_machine` have other UUIDs. Raises BadFlag for another kind or strategy or a bad count,
-    DeviceError when the driver asked for by name does not answer or is too old.
+    names the file that says which simulated GPUs are ill; those of another `simulated_machine` have other UUIDs;
+    `simulated_make` is what they say of themselves. Raises BadFlag for another kind or strategy or a bad count or
+    make, DeviceError when the driver asked for by name does not answer or is too old.
     """
     if mig_strategy not in MIG_STRATEGIES:
         raise BadFlag("mig_strategy", f"must be one of {', '.join(MIG_STRATEGIES)}, not '{mig_strategy}'")
@@ -36,7 +37,9 @@ def open_driver(
         case "none":
             return NullDriver()
         case "simulated":
-            return SimulatedDriver(simulated_gpus, faults=simulated_faults, machine=simulated_machine)
+            return SimulatedDriver(
+                simulated_gpus, faults=simulated_faults, machine=simulated_machine, make=simulated_make
+            )
         case "nvml":
             from mesos_gpu.gpu.nvml import NvmlDriver
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
@@ -16,9 +18,9 @@ from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
 _log = logging.getLogger(__name__)
 
 SIMULATED_VERSION = "999.0-simulated"
+"""No NVIDIA driver has it, so a driver volume of ours is never taken for a real one."""
 SIMULATED_CUDA = "12.4"
 """What images that need some CUDA are told; no CUDA program runs on simulated GPUs."""
-"""No NVIDIA driver has it, so a driver volume of ours is never taken for a real one."""
 
 MAX_GPUS = 254
 """Minors 254 and 255 of major 195 are nvidia-modeset and nvidiactl."""
@@ -27,11 +29,35 @@ UVM_MAJORS = (*range(120, 128), *range(60, 64))
 """What the kernel sets aside for local and experimental use and never gives out by itself (Documentation/admin-guide/
 devices.txt), so the choice is the same after every restart and whatever module is loaded in between."""
 
-_MEMORY_MIB = 16384
-_IDLE = GpuUsage(memory_used_mib=0, memory_total_mib=_MEMORY_MIB, utilization_percent=0, power_w=25.0, temperature_c=30)
+MEMORY_MIB = 16384
+MAX_MEMORY_MIB = 1 << 24
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.-]{0,40}")
+"""It names a folder, and stands between tabs in the table that nvidia-smi reads."""
 _ON_A_SWITCH, _IN_A_NODE, _NVLINKS = 2, 4, 4
 """GPUs in pairs, each on a PCIe switch and bridged with NVLink; two pairs to a NUMA node."""
 _NAMESPACE = uuid.UUID("b5c65e2f-31f0-5b5b-9d0e-6f2a7c1d4e80")
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """What simulated GPUs say they are: a model's name, memory of each in MiB, and the version of their driver."""
+
+    model: str = "Simulated GPU"
+    memory_mib: int = MEMORY_MIB
+    driver_version: str = SIMULATED_VERSION
+
+    def checked(self) -> Make:
+        """Return it. Raises BadFlag for what no GPU says of itself, or cannot be told by nvidia-smi."""
+        if not self.model.strip() or not self.model.isprintable() or len(self.model) > 64:
+            raise BadFlag("simulated_gpu_model", f"must be a name of 1 to 64 printable characters, not {self.model!r}")
+        if not 1 <= self.memory_mib <= MAX_MEMORY_MIB:
+            raise BadFlag("simulated_gpu_memory", f"must be 1 MiB to {MAX_MEMORY_MIB} MiB, not {self.memory_mib} MiB")
+        if not _VERSION.fullmatch(self.driver_version):
+            raise BadFlag(
+                "simulated_gpu_driver_version",
+                f"must be a version such as 535.104.05 (digits, letters, points, dashes), not {self.driver_version!r}",
+            )
+        return self
 
 
 class SimulatedDriver:
@@ -39,16 +65,22 @@ class SimulatedDriver:
 
     Opening their nodes gives ENXIO where the device cgroup lets it through, and EPERM where it does not.
     `faults` names a file that says which of them are ill (see `Faults`), so that a whole box can be tested.
-    Those of different `machine` numbers have different UUIDs, as the GPUs of several agents must.
-    Raises BadFlag when `count` is not 0..254, DeviceError when no major number is left for nvidia-uvm.
+    Those of different `machine` numbers have different UUIDs, as the GPUs of several agents must. `make` says what
+    they show of themselves. Raises BadFlag when `count` is not 0..254 or the make cannot be, DeviceError when no major
+    number is left for nvidia-uvm.
     """
 
     kind = "simulated"
-    version: str | None = SIMULATED_VERSION
     cuda_version: str | None = SIMULATED_CUDA
 
     def __init__(
-        self, count: int, *, proc_devices: Path = PROC_DEVICES, faults: Path | None = None, machine: int = 0
+        self,
+        count: int,
+        *,
+        proc_devices: Path = PROC_DEVICES,
+        faults: Path | None = None,
+        machine: int = 0,
+        make: Make | None = None,
     ) -> None:
         if not 0 <= count <= MAX_GPUS:
             raise BadFlag("simulated_gpus", f"must be 0 to {MAX_GPUS}, not {count}")
@@ -63,7 +95,9 @@ class SimulatedDriver:
         if not free:
             raise DeviceError(f"no major number is free for a simulated nvidia-uvm in {proc_devices}")
         self._uvm_major = free[0]
-        self._gpus = tuple(_gpu(index, machine) for index in range(count))
+        self._make = (make or Make()).checked()
+        self.version: str | None = self._make.driver_version
+        self._gpus = tuple(_gpu(index, machine, self._make) for index in range(count))
         self._faults = Faults(faults, self._gpus)
 
     def gpus(self) -> Sequence[Gpu]:
@@ -84,7 +118,13 @@ class SimulatedDriver:
             raise DeviceError(f"there is no GPU {gpu.uuid}")
         if self._faults.of(gpu).lost:
             raise DeviceError(f"GPU {gpu.uuid} is lost")
-        return _IDLE
+        return GpuUsage(
+            memory_used_mib=0,
+            memory_total_mib=self._make.memory_mib,
+            utilization_percent=0,
+            power_w=25.0,
+            temperature_c=30,
+        )
 
     def topology(self) -> Topology:
         """Return pairs bridged with NVLink, each on a switch of its own; two pairs to a NUMA node."""
@@ -108,13 +148,13 @@ def _link(one: Gpu, other: Gpu) -> Link:
     return Link(Level.HOST_BRIDGE if same_node else Level.SYSTEM)
 
 
-def _gpu(index: int, machine: int) -> Gpu:
+def _gpu(index: int, machine: int, make: Make) -> Gpu:
     name = f"{machine}/{index}" if machine else str(index)
     return Gpu(
         minor=index,
         index=index,
         uuid=f"GPU-{uuid.uuid5(_NAMESPACE, name)}",
-        name="Simulated GPU",
-        memory_mib=_MEMORY_MIB,
+        name=make.model,
+        memory_mib=make.memory_mib,
         bus_id=f"00000000:{index + 1:02X}:00.0",
     )

@@ -11,6 +11,7 @@ from mesos_gpu.master.allocation.eligibility import Rules, quantities
 from mesos_gpu.master.api.access import MASTER_ACCESS_FLAGS, WALLS
 from mesos_gpu.master.model.quantities import Quantities
 from mesos_gpu.master.state.settings import Settings
+from mesos_gpu.mesos.dcos.switches import SWITCH_FLAGS
 from mesos_gpu.mesos.flags import Flag, format_duration, parse_duration
 from mesos_gpu.mesos.ids import ANY_ROLE, Role
 from mesos_gpu.mesos.leader import parse_zk_url
@@ -39,6 +40,7 @@ FLAGS: Sequence[Flag] = (
     Flag("work_dir", "path", None, "Folder for the registry: the agents that this master knows."),
     Flag("cluster", "text", None, "Name of the cluster, for people."),
     Flag("filter_gpu_resources", "boolean", True, "Offer GPU machines to frameworks with GPU_RESOURCES only."),
+    *SWITCH_FLAGS,
     Flag("fair_sharing_excluded_resource_names", "list", ("gpus",), "Resources that do not count for fairness."),
     Flag(
         "min_allocatable_resources",

@@ -13,8 +13,9 @@ from mesos_gpu.master.configuration import read_configuration
 from mesos_gpu.master.flags import FLAGS
 from mesos_gpu.master.mesos_flags import FOREIGN, OLD_NAMES
 from mesos_gpu.master.running import RunningMaster
+from mesos_gpu.mesos.dcos.switches import master_flags
 from mesos_gpu.mesos.foreign import parser_flags, settle, strangers
-from mesos_gpu.process.program import EXIT_OK, PROGRAM_FLAGS, read_flags, run_program, write_ready_file
+from mesos_gpu.process.program import EXIT_OK, PROGRAM_FLAGS, read_flags, read_switches, run_program, write_ready_file
 from mesos_gpu.process.secure.tls import Tls, open_tls
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ def _settled(flags: Mapping[str, Any]) -> dict[str, Any]:
     mine, said = settle(FOREIGN, flags, OWN_FLAGS, OLD_NAMES)
     for line in [*said, *strangers(os.environ, flags)]:
         log.warning("%s", line)
-    return mine
+    return master_flags(mine, read_switches(mine["dcos_config"]))
 
 
 async def run(flags: Mapping[str, Any], stop: asyncio.Event) -> int:

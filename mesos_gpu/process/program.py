@@ -16,6 +16,7 @@ import msgspec
 
 from mesos_gpu import __version__
 from mesos_gpu.errors import BadFlag, MesosGpuError
+from mesos_gpu.mesos.dcos.switches import CONFIG, read_config
 from mesos_gpu.mesos.flags import Flag, HelpAsked, parse_flags
 from mesos_gpu.process.log_file import LogFile
 
@@ -118,6 +119,18 @@ def read_secret(flag: str, value: str, *, shared: bool = False) -> str:
         raise BadFlag(flag, f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadFlag(flag, f"{path} is not text") from None
+
+
+def read_switches(path: str | None) -> Mapping[str, bool]:
+    """Return the switches about GPUs of the config.yaml at `path`; none without one. Raises BadFlag."""
+    if path is None:
+        return {}
+    try:
+        return read_config(Path(path).read_text(encoding="utf-8"), path)
+    except OSError as error:
+        raise BadFlag(CONFIG.name, f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadFlag(CONFIG.name, f"{path} is not text") from None
 
 
 def write_ready_file(path: str | None, document: Mapping[str, object]) -> None:

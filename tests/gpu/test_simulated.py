@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import BadFlag, DeviceError
-from mesos_gpu.gpu.simulated import MAX_GPUS, UVM_MAJORS, SimulatedDriver
+from mesos_gpu.gpu.simulated import MAX_GPUS, UVM_MAJORS, Make, SimulatedDriver
 
 
 def devices(tmp_path: Path, *majors: int) -> Path:
@@ -64,3 +64,30 @@ def test_real_driver_beside_simulated_gpus_is_told(tmp_path: Path, caplog: pytes
     with caplog.at_level(logging.WARNING):
         SimulatedDriver(1, proc_devices=devices(tmp_path, 195))
     assert "real NVIDIA driver" in caplog.text
+
+
+def test_gpus_say_of_themselves_what_they_were_told() -> None:
+    make = Make(model="Tesla T4", memory_mib=15109, driver_version="535.104.05")
+    driver = SimulatedDriver(2, make=make)
+    assert [(gpu.name, gpu.memory_mib) for gpu in driver.gpus()] == [("Tesla T4", 15109)] * 2
+    assert driver.version == "535.104.05"
+    assert driver.usage(driver.gpus()[0]).memory_total_mib == 15109
+    assert driver.gpus()[0].uuid == SimulatedDriver(1).gpus()[0].uuid
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Make(model=" "),
+        Make(model="a\tb"),
+        Make(model="x" * 65),
+        Make(memory_mib=0),
+        Make(memory_mib=1 << 40),
+        Make(driver_version="../etc"),
+        Make(driver_version="1/2"),
+        Make(driver_version=""),
+    ],
+)
+def test_what_no_gpu_can_say_is_refused(make: Make) -> None:
+    with pytest.raises(BadFlag):
+        SimulatedDriver(1, make=make)

@@ -31,14 +31,14 @@ _LIST = (
 )
 _TYPES = (
     Column("NAME"),
-    Column("ZONE"),
-    Column("DESCRIPTION", cut=True, rank=1),
-    Column("MEMORY", number=True),
-    Column("GPUS", number=True),
+    Column("ZONE", rank=5),
+    Column("DESCRIPTION", cut=True, rank=4),
+    Column("MEMORY", number=True, rank=2),
+    Column("GPUS", number=True, rank=1),
     Column("FREE", number=True),
-    Column("AGENTS", number=True, rank=1),
-    Column("PER AGENT", number=True, rank=1),
-    Column("CONSTRAINT", rank=2),
+    Column("AGENTS", number=True, rank=3),
+    Column("PER AGENT", number=True, rank=3),
+    Column("CONSTRAINT"),
 )
 _TOP = (
     Column("AGENT"),

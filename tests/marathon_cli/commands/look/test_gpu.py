@@ -135,3 +135,13 @@ def test_a_wrong_name_is_answered_with_what_there_is(cluster: ScriptedServer, ru
     done = run("agent", "describe", "gpu2")
     assert done.exit_code == 1
     assert "did you mean gpu1?" in done.stderr
+
+
+def test_types_keep_the_constraint_on_a_terminal_of_80_columns(cluster: ScriptedServer) -> None:
+    env = {**os.environ, "MARATHON_URL": cluster.url, "MESOS_URL": cluster.url, "TERM": "dumb", "COLUMNS": "80"}
+    with terminal() as tty, tty.run([sys.executable, "-m", "marathon_cli", "gpu", "types"], env) as types:
+        assert tty.end(types) == 0
+        lines = tty.said.decode().splitlines()
+    assert lines[0].endswith("CONSTRAINT")
+    assert lines[1].endswith("gpu_model:IS:NVIDIA-H200")
+    assert max(map(len, lines)) <= 80

@@ -1,0 +1,1 @@
+"""What DC/OS calls things: its switches about GPUs."""
