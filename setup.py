@@ -34,6 +34,7 @@ DEV = [
     "hypothesis>=6.108",
     'import-linter>=2.16; python_version >= "3.11"',  # no such release for 3.10: `./run check` does without there
     "marathon==0.13.0",
+    "mkdocs-material>=9.6",  # the site of `./run docs`
     "mypy>=1.10",
     "playwright>=1.50",
     "pytest>=8.0",

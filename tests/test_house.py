@@ -189,6 +189,7 @@ ELSEWHERE = {
     "config.md": "opencontainers/image-spec",
     "image-index.md": "opencontainers/image-spec",
     "image-layout.md": "opencontainers/image-spec",
+    "index.md": "the site of ./run docs, where README.md is its first page",
     "layer.md": "opencontainers/image-spec",
     "manifest.md": "opencontainers/image-spec",
     "master-and-agent.md": "apache/mesos, docs/configuration",

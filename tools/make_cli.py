@@ -53,7 +53,7 @@ def _section(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=name, terminal_width=_WIDTH)
     context.help_option_names = ["-h", "--help"]
     text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
-    return f"\n## {name}\n```\n{text}\n```\n"
+    return f"\n## {name}\n```text\n{text}\n```\n"
 
 
 if __name__ == "__main__":

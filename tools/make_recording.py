@@ -130,7 +130,7 @@ def page(screens: list[str]) -> str:
         "Where there is a GPU with its driver, the same commands use that.",
     ]
     for step, screen in zip(STEPS, screens, strict=True):
-        parts.append(f"{step.text}\n\n```\n{screen}\n```")
+        parts.append(f"{step.text}\n\n```console\n{screen}\n```")
     return "\n\n".join(parts) + "\n"
 
 

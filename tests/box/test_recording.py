@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -22,6 +23,6 @@ def test_every_command_of_the_recording_ends_as_it_did(new_box: LiveBox) -> None
 
 def test_the_page_shows_the_commands_that_are_tested() -> None:
     text = PAGE.read_text()
-    shown = [block.partition("\n")[0] for block in text.split("```\n")[1::2]]
+    shown = [block.partition("\n")[0] for block in re.findall(r"^```console\n(.*?)```", text, re.M | re.S)]
     assert shown == [f"$ {step.command}" for step in STEPS]
     assert [step.text for step in STEPS if step.text not in text] == []
