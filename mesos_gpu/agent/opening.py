@@ -33,8 +33,10 @@ from mesos_gpu.agent.gpus.host_nodes import HostNodes
 from mesos_gpu.agent.gpus.lease_records import LeaseRecords
 from mesos_gpu.agent.gpus.lender import Lender
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
+from mesos_gpu.agent.gpus.memory_watcher import MemoryWatcher
 from mesos_gpu.agent.gpus.share_rules import ShareRules
-from mesos_gpu.agent.gpus.sharing_settings import cards_of, shared_of
+from mesos_gpu.agent.gpus.sharing_parts import keep_memory, memory_reader, shared_cards
+from mesos_gpu.agent.gpus.sharing_settings import shared_of
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.machine import measure
@@ -140,13 +142,19 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         identity = replace(
             _identity(configuration, endpoint),
             shared_cards={card.index: card for card in gpus.cards},
+            share_require=configuration.gpus.sharing.require,
             gpus_from=None if devices is None else devices.gpus_from,
         )
+        sharing = configuration.gpus.sharing
+        keep_memory(isolator, whole, gpus.shared, sharing, configuration.runtime_dir, containers.freeze_file)
         turns = _open_turns(configuration, isolator, gpus, containers)
         await turns.start()
         shared = SharedContainers(containers, turns)
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
         agent.turns = turns
+        reader = memory_reader(gpus.driver, gpus.shared, configuration.tasks.cgroups_root, turns.sockets())
+        agent.memory = MemoryWatcher(isolator, reader, sharing.memory_grace_s)
+        agent.memory.on_used = turns.take_memory
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
         app = api.make_app()
@@ -259,7 +267,8 @@ def _open_gpus(configuration: Configuration, *, restarting: bool) -> MachineGpus
     asked, found = gpus_asked(configuration.resources.resources), list(driver.gpus())
     shared = shared_of(settings.sharing, settings.devices, found) if settings.isolated else ()
     whole = _discover(settings, asked, [gpu for gpu in found if gpu not in shared], restarting=restarting)
-    return MachineGpus(whole, driver, shared, cards_of(shared, settings.sharing.max_inst))
+    cards = shared_cards(shared, settings.sharing, driver, configuration.tasks.cgroups_root)
+    return MachineGpus(whole, driver, shared, cards)
 
 
 def _open_isolator(runtime_dir: Path, gpus: MachineGpus) -> NvidiaGpuIsolator:

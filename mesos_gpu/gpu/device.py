@@ -128,6 +128,22 @@ class HealthEvent:
     what: str
 
 
+class CardMemory(Protocol):
+    """Who has how much of a card's memory. It may block: not for a loop."""
+
+    def by_process(self, gpu: Gpu) -> Mapping[int, int] | None:
+        """Return MiB by pid of the host; None where the driver does not tell. Raises DeviceError."""
+
+    def can_limit(self, gpu: Gpu) -> bool:
+        """Tell whether the driver limits memory by cgroup."""
+
+    def limit(self, gpu: Gpu, cgroup: str, mib: int | None) -> None:
+        """Let the processes of a cgroup, by its path, have so much and no more; None: as they like.
+
+        Raises DeviceError.
+        """
+
+
 class GpuDriver(Protocol):
     """This machine's GPUs. NVML, the simulated driver and no driver at all keep the same promises."""
 
@@ -151,6 +167,9 @@ class GpuDriver(Protocol):
 
     def usage(self, gpu: Gpu) -> GpuUsage:
         """Return what `gpu` does now. Raises DeviceError when the GPU does not answer. It may block: not for a loop."""
+
+    def memory(self) -> CardMemory | None:
+        """Return who tells, and limits, what processes have of a GPU's memory; None where nobody can."""
 
     def topology(self) -> Topology:
         """Return how the GPUs are connected. A GPU that does not answer is left out of it; it never raises."""

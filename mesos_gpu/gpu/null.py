@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mesos_gpu.errors import DeviceError
-from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuUsage, HealthEvent, Topology
+from mesos_gpu.gpu.device import CardMemory, DeviceNode, Gpu, GpuUsage, HealthEvent, Topology
 
 
 class NullDriver:
@@ -26,6 +26,10 @@ class NullDriver:
     def usage(self, gpu: Gpu) -> GpuUsage:
         """Raise DeviceError: no GPU can have been given."""
         raise DeviceError(f"there is no driver here to ask for GPU {gpu.uuid}")
+
+    def memory(self) -> CardMemory | None:
+        """Return that nobody can tell."""
+        return None
 
     def topology(self) -> Topology:
         """Return the empty topology."""

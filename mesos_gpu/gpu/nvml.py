@@ -23,8 +23,9 @@ from mesos_gpu.gpu.binding import (
     optional,
     text_of,
 )
+from mesos_gpu.gpu.card_memory import NvmlMemory
 from mesos_gpu.gpu.control import DEV, ControlNodes, load_uvm
-from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuUsage, HealthEvent, Topology
+from mesos_gpu.gpu.device import CardMemory, DeviceNode, Gpu, GpuUsage, HealthEvent, Topology
 from mesos_gpu.gpu.links import Board, read_topology
 from mesos_gpu.gpu.mig import REAL_CAPABILITIES, Capabilities, instances
 from mesos_gpu.gpu.mig_device import MigDevice
@@ -137,6 +138,10 @@ class NvmlDriver:
             power_w=None if milliwatts is None else milliwatts / 1000,
             temperature_c=temperature,
         )
+
+    def memory(self) -> CardMemory | None:
+        """Return NVML's word about memory by process and by cgroup."""
+        return NvmlMemory(self._nvml)
 
     def topology(self) -> Topology:
         """Return how the GPUs that answer are connected; one that is in MIG mode is there by its own uuid."""

@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 
 from mesos_gpu.errors import BadFlag, DeviceError
-from mesos_gpu.gpu.device import NVIDIA_MAJOR, DeviceNode, Gpu, GpuUsage, HealthEvent, Level, Link, Topology
+from mesos_gpu.gpu.device import NVIDIA_MAJOR, CardMemory, DeviceNode, Gpu, GpuUsage, HealthEvent, Level, Link, Topology
 from mesos_gpu.gpu.faults import Faults
 from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
 
@@ -125,6 +125,10 @@ class SimulatedDriver:
             power_w=25.0,
             temperature_c=30,
         )
+
+    def memory(self) -> CardMemory | None:
+        """Return that this driver cannot tell: cards that are shared are programs, which are asked themselves."""
+        return None
 
     def topology(self) -> Topology:
         """Return pairs bridged with NVLink, each on a switch of its own; two pairs to a NUMA node."""

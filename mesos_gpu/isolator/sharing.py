@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 
 from mesos_gpu.errors import BadInput, Conflict, NotEnoughGpus
 from mesos_gpu.gpu.device import Gpu
@@ -15,12 +16,24 @@ from mesos_gpu.isolator.injection import VISIBLE_DEVICES, ImageManifest
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.plan import BindMount, Change, LaunchPlan
 from mesos_gpu.isolator.share_records import ShareRecords
+from mesos_gpu.isolator.share_tables import ShareTables
+from mesos_gpu.isolator.volume import CONTAINER_PATH
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 from mesos_gpu.mesos.shares.gpu_shares import Share, SharedCard
 
 SIMULATED_CARDS = "MESOS_GPU_SIMULATED_CARDS"
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class MemoryKeeper(Protocol):
+    """Keeps containers to their part of the memory of their cards."""
+
+    def limit(self, container_id: ContainerId, share: Share) -> None:
+        """Have the driver keep a container to its parts, before it has a process. Raises MesosGpuError."""
+
+    def plan(self, share: Share) -> LaunchPlan:
+        """Return what a container must be given to be kept to its parts."""
 
 
 class SharingIsolator:
@@ -39,6 +52,10 @@ class SharingIsolator:
         self._shares: dict[ContainerId, Share] = {}
         self.sockets: Mapping[int, Path] = {}
         """Where simulated cards answer; containers are told, and those with a root of their own see them there."""
+        self.keeper: MemoryKeeper | None = None
+        """Who keeps containers to their memory; None: nobody."""
+        self.tables: ShareTables | None = None
+        """What programs that list simulated GPUs read in a container; None: the cards are real, or nobody asks."""
 
     @property
     def shares(self) -> Mapping[ContainerId, Share]:
@@ -74,18 +91,22 @@ class SharingIsolator:
         """
         if is_nested(container_id):
             plan = self._whole.prepare(container_id, gpus, image=image, labels=labels)
-            return self._with_cards(plan, self._shares.get(top_level(container_id)))
+            parent = top_level(container_id)
+            return self._with_cards(plan, parent, self._shares.get(parent), host_files=image is False)
         if share is None:
             return self._whole.prepare(container_id, gpus, image=image, labels=labels)
         self._check(container_id, gpus, share)
         plan = self._whole.prepare(container_id, 0, image=image, labels=labels)
         try:
             self._records.save(container_id, share)
+            if self.keeper is not None:
+                self.keeper.limit(container_id, share)
+            plan = self._with_cards(plan, container_id, share, host_files=image is False)
         except BaseException:
-            self._whole.cleanup(container_id)
+            self._forget(container_id)
             raise
         self._shares[container_id] = share
-        return self._with_cards(plan, share)
+        return plan
 
     def isolate(self, container_id: ContainerId, pid: int) -> None:
         """Tell that the container runs: see NvidiaGpuIsolator."""
@@ -101,8 +122,14 @@ class SharingIsolator:
         """Free what the container holds and shares, once no process of it is left. Raises Unavailable."""
         self._whole.cleanup(container_id)
         if container_id in self._shares:
-            self._records.remove(container_id)
+            self._forget(container_id)
             del self._shares[container_id]
+
+    def _forget(self, container_id: ContainerId) -> None:
+        self._whole.cleanup(container_id)
+        if self.tables is not None:
+            self.tables.remove(container_id)
+        self._records.remove(container_id)
 
     def _check(self, container_id: ContainerId, gpus: int, share: Share) -> None:
         if gpus:
@@ -120,7 +147,9 @@ class SharingIsolator:
             if slices + part.weight > card.slices:
                 raise NotEnoughGpus(asked=part.weight, free=card.slices - slices, of=f"slices of card {card.index}")
 
-    def _with_cards(self, plan: LaunchPlan, share: Share | None) -> LaunchPlan:
+    def _with_cards(
+        self, plan: LaunchPlan, container_id: ContainerId, share: Share | None, *, host_files: bool
+    ) -> LaunchPlan:
         if share is None or not plan.nodes:
             return plan
         gpus = tuple(self._gpus[part.card] for part in share.parts if part.card in self._gpus)
@@ -135,10 +164,26 @@ class SharingIsolator:
         if sockets:
             said[SIMULATED_CARDS] = ",".join(sockets)
         visible = {VISIBLE_DEVICES: ",".join(gpu.uuid for gpu in gpus)}
-        return replace(
+        plan = replace(
             plan,
             nodes=(*nodes, *plan.nodes),
             rules=(*map(rule_for, nodes), *plan.rules),
-            mounts=(*plan.mounts, *(BindMount(path, path, read_only=False) for path in sockets)),
+            mounts=(
+                *plan.mounts,
+                *self._table(plan, container_id, share, host_files=host_files),
+                *(BindMount(path, path, read_only=False) for path in sockets),
+            ),
             environment={**plan.environment, **said, **visible},
         )
+        return plan if self.keeper is None else plan.joined(self.keeper.plan(share))
+
+    def _table(
+        self, plan: LaunchPlan, container_id: ContainerId, share: Share, *, host_files: bool
+    ) -> tuple[BindMount, ...]:
+        """Return the mount that shows a container the size of its parts; none where it does not see the volume."""
+        image = any(mount.destination == CONTAINER_PATH for mount in plan.mounts)
+        if self.tables is None or not (image or host_files):
+            return ()
+        known = [part for part in share.parts if part.card in self.cards]
+        memory = {part.card: self.cards[part.card].memory_of(part.mem_units) for part in known}
+        return (self.tables.show(container_id, memory, image=image),)

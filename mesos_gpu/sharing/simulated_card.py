@@ -2,8 +2,10 @@
 
 A client connects to its socket and writes `K 2.5`, a kernel of 2.5 ms, as often as it likes; each is answered by `D`
 when it is done. `S` is answered by one line of JSON: by container, seconds used, whether it is connected, whether it
-waits. Who a client is the kernel says (SO_PEERCRED, /proc/PID/cgroup), so that no container can charge another. What
-was queued is done also when its container is frozen or gone, as on a real card. `Q` of who is in no container ends it.
+waits. `A 512` takes 512 MiB of memory in place of what the client had, answered by `A`; `M` is answered by what each
+container has, in MiB. Who a client is the kernel says (SO_PEERCRED, /proc/PID/cgroup), so that no container can charge
+another. What was queued is done also when its container is frozen or gone, as on a real card. `Q` of who is in no
+container ends it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import socket
 import struct
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +35,7 @@ class _Client:
     gone: bool = False
     ends: bool = False
     queued: int = 0
+    memory_mib: int = 0
 
 
 @dataclass(slots=True)
@@ -65,6 +69,15 @@ class SimulatedCard:
     def next_s(self) -> float | None:
         """Return when the kernel that runs ends, None when none does."""
         return None if self._begun_s is None else self._begun_s + self._queue[0][1]
+
+
+def memory_of(clients: Iterable[_Client]) -> dict[str, int]:
+    """Return what each container has of the memory, in MiB: the sum over its clients."""
+    found: dict[str, int] = {}
+    for client in clients:
+        if client.owner and client.memory_mib:
+            found[client.owner] = found.get(client.owner, 0) + client.memory_mib
+    return found
 
 
 def owner_of(pid: int, root: str) -> str:
@@ -129,6 +142,11 @@ def _hear(clients: dict[int, _Client], number: int, card: SimulatedCard, selecto
             names = {*card.used_s, *present}
             told = {one: [card.used_s.get(one, 0.0), one in present, one in waiting] for one in names if one}
             _answer(client, json.dumps(told).encode() + b"\n")
+        elif line == b"M":
+            _answer(client, json.dumps(memory_of(clients.values())).encode() + b"\n")
+        elif line.startswith(b"A ") and line[2:].isdigit():
+            client.memory_mib = int(line[2:])
+            _answer(client, b"A\n")
         elif line == b"Q":
             client.ends = not client.owner
         elif line.startswith(b"K "):

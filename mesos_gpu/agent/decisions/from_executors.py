@@ -12,6 +12,7 @@ from typing_extensions import assert_never
 
 from mesos_gpu.agent.decisions import executor_steps, outcomes, reporting
 from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.launching.shares import with_share
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.actions import Action
@@ -106,7 +107,7 @@ def _executor_says(state: AgentState, event: ev.ExecutorSays, at: Moment) -> lis
     full = hosted_status(
         status, task, agent_id=state.identity.agent_id, networks=networks, pid=executor.pid, wall_s=at.wall_s
     )
-    full = outcomes.of_agents_doing(framework, task, full)
+    full = outcomes.of_agents_doing(framework, task, with_share(state.identity.shared_cards, task.info, full))
     ended = is_terminal(full["state"])
     if ended:
         task.phase = Phase.OVER

@@ -61,9 +61,9 @@ def refused_share(
 
     `running`: its executor runs already; `alone`: it has none.
     """
-    words = shares.refusal(identity.shared_cards, info, running=running) or device_units.refusal(
-        info, identity.gpus_from, has_executor=not alone
-    )
+    words = shares.refusal(
+        identity.shared_cards, info, running=running, require=identity.share_require
+    ) or device_units.refusal(info, identity.gpus_from, has_executor=not alone)
     return None if words is None else Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", words)
 
 

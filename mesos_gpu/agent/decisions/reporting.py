@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from mesos_gpu.agent.decisions import checking, collecting
 from mesos_gpu.agent.decisions.state import AgentState
+from mesos_gpu.agent.launching import shares
 from mesos_gpu.agent.model import actions as act
 from mesos_gpu.agent.model.actions import Action
 from mesos_gpu.agent.model.executors import Executor
@@ -25,7 +28,8 @@ def report(state: AgentState, framework: Framework, task: Task, verdict: Verdict
         networks = network_infos(task.info, task.networks, state.identity)
         container = container_status(task.container_id, networks, task.pid)
     made = _status(state, task.key, verdict, at, executor_id=task.executor_id, container=container)
-    status: TaskStatus = {**made, **checking.said(task, verdict)}
+    share = shares.said(state.identity.shared_cards, task.info, verdict.state)
+    status = cast(TaskStatus, {**share, **made, **checking.said(task, verdict)})
     return report_status(state, framework, task, status, at)
 
 

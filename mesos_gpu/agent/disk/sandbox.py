@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from mesos_gpu.agent.disk.removal import Remover, put_aside
 from mesos_gpu.container.host.beneath import folder_at, make_folders, open_beneath
 from mesos_gpu.container.host.users import HostUser, find_user
 from mesos_gpu.errors import BadInput, ContainerError
+
+log = logging.getLogger(__name__)
 
 SANDBOX_MODE = 0o750
 FILES = ("stdout", "stderr")
@@ -82,3 +85,22 @@ def remove_sandbox(work_dir: Path, path: Path) -> None:
     except OSError:
         return
     Remover(threading.Event()).remove(aside)
+
+
+def say_in_sandbox(sandbox: Path, line: str) -> None:
+    """Add a line to a task's `stderr`, for it to read and for people; a file that is not there is not made.
+
+    What the task has put in its place is not followed, nor waited for.
+    """
+    try:
+        with folder_at(sandbox) as folder:
+            file = open_beneath(folder, "stderr", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
+    except OSError as error:
+        log.debug("%s cannot be told in its sandbox: %s", sandbox, error)
+        return
+    try:
+        os.write(file, f"{line}\n".encode())
+    except OSError as error:
+        log.debug("%s cannot be told in its sandbox: %s", sandbox, error)
+    finally:
+        os.close(file)

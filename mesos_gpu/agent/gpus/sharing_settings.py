@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mesos_gpu.errors import BadFlag
 from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.mesos.shares.gpu_shares import MOST_SLICES, PER_CARD, SharedCard
+from mesos_gpu.mesos.shares.levels import Level, level_named
 
 SHARING_FLAGS: Sequence[Flag] = (
     Flag(
@@ -37,6 +39,24 @@ SHARING_FLAGS: Sequence[Flag] = (
         90,
         "How many percent of a shared GPU tasks of high priority may take while they have work, 20 to 99.",
     ),
+    Flag(
+        "gpu_share_require",
+        "text",
+        Level.ADVISORY.word,
+        "Refuse parts of GPUs whose memory is kept from others by less than this: mig, cgroup, mps, watcher, advisory.",
+    ),
+    Flag(
+        "gpu_share_memory_grace",
+        "duration",
+        10.0,
+        "How long a watched task may have more GPU memory than its part, after it was told.",
+    ),
+    Flag(
+        "gpu_share_mps_dir",
+        "path",
+        None,
+        "A folder with a folder for each shared GPU, by index, in which the `pipe` and `shm` of its MPS daemon are.",
+    ),
 )
 
 
@@ -49,6 +69,10 @@ class SharingSettings:
     max_inst: int
     slice_s: float
     prio_ratio: int
+    require: Level = Level.ADVISORY
+    """No part of a card is given that is kept from others by less."""
+    memory_grace_s: float = 10.0
+    mps: Path | None = None
 
 
 def sharing_settings(flags: Mapping[str, Any]) -> SharingSettings:
@@ -59,6 +83,9 @@ def sharing_settings(flags: Mapping[str, Any]) -> SharingSettings:
         max_inst=flags["gpu_share_max_inst"],
         slice_s=flags["gpu_share_slice"],
         prio_ratio=flags["gpu_share_prio_ratio"],
+        require=level_named(flags["gpu_share_require"]),
+        memory_grace_s=flags["gpu_share_memory_grace"],
+        mps=None if flags["gpu_share_mps_dir"] is None else Path(flags["gpu_share_mps_dir"]).absolute(),
     )
 
 
@@ -72,6 +99,10 @@ def check_sharing(flags: Mapping[str, Any]) -> None:
         raise BadFlag("gpu_share_prio_ratio", f"{flags['gpu_share_prio_ratio']} is out of 20 to 99")
     if not 0.005 <= flags["gpu_share_slice"] <= 1:
         raise BadFlag("gpu_share_slice", "must be 5ms to 1secs")
+    try:
+        level_named(flags["gpu_share_require"])
+    except ValueError as error:
+        raise BadFlag("gpu_share_require", str(error)) from None
     if flags["shared_gpus"] and "gpu/nvidia" not in flags["isolation"]:
         raise BadFlag("shared_gpus", "needs 'gpu/nvidia' in --isolation")
 

@@ -22,6 +22,7 @@ from mesos_gpu.isolator.identity import top_level
 from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.shares.gpu_shares import level_of
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class Turns:
         self._number = 0
         self._done: dict[int, asyncio.Future[None]] = {}
         self._figures: dict[str, Any] = {}
+        self._memory_used: Mapping[tuple[str, int], int] = {}
+        """MiB that containers had of cards, by the card's index, when that was last looked at."""
 
     def sockets(self) -> Mapping[int, Path]:
         """Return where simulated cards answer, by index."""
@@ -156,6 +159,10 @@ class Turns:
         self.rules.set_share(container_id, said, max(0, free), self.rules.weight(container_id, booked))
         await self._tell()
 
+    def take_memory(self, used: Mapping[tuple[str, int], int]) -> None:
+        """Take note of what containers have of cards' memory."""
+        self._memory_used = used
+
     def shown(self) -> list[Document]:
         """Return the shared cards, and who shares them, as /gpu_shares shows them."""
         figures = {one: told for ring in self._figures.values() for one, told in ring["members"].items()}
@@ -168,6 +175,7 @@ class Turns:
                     "uuid": card.uuid,
                     "memory_mib": card.memory_mib,
                     "mem_units": card.mem_units,
+                    "memory_level": card.level.word,
                     **_card_shown(said),
                     "free_weight": max(0, (said.max_inst or 0) - sum(weights.values())),
                     "containers": [
@@ -177,6 +185,8 @@ class Turns:
                             "high_priority": self.rules.high(one, share),
                             "mem_units": part.mem_units,
                             "memory_mib": card.memory_of(part.mem_units),
+                            "memory_level": level_of(share.parts, self._isolator.cards).word,
+                            **_known(memory_used_mib=self._memory_used.get((one, index))),
                             **figures.get(one, {}),
                         }
                         for one, share in sorted(self._isolator.shares.items())
@@ -283,6 +293,10 @@ class Turns:
                 await asyncio.to_thread(self._turner.wait)
             await asyncio.sleep(AGAIN_S)
             await self._begin()
+
+
+def _known(**values: int | None) -> Document:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _answers(path: Path) -> bool:

@@ -16,6 +16,7 @@ from mesos_gpu.mesos.ids import AgentId, ContainerId, FrameworkId, TaskId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.authorization import OPEN, Acls
 from mesos_gpu.mesos.shares.gpu_shares import SharedCard
+from mesos_gpu.mesos.shares.levels import Level
 
 Owner: TypeAlias = TaskKey | ExecutorKey
 """What a container is for: a command task, or an executor."""
@@ -31,9 +32,9 @@ class Identity:
     their own, as from there they may not reach its address, and with `domain_socket_for_all` others, too; "" for none.
     `acls` say who may do what here. With an `executor_key`, executors are given a token that is signed with it. With
     `cfs_quota` containers are held to their CPUs. `tls_environment` is how the agent speaks TLS, for the default
-    executor to do the same. `shared_cards` are the GPUs that tasks share, by the driver's number.
-    `gpus_from` is the resource of device plugins whose units are `gpus`. A `logger` limits
-    what is kept of what tasks say.
+    executor to do the same. `shared_cards` are the GPUs that tasks share, by the driver's number, and
+    `share_require` is what tasks must be kept to their memory by, at least. `gpus_from` is the resource of device
+    plugins whose units are `gpus`. A `logger` limits what is kept of what tasks say.
     """
 
     agent_id: AgentId
@@ -53,6 +54,7 @@ class Identity:
     domain_socket: str = ""
     domain_socket_for_all: bool = False
     shared_cards: Mapping[int, SharedCard] = field(default_factory=dict)
+    share_require: Level = Level.ADVISORY
     gpus_from: str | None = None
     logger: ContainerLogger | None = None
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mesos_gpu.mesos.shares.levels import Level, weakest
+
 if TYPE_CHECKING:  # the command line reads cGPU's variables, and need not wait for these
     from mesos_gpu.mesos.resource import Ranges
     from mesos_gpu.mesos.resources import Resources
@@ -32,6 +34,8 @@ class SharedCard:
     uuid: str
     memory_mib: int
     slices: int = MOST_SLICES
+    level: Level = Level.ADVISORY
+    """How tasks are kept to their part of its memory."""
 
     @property
     def mem_units(self) -> int:
@@ -70,6 +74,15 @@ class Share:
     parts: tuple[CardPart, ...]
     high_priority: bool = False
     group: bool = False
+
+
+def level_of(parts: Sequence[CardPart], cards: Mapping[int, SharedCard]) -> Level:
+    """Return how the container of these parts is kept to its memory: as by the weakest of its cards.
+
+    A process has one MPS daemon, which is that of one card: parts of several are watched instead.
+    """
+    level = weakest([cards[part.card].level for part in parts if part.card in cards])
+    return min(level, Level.WATCHER) if level is Level.MPS and len(parts) > 1 else level
 
 
 def cards_text(cards: Sequence[SharedCard]) -> str:

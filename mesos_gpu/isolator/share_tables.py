@@ -1,0 +1,46 @@
+"""What programs that list GPUs are told in a container with a part of a simulated card: the size of that part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from mesos_gpu.errors import Unavailable
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.isolator.driver_tree import gpu_table
+from mesos_gpu.isolator.files import write_whole
+from mesos_gpu.isolator.plan import BindMount
+from mesos_gpu.isolator.volume import CONTAINER_PATH, NvidiaVolume
+from mesos_gpu.mesos.ids import ContainerId
+
+_NAME = "gpus"
+
+
+class ShareTables:
+    """One table per container in `directory`, shown in the place of the one that is in the driver's volume."""
+
+    def __init__(self, directory: Path, volume: NvidiaVolume, gpus: Iterable[Gpu], version: str | None) -> None:
+        self._directory, self._volume, self._version = directory, volume, version
+        self._gpus = tuple(gpus)
+
+    def show(self, container_id: ContainerId, memory_mib: Mapping[int, int], *, image: bool) -> BindMount:
+        """Write the table in which cards, by index, have so much memory; return its mount. Raises Unavailable."""
+        told = [replace(gpu, memory_mib=memory_mib.get(gpu.index, gpu.memory_mib)) for gpu in self._gpus]
+        path = self._path(container_id)
+        try:
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            write_whole(path, gpu_table(told, self._version).encode())
+        except OSError as error:
+            raise Unavailable(f"cannot write {path}: {error}") from error
+        return BindMount(str(path), f"{CONTAINER_PATH if image else self._volume.host_path}/{_NAME}")
+
+    def remove(self, container_id: ContainerId) -> None:
+        """Forget a container that is gone. Raises Unavailable."""
+        try:
+            self._path(container_id).unlink(missing_ok=True)
+        except OSError as error:
+            raise Unavailable(f"cannot remove {self._path(container_id)}: {error}") from error
+
+    def _path(self, container_id: ContainerId) -> Path:
+        return self._directory / f"{container_id}.gpus"

@@ -1,0 +1,71 @@
+"""Tasks kept to their part of a card's memory: what they see of it, what they are told, and their end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.test_sharing_live import part
+from tests.support.agent.live import LiveAgent, new_master
+
+pytestmark = pytest.mark.root
+HOG = Path(__file__).parents[1] / "support" / "sharing" / "hog.py"
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
+    master = await new_master()
+    agent = LiveAgent(tmp_path, master)
+    try:
+        yield agent
+    finally:
+        try:
+            await agent.end()
+        finally:
+            await master.stop()
+    assert agent.leftovers() == []
+
+
+def hog(*mib: int) -> str:
+    return f'exec {sys.executable} -S {HOG} "$MESOS_GPU_SIMULATED_CARDS" {" ".join(map(str, mib))}'
+
+
+async def test_who_takes_too_much_is_told_and_ended_and_its_neighbour_is_not(agent: LiveAgent) -> None:
+    await agent.start("--shared_gpus=2", "--gpu_share_memory_grace=3secs", "--gpu_share_require=watcher")
+    agent.run("modest", hog(6144), resources=part(2, 6))
+    agent.run("greedy", hog(1000, 9000), resources=part(2, 8, first=6))
+    status = await agent.reaches("modest", "TASK_RUNNING")
+    assert status["message"].startswith("Shares 6144 of 16384 MiB of GPU 2; capped after the fact")
+    labels = {label["key"]: label["value"] for label in status["labels"]["labels"]}
+    assert (labels["gpu.share.memory"], labels["gpu.share.memory_mib"]) == ("watcher", "6144")
+    words = "uses 9000 MiB of the memory of GPU 2, and its part is 8192 MiB"
+    ended = await agent.reaches("greedy", "TASK_FAILED")
+    assert ended["reason"] == "REASON_CONTAINER_LIMITATION"
+    assert words in ended["message"]
+    assert ended["message"].endswith("it was ended")
+    assert f"{words}; it is ended unless" in await agent.said("greedy", "stderr")
+    told = [u["status"] for u in agent.master.updates("greedy") if words in u["status"].get("message", "")]
+    assert [status["state"] for status in told] == ["TASK_RUNNING", "TASK_FAILED"]
+    (card,) = await agent.get("/gpu_shares")
+    (modest,) = card["containers"]
+    assert (card["memory_level"], modest["memory_mib"], modest["memory_used_mib"]) == ("watcher", 6144, 6144)
+    assert agent.master.states("modest")[-1] == "TASK_RUNNING"
+
+
+async def test_a_task_sees_the_size_of_its_part(agent: LiveAgent) -> None:
+    await agent.start("--shared_gpus=2,3")
+    ask = "nvidia-smi --query-gpu=memory.total --format=csv,noheader"
+    agent.run("six", ask, resources=part(2, 6))
+    await agent.reaches("six", "TASK_FINISHED")
+    assert (await agent.said("six")).split("\n")[0] == "6144 MiB"
+
+
+async def test_less_than_the_required_level_is_refused_in_words(agent: LiveAgent) -> None:
+    await agent.start("--shared_gpus=2", "--gpu_share_require=cgroup")
+    agent.run("one", "true", resources=part(2, 6))
+    status = await agent.reaches("one", "TASK_ERROR")
+    assert status["reason"] == "REASON_TASK_INVALID"
+    assert "by 'cgroup' or better (--gpu_share_require), and for card 2 there is 'watcher'" in status["message"]
