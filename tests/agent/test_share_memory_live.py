@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.test_sharing_live import part
 from tests.support.agent.live import LiveAgent, new_master
+from tests.support.sharing.parts import part
 
 pytestmark = pytest.mark.root
 HOG = Path(__file__).parents[1] / "support" / "sharing" / "hog.py"
