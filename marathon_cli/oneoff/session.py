@@ -17,10 +17,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from marathon_cli.clients import records, streams
+from marathon_cli.clients import streams
+from marathon_cli.clients.detach_keys import DetachKeys
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.screen import terminal
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
+from mesos_gpu.mesos import process_io
 
 HEARTBEAT_S = 30.0
 WAIT_S = 15.0
@@ -29,9 +31,6 @@ FORGET_S = 3.0
 """How long it may take to forget the command."""
 STDIN = 0
 _PIECE = 32 * 1024
-
-NO_INPUT = "I/O switchboard server was disabled"
-"""What an agent says of a container that takes no input, and of a session that has ended (Mesos src/slave/http.cpp)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +99,6 @@ def attach(agent: HttpClient, container_id: Mapping[str, Any], wish: Wish) -> En
         return End(None, detached=_connect(agent, container_id, answers, wish, feed=wish.interactive))
 
 
-def exit_status(wait_status: int) -> int:
-    """Return a shell's number for a wait status (wait(2)): the exit status, or 128 and the signal's number."""
-    if os.WIFSIGNALED(wait_status):
-        return 128 + os.WTERMSIG(wait_status)
-    return os.WEXITSTATUS(wait_status)
-
-
 def _forget(agent: HttpClient, container_id: Mapping[str, Any]) -> None:
     """Have the agent forget a session, which it remembers until the task ends, else; nothing depends on it."""
     call = {"type": "REMOVE_NESTED_CONTAINER", "remove_nested_container": {"container_id": dict(container_id)}}
@@ -163,7 +155,7 @@ def _connect(
                 leaving.enter_context(terminal.on_resize(typist.resized))
             typist.start()
         for record in answers.records():
-            said = records.output_of(record)
+            said = process_io.output_of(record)
             if said is not None and said.data:
                 terminal.flush_to(said.data, stderr=said.stderr)
         if typist is not None:
@@ -182,7 +174,7 @@ class _Typist(threading.Thread):
         super().__init__(name="typist", daemon=True)
         self._ours = ours
         self._agent, self._container_id, self._wish, self._answers = agent, container_id, wish, answers
-        self._keys = records.DetachKeys(wish.detach_keys if wish.tty else b"")
+        self._keys = DetachKeys(wish.detach_keys if wish.tty else b"")
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         self._leaving = False
@@ -210,7 +202,7 @@ class _Typist(threading.Thread):
         feed: streams.Feed | None = None
         try:
             feed = streams.Feed(self._agent)
-            feed.send(records.feeding(self._container_id))
+            feed.send(process_io.feeding(self._container_id))
             self._send_all(feed)
             feed.end()
         except MesosGpuError as error:
@@ -227,12 +219,12 @@ class _Typist(threading.Thread):
             self._send_window(feed, redraw=True)
         reading = self._wish.interactive
         if not reading and not self._wish.tty:
-            feed.send(records.typed(b""))
+            feed.send(process_io.typed(b""))
         while not self._leaving:
             sources: list[int | streams.Feed] = [self._woken, feed, *([STDIN] if reading else [])]
             ready, _, _ = select.select(sources, [], [], HEARTBEAT_S)
             if not ready:
-                feed.send(records.heartbeat(HEARTBEAT_S))
+                feed.send(process_io.heartbeat(HEARTBEAT_S))
             if self._woken in ready and b"w" in os.read(self._woken, 64):
                 self._send_window(feed)
             if feed in ready and feed.look():
@@ -247,11 +239,11 @@ class _Typist(threading.Thread):
         """Send what was typed; tell whether more may come."""
         data = os.read(STDIN, _PIECE)
         if not data:
-            feed.send(records.typed(b""))
+            feed.send(process_io.typed(b""))
             return False
         passed, self.detached = self._keys.feed(data)
         if passed:
-            feed.send(records.typed(passed))
+            feed.send(process_io.typed(passed))
         return True
 
     def _send_window(self, feed: streams.Feed, *, redraw: bool = False) -> None:
@@ -260,8 +252,8 @@ class _Typist(threading.Thread):
             return
         if redraw:
             # A size that differs makes a program that is there already draw its screen anew.
-            feed.send(records.resized(size.rows + 1, size.columns))
-        feed.send(records.resized(size.rows, size.columns))
+            feed.send(process_io.resized(size.rows + 1, size.columns))
+        feed.send(process_io.resized(size.rows, size.columns))
 
     def _ask_why(self, feed: streams.Feed | None) -> None:
         try:
@@ -273,7 +265,7 @@ class _Typist(threading.Thread):
             pass
 
     def _fail(self, error: MesosGpuError) -> None:
-        if isinstance(error, NotFound) or (self._ours and NO_INPUT in str(error)):
+        if isinstance(error, NotFound) or (self._ours and process_io.NO_INPUT in str(error)):
             return  # a short command has ended before its input was connected; its output says how
         self.failure = error
         self._answers.leave()
@@ -306,4 +298,4 @@ class _Waiting(threading.Thread):
     def status(self, patience_s: float) -> int | None:
         """Return the command's exit status, None when the agent does not tell."""
         self.join(patience_s)
-        return None if self._found is None else exit_status(self._found)
+        return None if self._found is None else process_io.exit_status(self._found)

@@ -29,6 +29,7 @@ class EventStream:
         self._request = request
         self._records: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._waiting = 0
+        self._written = asyncio.Event()
         self._ended = False
         self._lingering: asyncio.TimerHandle | None = None
 
@@ -62,6 +63,12 @@ class EventStream:
             self._waiting += _counted(data)
             self._records.put_nowait(data)
 
+    async def room(self, most: int) -> None:
+        """Return when no more than `most` bytes wait for the subscriber, for who can keep the rest; or at the end."""
+        while self._waiting > most and not self._ended:
+            self._written.clear()
+            await self._written.wait()
+
     def close(self) -> None:
         """End the stream after what was already sent."""
         if not self._ended:
@@ -90,12 +97,14 @@ class EventStream:
             while not gone.done() and (record := await self._records.get()) is not None:
                 self._waiting -= _counted(record)
                 await self.response.write(record)
+                self._written.set()
             if not gone.done():
                 await self.response.write_eof()
         except ConnectionError:
             pass  # the peer left while we wrote; that is an end like any other
         finally:
             self._ended = True
+            self._written.set()
             if self._lingering is not None:
                 self._lingering.cancel()
 

@@ -42,6 +42,8 @@ HEADERS = {
     # Kept by the browser, and used when the hash is still the same.
     "Cache-Control": "no-cache",
 }
+LATER = frozenset({"vendor/xterm.js", "vendor/xterm.css", "vendor/addon-fit.js", "parts/adopted.js"})
+"""What is loaded when it is wanted: the terminal."""
 _MODULES = "<!-- modules -->"
 
 
@@ -73,10 +75,10 @@ def answer(request: web.Request, path: str) -> web.Response:
 def assets() -> dict[str, Asset]:
     """Return all files of the page by path, read once.
 
-    The page names all modules, for the browser to load at once: it would find them one import after another.
+    The page names its modules, for the browser to load at once: it would find them one import after another.
     """
     found = dict(_below(STATIC, ""))
-    modules = sorted(path for path in found if path.endswith(".js"))
+    modules = sorted(path for path in found if path.endswith(".js") and path not in LATER)
     links = "\n".join(f'    <link rel="modulepreload" href="{path}">' for path in modules)
     found["index.html"] = found["index.html"].replace(_MODULES.encode(), links.strip().encode())
     return {path: _asset(path, data) for path, data in found.items()}

@@ -8,13 +8,21 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from mesos_gpu.ui.assets import POLICY, answer, assets
+from mesos_gpu.ui.assets import LATER, POLICY, answer, assets
 
 MOST_BYTES = 150_000
+MOST_LATER = 100_000
 
 
 def test_the_whole_page_is_small() -> None:
-    assert sum(len(asset.packed) for asset in assets().values()) < MOST_BYTES
+    assert sum(len(asset.packed) for path, asset in assets().items() if path not in LATER) < MOST_BYTES
+
+
+def test_what_is_loaded_when_it_is_wanted_is_there_and_small_too() -> None:
+    assert assets().keys() >= LATER
+    assert sum(len(assets()[path].packed) for path in LATER) < MOST_LATER
+    page = assets()["index.html"].plain.decode()
+    assert [path for path in LATER if path in page] == []
 
 
 def test_nothing_is_inline_and_nothing_comes_from_elsewhere() -> None:
@@ -33,7 +41,7 @@ def test_every_module_that_is_imported_is_there_and_is_loaded_at_once() -> None:
     page = assets()["index.html"].plain.decode()
     for path, asset in assets().items():
         if path.endswith(".js"):
-            assert f'rel="modulepreload" href="{path}"' in page
+            assert (f'rel="modulepreload" href="{path}"' in page) is (path not in LATER)
             for name in re.findall(r"""^import[^"']*["']([^"']+)["'];$""", asset.plain.decode(), re.MULTILINE):
                 folder = path.rpartition("/")[0].split("/") if "/" in path else []
                 steps = [*folder, *name.split("/")]

@@ -57,7 +57,10 @@ def places(site: LiveBox) -> list[str]:
         *(f"#/services/access/web?tab={tab}" for tab in tabs),
         "#/services/access/big?tab=why",
         "#/services/access/fails?tab=logs",
-        *(f"#/instances/{task['id']}?tab={tab}" for tab in ("timeline", "gpus", "files", "stdout", "console")),
+        *(
+            f"#/instances/{task['id']}?tab={tab}"
+            for tab in ("timeline", "gpus", "files", "stdout", "terminal", "console")
+        ),
         f"#/machines/{task['slaveId']}",
     ]
 
@@ -107,6 +110,33 @@ def test_a_command_runs_where_the_instance_does(busy: LiveBox, reader: Reader) -
     said = page.get_by_role("log", name="Console")
     expect(said).to_contain_text("in /access/web")
     expect(said.get_by_text("GPU 0:")).to_have_count(1)
+
+
+def test_a_terminal_takes_what_is_typed_and_tells_how_it_ended(busy: LiveBox, reader: Reader) -> None:
+    page = reader.go(f"#/instances/{busy.tasks('access/web')[0]['id']}?tab=terminal")
+    page.get_by_label("Command").focus()
+    page.keyboard.press("Enter")
+    screen = page.locator(".xterm-rows")
+    expect(screen).to_contain_text("#")  # the shell asks
+    page.keyboard.type("echo $((6*7)) grün 你好; nvidia-smi -L; echo $MARATHON_APP_ID; stty size\n")
+    expect(screen).to_contain_text("42 grün 你好")
+    expect(screen).to_contain_text("GPU 0: ")
+    page.keyboard.type("clear; echo at work; sleep 1000\n")
+    expect(screen).not_to_contain_text("42 grün")
+    expect(screen).to_contain_text("at work")
+    page.keyboard.press("Control+c")
+    page.keyboard.type("echo interrupted with $?\n")
+    expect(screen).to_contain_text("interrupted with 130")
+    page.set_viewport_size({"width": 700, "height": 500})
+    page.keyboard.type("clear; while sleep 0.2; do stty size; done\n")
+    expect(screen).to_contain_text(re.compile(r"\b7\d\b"))
+    page.keyboard.press("Control+c")
+    assert reader.violations() == []
+    page.keyboard.press("Shift+F6")
+    expect(reader.button("Close the terminal")).to_be_focused()
+    page.locator(".xterm-helper-textarea").focus()
+    page.keyboard.type("clear; exit 3\n")
+    expect(page.get_by_role("status")).to_have_text(["", "The program has ended with status 3."])
 
 
 def test_everything_is_reached_by_keys(busy: LiveBox, reader: Reader) -> None:

@@ -31,7 +31,8 @@ CHOSEN = {
     "gpus": "all held free ill unused",
     "time": "s min h d",
     "field": "id image cmd instances cpus mem gpus env labels",
-    "tab": "instances why configuration logs events endpoints volumes timeline gpus files stdout stderr console",
+    "tab": "instances why configuration logs events endpoints volumes timeline gpus files stdout stderr console "
+    "terminal",
 }
 """What keys made of a word may end with."""
 REASONS = (

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from marathon_cli.api.apps import Apps
-from marathon_cli.clients import records
+from marathon_cli.clients import detach_keys
 from marathon_cli.clients.agents import read_agent
 from marathon_cli.clients.news import News
 from marathon_cli.clients.sandbox import Mesos
@@ -224,7 +224,7 @@ def _hands_on(console: Console, order: Any, task_id: str, options: dict[str, Any
     from marathon_cli.oneoff.session import Wish, execute
 
     agent, found = find_task(console, task_id)
-    keys = records.keys(os.environ.get("DCOS_TASK_ESCAPE_SEQUENCE") or records.DETACH_KEYS)
+    keys = detach_keys.keys(os.environ.get("DCOS_TASK_ESCAPE_SEQUENCE") or detach_keys.DETACH_KEYS)
     wish = Wish(options["interactive"], options["tty"], keys)
     words = order.argv or ["sh"]
     end = execute(agent, container_of(found), words, wish, user=order.user, environment=order.env)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from marathon_cli.clients import records
-from marathon_cli.clients.records import DETACH_KEYS
+from marathon_cli.clients.detach_keys import DETACH_KEYS
+from marathon_cli.clients.detach_keys import keys as read_keys
 from marathon_cli.clients.task_names import TaskRef, one
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.console.console import Console, pass_console
@@ -64,7 +64,7 @@ def exec_(
     from marathon_cli.oneoff.session import Wish, execute
 
     environment = _environment(variables)
-    wish = Wish(interactive, tty, records.keys(detach_keys))
+    wish = Wish(interactive, tty, read_keys(detach_keys))
     wish.check()
     agent, found = find_task(console, task)
     words = command[1:] if command[0] == "--" else command
@@ -97,7 +97,7 @@ def attach(console: Console, no_stdin: bool, detach_keys: str, task: str) -> int
     from marathon_cli.oneoff.session import Wish
     from marathon_cli.oneoff.session import attach as attach_to
 
-    keys = records.keys(detach_keys)
+    keys = read_keys(detach_keys)
     agent, found = find_task(console, task)
     here = terminal.is_terminal(0)
     if keys and here and not no_stdin:

@@ -7,7 +7,6 @@ ends when its output is no longer read (Mesos src/slave/http.cpp, launchNestedCo
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import uuid
 from typing import Any
@@ -18,10 +17,14 @@ from aiohttp import web
 from mesos_gpu.errors import BadInput, ProtocolError
 from mesos_gpu.marathon.api.answers import read_object, refusal
 from mesos_gpu.marathon.api.mesos_door import STREAM, MesosDoor, credentials_of, unknown_to_mesos
+from mesos_gpu.marathon.api.terminal import container_of
+from mesos_gpu.mesos.process_io import output_of
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.process.http import EventStream
 
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/recordio", "Message-Accept": "application/json"}
+_MOST_WAITING = 256 * 1024
+"""Bytes that a browser may be behind; then the command waits for it."""
 
 
 class ConsoleApi:
@@ -57,18 +60,12 @@ class ConsoleApi:
 
 def session_call(asked: dict[str, Any], session_id: str) -> dict[str, Any]:
     """Return the call that runs what the page asks for. Raises BadInput."""
-    parent, command = asked.get("container_id"), asked.get("command")
-    if not isinstance(parent, str) or not parent or not isinstance(command, str) or not command.strip():
-        raise BadInput("container_id and command must be texts: the container of a task, and what is to run there")
-    container_id = {"value": session_id, "parent": {"value": parent}}
+    command = asked.get("command")
+    if not isinstance(command, str) or not command.strip():
+        raise BadInput("command must be text: what is to run there")
+    container_id = {"value": session_id, "parent": container_of(asked.get("container_id"))}
     body = {"container_id": container_id, "command": {"shell": True, "value": command}}
     return {"type": "LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session": body}
-
-
-def said_in(record: bytes) -> bytes:
-    """Return what a record of ProcessIO carries of the command's output; nothing of a heartbeat."""
-    document = json.loads(record)
-    return base64.b64decode(document["data"].get("data", "")) if document.get("type") == "DATA" else b""
 
 
 async def _pump(answer: aiohttp.ClientResponse, stream: EventStream) -> None:
@@ -76,8 +73,10 @@ async def _pump(answer: aiohttp.ClientResponse, stream: EventStream) -> None:
     try:
         async for piece in answer.content.iter_any():
             for record in decoder.feed(piece):
-                if said := said_in(record):
-                    stream.send_raw(said)
-    except (aiohttp.ClientError, TimeoutError, ProtocolError, ValueError, LookupError):
+                said = output_of(record)
+                if said is not None and said.data:
+                    stream.send_raw(said.data)
+            await stream.room(_MOST_WAITING)
+    except (aiohttp.ClientError, TimeoutError, ProtocolError):
         pass  # what was said until then has been passed on
     stream.close()

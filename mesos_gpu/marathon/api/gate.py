@@ -52,7 +52,7 @@ def concurrency_limit(at_most: int) -> Middleware:
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         nonlocal active
-        if request.path in _STREAMS:
+        if request.path in _STREAMS or (request.path.startswith("/ui/api/") and request.path.endswith("/terminal")):
             return await handler(request)
         if active >= at_most:
             return error_response(503, f"Too many concurrent requests! Allowed: {at_most}.")

@@ -26,6 +26,7 @@ from mesos_gpu.marathon.api.mesos_door import (
     credentials_of,
     unknown_to_mesos,
 )
+from mesos_gpu.marathon.api.terminal import TerminalApi
 from mesos_gpu.marathon.api.why import WhyApi
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.process.http import EventStream
@@ -40,6 +41,7 @@ class PageApi:
 
     def __init__(self, door: MesosDoor, why: WhyApi) -> None:
         self._door, self._why, self._console = door, why, ConsoleApi(door)
+        self._terminal = TerminalApi(door)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes; these have no twins ending in a slash."""
@@ -52,6 +54,8 @@ class PageApi:
             web.get("/ui/api/agents/{agent}/files/read", _ours(self.read)),
             web.get("/ui/api/agents/{agent}/{path:.+}", _ours(self.agent)),
             web.post("/ui/api/agents/{agent}/run", _ours(self._console.run)),
+            web.post("/ui/api/agents/{agent}/terminal", _ours(self._terminal.open)),
+            web.post("/ui/api/agents/{agent}/terminal/{session}", _ours(self._terminal.put)),
             web.get("/ui/api/why/{app_id:.+}", _ours(self._why.show)),
             web.get("/ui/{path:.*}", self.file),
         ]

@@ -221,14 +221,14 @@ async def test_why_without_a_master_is_marathons_word(marathon: Marathon) -> Non
 
 async def test_a_command_runs_in_a_container_and_says_what_it_says(marathon: Marathon, mesos: Mesos) -> None:
     path = f"/ui/api/agents/{AGENT}/run"
-    answer = await marathon.call("POST", path, {"container_id": "c1", "command": "ls"}, headers=OURS)
+    answer = await marathon.call("POST", path, {"container_id": {"value": "c1"}, "command": "ls"}, headers=OURS)
     assert (answer.status, answer.body) == (200, "hi")
     (call,) = mesos.calls
     session = call["launch_nested_container_session"]
     assert session["command"] == {"shell": True, "value": "ls"}
     assert session["container_id"]["parent"] == {"value": "c1"}
     assert (await marathon.call("POST", path, {"command": "ls"}, headers=OURS)).status == 400
-    assert (await marathon.call("POST", path, {"container_id": "c1", "command": "ls"})).status == 403
+    assert (await marathon.call("POST", path, {"container_id": {"value": "c1"}, "command": "ls"})).status == 403
     mesos.wants = "Basic x"
-    refused = await marathon.call("POST", path, {"container_id": "c1", "command": "ls"}, headers=OURS)
+    refused = await marathon.call("POST", path, {"container_id": {"value": "c1"}, "command": "ls"}, headers=OURS)
     assert (refused.status, refused.headers["X-Wanted-By"]) == (401, "mesos")

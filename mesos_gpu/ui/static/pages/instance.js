@@ -13,6 +13,7 @@ import { Log } from "../parts/log.js";
 import { Console } from "./console.js";
 import { Card } from "./gpus.js";
 import { wordOf } from "./instances.js";
+import { TerminalPage } from "./terminal.js";
 
 /** @typedef {import("../core/types.js").Json} Json */
 
@@ -26,7 +27,7 @@ export function Instance({ id: path, query }) {
   if (!task && !known) return state.value.loaded && (mesos.value || mesos.error) ? html`<${Empty} title=${t("instance.none", { id })} />` : html`<p class="faint">${t("loading")}</p>`;
   const app = task?.appId;
   const container = containerOf(known);
-  const tabs = ["timeline", "gpus", "files", "stdout", "stderr", ...(container && agent && task ? ["console"] : [])];
+  const tabs = ["timeline", "gpus", "files", "stdout", "stderr", ...(container && agent && !ENDED.has(task?.state ?? known?.state) ? ["terminal", "console"] : [])];
   const tab = tabs.includes(query.tab ?? "") ? (query.tab ?? "") : "timeline";
   const now = task?.state ?? known.state;
   return html`<nav class="crumbs" aria-label=${t("crumbs")}><a href=${link("services")}>${t("page.services")}</a> › ${app && html`<a href=${link("services", app)}><${Name} text=${app} /></a> ›`}</nav>
@@ -42,15 +43,14 @@ export function Instance({ id: path, query }) {
     ${tab === "timeline" && html`<${Timeline} statuses=${known?.statuses ?? []} id=${id} />`}
     ${tab === "gpus" && agent && html`<${InstanceGpus} agent=${agent} id=${id} />`}
     ${tab === "files" && agent && html`<${Files} agent=${agent} id=${id} query=${query} />`}
-    ${tab === "console" && html`<${Console} key=${container} agent=${agent} container=${container} />`}
+    ${tab === "terminal" && html`<${TerminalPage} key=${container?.value} agent=${agent} container=${container} />`}
+    ${tab === "console" && html`<${Console} key=${container?.value} agent=${agent} container=${container} />`}
     ${(tab === "stdout" || tab === "stderr") && agent && html`<${Log} sources=${[{ task: id, agent }]} file=${tab} />`}`;
 }
 
-/** Returns the container that a task runs in, by what its statuses say. @param {Json | undefined} task @returns {string} */
+/** Returns the container that a task runs in, by what its statuses say. @param {Json | undefined} task @returns {Json | undefined} */
 function containerOf(task) {
-  const told = (task?.statuses ?? []).map((/** @type {Json} */ one) => one.container_status?.container_id).filter(Boolean).at(-1);
-  // A container of a task group lies in that of its executor; commands are for those that stand alone.
-  return told && !told.parent ? told.value : "";
+  return (task?.statuses ?? []).map((/** @type {Json} */ one) => one.container_status?.container_id).filter(Boolean).at(-1);
 }
 
 /** @param {{statuses: Json[], id: string}} props */

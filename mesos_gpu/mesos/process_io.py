@@ -1,6 +1,6 @@
-"""ProcessIO, what travels between a terminal and a process in a container; and the keys that mean `detach`. Pure.
+"""ProcessIO from a client's side: what is typed into a process in a container, and what it says. Pure.
 
-Source: Mesos include/mesos/v1/agent/agent.proto.
+Source: Mesos include/mesos/v1/agent/agent.proto (Call.AttachContainerInput, ProcessIO).
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from mesos_gpu.errors import BadInput, ProtocolError
+from mesos_gpu.errors import ProtocolError
 from mesos_gpu.mesos import recordio
 
-DETACH_KEYS = "ctrl-p,ctrl-q"
 Document = dict[str, Any]
+NO_INPUT = "I/O switchboard server was disabled"
+"""What an agent says of a container that takes no input, and of a session that has ended (Mesos src/slave/http.cpp)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,40 +62,10 @@ def output_of(record: bytes) -> Output | None:
         raise ProtocolError(f"the agent sent a record that is no ProcessIO: {record[:60]!r}") from None
 
 
-def keys(text: str) -> bytes:
-    """Read keys such as `ctrl-p,ctrl-q` or `ctrl-],x`; empty is none. Raises BadInput."""
-    return bytes(_key(word.strip(), text) for word in text.split(",")) if text.strip() else b""
-
-
-@dataclass(slots=True)
-class DetachKeys:
-    """Watches what is typed for a sequence of keys; what may be its begin is kept back until that is decided."""
-
-    sequence: bytes
-    _kept: bytes = field(default=b"", init=False)
-
-    def feed(self, data: bytes) -> tuple[bytes, bool]:
-        """Return what is to be passed on, and whether the sequence was typed (what follows it is dropped)."""
-        if not self.sequence:
-            return data, False
-        held = self._kept + data
-        at = held.find(self.sequence)
-        if at >= 0:
-            self._kept = b""
-            return held[:at], True
-        most = min(len(held), len(self.sequence) - 1)
-        keep = next((n for n in range(most, 0, -1) if held.endswith(self.sequence[:n])), 0)
-        self._kept = held[len(held) - keep :]
-        return held[: len(held) - keep], False
-
-
-def _key(word: str, text: str) -> int:
-    small = word.lower()
-    if len(word) == 1 and word.isascii():
-        return ord(word)
-    if small.startswith("ctrl-") and len(small) == 6 and ("a" <= small[5] <= "z" or small[5] in "@[\\]^_"):
-        return ord(small[5].upper()) & 0x1F
-    raise BadInput(f"{text!r}: {word!r} is no key; give single characters and ctrl-a to ctrl-z, ctrl-@ [ \\ ] ^ or _")
+def exit_status(wait_status: int) -> int:
+    """Return a shell's number for a wait status (wait(2)): the exit status, or 128 and the signal's number."""
+    signal = wait_status & 0x7F
+    return 128 + signal if signal else (wait_status >> 8) & 0xFF
 
 
 def _io(process_io: Document) -> bytes:
