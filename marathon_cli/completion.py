@@ -155,7 +155,7 @@ def _ids(documents: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _agents(console: Console, _incomplete: str) -> Iterable[str]:
-    from marathon_cli.clients.agents import names, read_agent
+    from mesos_gpu.mesos.clients.agents import names, read_agent
 
     return names([read_agent(one) for one in console.mesos().slaves()]).values()
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.agents import Agent
     from marathon_cli.clients.client import Marathon
+    from mesos_gpu.mesos.clients.agents import Agent
 
 
 def caution(marathon: Marathon, app: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Say what is likely to surprise about an app that is about to be sent. Raises nothing: it is advice."""
-    from marathon_cli.placement.warnings import warnings
+    from mesos_gpu.marathon.why.warnings import warnings
 
     for sentence in warnings(app, agents_of(marathon)):
         say(f"warning: {sentence}")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mesos_gpu.errors import MesosGpuError
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.agents import Agent
     from marathon_cli.clients.client import Marathon
     from marathon_cli.clients.sandbox import Mesos
+    from mesos_gpu.mesos.clients.agents import Agent
 
 _T = TypeVar("_T")
 _AT_ONCE = 16
@@ -34,7 +34,7 @@ class Cluster:
 
     def agents(self) -> list[Agent]:
         """Return all registered agents, by hostname; those with reservations with what is used of each role."""
-        from marathon_cli.clients.agents import read_agent
+        from mesos_gpu.mesos.clients.agents import read_agent
 
         found = []
         for document in self._mesos.slaves():
@@ -55,6 +55,8 @@ class Cluster:
         """Return the tasks that are on agents now, by agent id, each with the name of its framework."""
 
         def ask(agent: Agent) -> list[dict[str, Any]]:
+            from mesos_gpu.mesos.clients.agents import tasks_in
+
             return tasks_in(self._mesos.ask_agent(agent.address, "/state", missing={}))
 
         return {agent_id: found or [] for agent_id, found in self._each(agents, ask).items()}
@@ -95,16 +97,6 @@ class Cluster:
 
         with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
             return dict(zip([agent.id for agent in asked], pool.map(safely, asked), strict=True))
-
-
-def tasks_in(state: Any) -> list[dict[str, Any]]:
-    """Return the tasks in an agent's /state that have not ended, each with `framework_name`."""
-    found = []
-    for framework in state.get("frameworks") or [] if isinstance(state, dict) else []:
-        for executor in framework.get("executors") or []:
-            for task in [*(executor.get("tasks") or []), *(executor.get("queued_tasks") or [])]:
-                found.append({**task, "framework_name": framework.get("name", "")})
-    return found
 
 
 def owners(tasks: Sequence[Mapping[str, Any]]) -> dict[str, str]:

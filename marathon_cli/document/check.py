@@ -100,19 +100,12 @@ def _comma_too_many(text: str, at: int) -> int | None:
 
 def check_app(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:
     """Return the canonical app. Raises BadInput with every problem found: unknown keys, values, contradictions."""
-    from mesos_gpu.marathon.definitions.app import read_app, unknown_keys
+    from mesos_gpu.marathon.definitions.app import read_app
+    from mesos_gpu.marathon.why.problems import app_problems
 
-    problems = _duplicates(source)
-    canonical: dict[str, Any] = {}
-    if isinstance(document, dict):
-        problems += unknown_keys(document)
-    try:
-        canonical = read_app(document, rules)
-    except InvalidApp as error:
-        problems += error.problems
-    if problems:
+    if problems := [*_duplicates(source), *app_problems(document, rules)]:
         raise BadInput(report(source, problems))
-    return canonical
+    return read_app(document, rules)
 
 
 def check_group(source: Source, document: Any, rules: AppRules) -> None:
@@ -173,31 +166,18 @@ def _moved(path: str, problem: Problem) -> Problem:
 
 def check_pod(source: Source, document: Any, rules: AppRules) -> dict[str, Any]:
     """Return the pod as it was given. Raises BadInput with every problem found."""
-    from mesos_gpu.marathon.definitions.app_schema import POD
-    from mesos_gpu.marathon.definitions.pod import read_pod
+    from mesos_gpu.marathon.why.problems import pod_problems
 
-    problems = _duplicates(source)
-    if isinstance(document, dict):
-        problems += POD.unknown_keys(document)
-    try:
-        read_pod(document, rules)
-    except InvalidApp as error:
-        problems += error.problems
-    if problems:
+    if problems := [*_duplicates(source), *pod_problems(document, rules)]:
         raise BadInput(report(source, problems))
     return dict(document)
 
 
 def check_job(source: Source, document: Any) -> dict[str, Any]:
     """Return the job as it was given. Raises BadInput with every problem of its shape."""
-    from mesos_gpu.marathon.definitions.app_schema import JOB
+    from mesos_gpu.marathon.why.problems import job_problems
 
-    problems = _duplicates(source)
-    if isinstance(document, dict):
-        problems += [*JOB.unknown_keys(document), *JOB.shape_problems(JOB.clean(document))]
-    else:
-        problems.append(Problem("/", "error.expected.jsobject", "a job is an object in { }"))
-    if problems:
+    if problems := [*_duplicates(source), *job_problems(document)]:
         raise BadInput(report(source, problems))
     return dict(document)
 

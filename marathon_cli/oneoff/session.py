@@ -22,7 +22,7 @@ from marathon_cli.clients.detach_keys import DetachKeys
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.screen import terminal
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound
-from mesos_gpu.mesos import process_io
+from mesos_gpu.mesos.clients import process_io
 
 HEARTBEAT_S = 30.0
 WAIT_S = 15.0

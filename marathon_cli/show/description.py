@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from marathon_cli.clients.agents import SCALARS, Agent
 from marathon_cli.screen.output import Table, columns, printable, table_lines
 from marathon_cli.show.gpu_lines import GpuLine, group_of, indices
+from mesos_gpu.mesos.clients.agents import SCALARS, Agent
 from mesos_gpu.mesos.units import MIB
 
 _UNITS = {"cpus": "", "gpus": "", "mem": " MiB", "disk": " MiB"}

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from marathon_cli.clients.agents import Agent
 from mesos_gpu.marathon.model.task_ids import app_of, instance_of
+from mesos_gpu.mesos.clients.agents import Agent
 
 _MODEL = "gpu_model"
 NO_ANSWER = "no answer"

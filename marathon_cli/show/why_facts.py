@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from marathon_cli.clients.cluster import Cluster, owners
-from marathon_cli.placement.facts import Judging, of_app
-from marathon_cli.placement.situation import Situation
-from marathon_cli.placement.wish import wish_of
 from mesos_gpu.errors import MesosGpuError, NotFound, Refused
+from mesos_gpu.marathon.why.facts import Judging, of_app
+from mesos_gpu.marathon.why.situation import Situation
+from mesos_gpu.marathon.why.wish import wish_of
 
 if TYPE_CHECKING:
     from marathon_cli.clients.client import Marathon

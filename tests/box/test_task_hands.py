@@ -19,7 +19,7 @@ import requests
 
 from marathon_cli.clients.streams import Answers
 from marathon_cli.connection.http import HttpClient
-from mesos_gpu.mesos.process_io import output_of
+from mesos_gpu.mesos.clients.process_io import output_of
 from tests.support.box.live import LiveBox, leftovers
 from tests.support.marathon_cli.scripted_server import ScriptedServer, scripted_server
 from tests.support.terminal import terminal

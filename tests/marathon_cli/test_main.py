@@ -25,7 +25,7 @@ NOT_FOR_ADDING = (
         "marathon_cli.show.why_facts",
         "marathon_cli.changes.rollout",
         "marathon_cli.changes.wait",
-        "marathon_cli.placement.answer",
+        "mesos_gpu.marathon.why.answer",
     ),
 )
 """What costs time to import, and no app that is fine needs when it is added."""

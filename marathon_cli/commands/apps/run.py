@@ -16,7 +16,6 @@ import click
 
 from marathon_cli.api.apps import Apps
 from marathon_cli.clients import detach_keys
-from marathon_cli.clients.agents import read_agent
 from marathon_cli.clients.news import News
 from marathon_cli.clients.sandbox import Mesos
 from marathon_cli.commands.tasks.task_exec import DETACHED, UNKNOWN, container_of, find_task
@@ -25,12 +24,13 @@ from marathon_cli.console.options import target_options
 from marathon_cli.oneoff import oneoff
 from marathon_cli.oneoff.oneoff import document
 from marathon_cli.oneoff.oneoff_run import OneOff, removed_or_said
-from marathon_cli.placement.warnings import about_place
 from marathon_cli.screen import terminal
 from marathon_cli.screen.numbers import Number, Whole
 from marathon_cli.screen.output import say
 from marathon_cli.show.pulls import PullWatch
 from mesos_gpu.errors import BadInput, Conflict, MesosGpuError
+from mesos_gpu.marathon.why.warnings import about_place
+from mesos_gpu.mesos.clients.agents import read_agent
 
 _NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0-9])?)*")
 _NO_IMAGE = "\0--"

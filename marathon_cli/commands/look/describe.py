@@ -7,13 +7,13 @@ import time
 
 import click
 
-from marathon_cli.clients.agents import find_agent, names
 from marathon_cli.clients.cluster import Cluster, owners
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
 from marathon_cli.screen.output import Table, say, terminal_width
 from marathon_cli.show import description
 from marathon_cli.show.gpu_lines import gpu_lines, untold
+from mesos_gpu.mesos.clients.agents import find_agent, names
 
 
 @click.command()

@@ -6,12 +6,12 @@ import click
 
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
-from marathon_cli.placement.answer import REASONS, Answer, answer
-from marathon_cli.placement.judge import Verdict
 from marathon_cli.screen.output import Column, Table, display_width, say, table_lines
 from marathon_cli.screen.paragraphs import say_paragraph, terminal, wrapped
 from marathon_cli.show.why_facts import inquire
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
+from mesos_gpu.marathon.why.answer import REASONS, Answer, answer
+from mesos_gpu.marathon.why.judge import Verdict
 
 _COLUMNS = (Column("AGENT"), Column("NOW"), Column("EVER"), Column("WHAT IT LACKS"))
 _MOST = 20

@@ -8,13 +8,13 @@ import time
 import click
 
 from marathon_cli.changes.changes import Waiting, wait_options
-from marathon_cli.clients.agents import Agent, find_agent, names, read_agent
 from marathon_cli.clients.sandbox import Mesos
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options, watch_options
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, NotFound, TimeIsUp
+from mesos_gpu.mesos.clients.agents import Agent, find_agent, names, read_agent
 
 PAUSE_S = 1.0
 _COLUMNS = (

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from mesos_gpu.marathon.api.advice import AdviceApi
 from mesos_gpu.marathon.api.answers import authentication_and_errors
 from mesos_gpu.marathon.api.apps import AppsApi
 from mesos_gpu.marathon.api.cluster import ClusterApi
@@ -69,7 +70,9 @@ def make_api(
             *system.routes(),
         )
     )
-    app.add_routes(PageApi(door, WhyApi(scheduler, door, info)).routes())
+    why = WhyApi(scheduler, door, info)
+    advice = AdviceApi(lambda: scheduler.settings.rules, why.agents)
+    app.add_routes(PageApi(door, why, advice).routes())
     return app
 
 

@@ -18,7 +18,7 @@ from mesos_gpu.errors import BadInput, ProtocolError
 from mesos_gpu.marathon.api.answers import read_object, refusal
 from mesos_gpu.marathon.api.mesos_door import STREAM, MesosDoor, credentials_of, unknown_to_mesos
 from mesos_gpu.marathon.api.terminal import container_of
-from mesos_gpu.mesos.process_io import output_of
+from mesos_gpu.mesos.clients.process_io import output_of
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.process.http import EventStream
 

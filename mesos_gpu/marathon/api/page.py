@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from mesos_gpu.errors import NotFound
+from mesos_gpu.marathon.api.advice import AdviceApi
 from mesos_gpu.marathon.api.answers import read_object, refusal
 from mesos_gpu.marathon.api.console import ConsoleApi
 from mesos_gpu.marathon.api.mesos_door import (
@@ -39,9 +40,9 @@ PAGE = "mesos-gpu-ui"
 class PageApi:
     """Handlers of `/`, /ui/ and /ui/api/."""
 
-    def __init__(self, door: MesosDoor, why: WhyApi) -> None:
+    def __init__(self, door: MesosDoor, why: WhyApi, advice: AdviceApi) -> None:
         self._door, self._why, self._console = door, why, ConsoleApi(door)
-        self._terminal = TerminalApi(door)
+        self._terminal, self._advice = TerminalApi(door), advice
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes; these have no twins ending in a slash."""
@@ -56,6 +57,7 @@ class PageApi:
             web.post("/ui/api/agents/{agent}/run", _ours(self._console.run)),
             web.post("/ui/api/agents/{agent}/terminal", _ours(self._terminal.open)),
             web.post("/ui/api/agents/{agent}/terminal/{session}", _ours(self._terminal.put)),
+            web.post("/ui/api/advice", _ours(self._advice.show)),
             web.get("/ui/api/why/{app_id:.+}", _ours(self._why.show)),
             web.get("/ui/{path:.*}", self.file),
         ]

@@ -26,7 +26,7 @@ from yarl import URL
 from mesos_gpu.errors import BadInput, NotFound, ProtocolError, TooMany
 from mesos_gpu.marathon.api.answers import read_object, refusal
 from mesos_gpu.marathon.api.mesos_door import STREAM, MesosDoor, credentials_of, unknown_to_mesos
-from mesos_gpu.mesos import process_io
+from mesos_gpu.mesos.clients import process_io
 from mesos_gpu.mesos.recordio import RecordDecoder
 from mesos_gpu.process.http import EventStream
 

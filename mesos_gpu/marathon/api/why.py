@@ -1,6 +1,6 @@
 """/ui/api/why: what `mesos-gpu why` says of an app or pod, from the same code and the same facts.
 
-The rules that hold an app against agents are the command line's (`marathon_cli.placement`, pure); here its facts come
+The rules that hold an app against agents are the command line's (`mesos_gpu.marathon.why`, pure); here its facts come
 from this Marathon's own state, and from the master and agents.
 """
 
@@ -12,12 +12,6 @@ from typing import Any
 
 from aiohttp import web
 
-from marathon_cli.clients.agents import Agent, read_agent
-from marathon_cli.clients.cluster import tasks_in
-from marathon_cli.placement.answer import answer
-from marathon_cli.placement.facts import Judging, of_app
-from marathon_cli.placement.situation import Situation
-from marathon_cli.placement.wish import wish_of
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.marathon.api.mesos_door import MesosDoor, credentials_of
 from mesos_gpu.marathon.decisions.blockers import blockers
@@ -25,6 +19,11 @@ from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.engine.scheduler import Scheduler
 from mesos_gpu.marathon.views.pod_views import pod_status
 from mesos_gpu.marathon.views.views import app_view, deployment_view, queue_view
+from mesos_gpu.marathon.why.answer import answer
+from mesos_gpu.marathon.why.facts import Judging, of_app
+from mesos_gpu.marathon.why.situation import Situation
+from mesos_gpu.marathon.why.wish import wish_of
+from mesos_gpu.mesos.clients.agents import Agent, read_agent, tasks_in
 from mesos_gpu.process.http import json_response
 
 
@@ -61,7 +60,7 @@ class WhyApi:
         if queued is None:
             return Situation(**known)
         try:
-            agents, roles = await asyncio.gather(self._agents(credentials), self._roles(credentials))
+            agents, roles = await asyncio.gather(self.agents(credentials), self._roles(credentials))
         except MesosGpuError:
             return Situation(**known, agents_known=False)
         judging = Judging.of(document, wish, queued, agents)
@@ -76,7 +75,8 @@ class WhyApi:
         verdicts = list(judging.verdicts.values())
         return Situation(**known, agents=agents, verdicts=verdicts, holders=judging.holders, roles=roles)
 
-    async def _agents(self, credentials: str | None) -> list[Agent]:
+    async def agents(self, credentials: str | None) -> list[Agent]:
+        """Return all agents, as the user of these credentials may see them. Raises Unavailable."""
         shown = await self._door.ask(self._door.master("slaves"), credentials)
         found = await asyncio.gather(*(self._exact(document, credentials) for document in shown.get("slaves") or []))
         return sorted(map(read_agent, found), key=lambda agent: (agent.hostname, agent.address, agent.id))

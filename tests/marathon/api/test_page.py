@@ -232,3 +232,32 @@ async def test_a_command_runs_in_a_container_and_says_what_it_says(marathon: Mar
     mesos.wants = "Basic x"
     refused = await marathon.call("POST", path, {"container_id": {"value": "c1"}, "command": "ls"}, headers=OURS)
     assert (refused.status, refused.headers["X-Wanted-By"]) == (401, "mesos")
+
+
+async def test_advice_is_what_the_command_line_says_of_a_file(marathon: Marathon, mesos: Mesos) -> None:
+    def asked(kind: str, document: Any) -> Any:
+        return marathon.call("POST", "/ui/api/advice", {"kind": kind, "document": document}, headers=OURS)
+
+    half = (await asked("app", {"id": "/a", "cmd": "x", "gpus": 0.5})).body
+    (problem,) = half["problems"]
+    assert problem["path"] == "/gpus"
+    assert problem["advice"] == "GPUs are given out whole and never shared: write 1"
+    never = (await asked("app", {"id": "/a", "cmd": "sleep 1", "gpus": 3})).body
+    assert never["problems"] == []
+    assert any("ends by itself" in text for text in never["warnings"])
+    assert any("it has 2 GPUs, and 3 are wanted" in text for text in never["warnings"])
+    for kind, document in (("pod", {"id": "/p", "containers": []}), ("job", {"id": "j", "run": {"cpus": -1}})):
+        assert (await asked(kind, document)).body["problems"]
+    later = {"id": "j", "run": {"cmd": "x", "mem": 32, "cpus": 0.1, "disk": 0, "constraints": 1}}
+    assert (await asked("job", later)).body["problems"]
+    twice = {"id": "s", "cron": "* * * * *"}
+    run = {"cmd": "x", "mem": 32, "cpus": 0.1, "disk": 0}
+    assert (await asked("job", {"id": "j", "run": run, "schedules": [twice, twice]})).body["problems"]
+    assert (await asked("job", {"id": "j", "run": run})).body == {"problems": [], "warnings": []}
+    assert (await asked("group", {})).status == 400
+
+
+async def test_advice_without_a_master_has_what_needs_none(marathon: Marathon) -> None:
+    body = {"kind": "app", "document": {"id": "/a", "cmd": "sleep 1"}}
+    found = (await marathon.call("POST", "/ui/api/advice", body, headers=OURS)).body
+    assert len(found["warnings"]) == 1

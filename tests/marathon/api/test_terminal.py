@@ -15,7 +15,8 @@ from aiohttp import web
 
 from mesos_gpu.errors import BadInput, TooMany
 from mesos_gpu.marathon.api.terminal import MOST_TYPED, Session, records_of, session_call
-from mesos_gpu.mesos import process_io, recordio
+from mesos_gpu.mesos import recordio
+from mesos_gpu.mesos.clients import process_io
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.http import make_app, to_json
 from tests.support.marathon.service import Marathon

@@ -18,7 +18,7 @@ from marathon_cli.connection.access import Access
 from marathon_cli.connection.http import HttpClient
 from marathon_cli.oneoff.session import End, Wish, attach, execute
 from mesos_gpu.errors import BadInput, MesosGpuError, NotFound, ProtocolError, Refused, Unavailable
-from mesos_gpu.mesos.process_io import exit_status
+from mesos_gpu.mesos.clients.process_io import exit_status
 from mesos_gpu.mesos.recordio import RecordDecoder, encode
 from tests.support import places
 from tests.support.marathon_cli.proxy import proxy

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from marathon_cli.clients.agents import read_agent
-from marathon_cli.clients.cluster import tasks_in
 from marathon_cli.show.description import describe, lines_of
 from marathon_cli.show.gpu_lines import GpuLine, busiest, by_agent, gpu_lines, gpu_types, group_of, model_constraint
+from mesos_gpu.mesos.clients.agents import read_agent, tasks_in
 from tests.support.places import RECORDED
 
 

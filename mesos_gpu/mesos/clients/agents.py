@@ -182,3 +182,13 @@ def _text(value: Any) -> str:
         return f"{number:.3f}".rstrip("0").rstrip(".")
     text = str(value)
     return re.sub(r",\s+", ",", text) if text[:1] in "{[" else text
+
+
+def tasks_in(state: Any) -> list[dict[str, Any]]:
+    """Return the tasks in an agent's /state that have not ended, each with `framework_name`."""
+    found = []
+    for framework in state.get("frameworks") or [] if isinstance(state, dict) else []:
+        for executor in framework.get("executors") or []:
+            for task in [*(executor.get("tasks") or []), *(executor.get("queued_tasks") or [])]:
+                found.append({**task, "framework_name": framework.get("name", "")})
+    return found

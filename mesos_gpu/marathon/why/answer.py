@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from marathon_cli.placement.judge import Verdict, count_text, room
-from marathon_cli.placement.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
-from marathon_cli.placement.situation import Situation
-from marathon_cli.placement.smoke import ends_at_once
-from marathon_cli.placement.wish import Wish
+from mesos_gpu.marathon.why.judge import Verdict, count_text, room
+from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
+from mesos_gpu.marathon.why.situation import Situation
+from mesos_gpu.marathon.why.smoke import ends_at_once
+from mesos_gpu.marathon.why.wish import Wish
 
 REASONS = {
     "UnfulfilledRole": "what it offers belongs to other roles",

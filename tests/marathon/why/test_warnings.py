@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.placement.smoke import ends_at_once
-from marathon_cli.placement.warnings import warnings
-from tests.support.marathon_cli.placement import agent, app
+from mesos_gpu.marathon.why.smoke import ends_at_once
+from mesos_gpu.marathon.why.warnings import warnings
+from tests.support.marathon.why import agent, app
 
 
 @pytest.mark.parametrize(

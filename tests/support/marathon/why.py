@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marathon_cli.clients.agents import Agent, read_agent
+from mesos_gpu.mesos.clients.agents import Agent, read_agent
 
 
 def agent(name: str = "gpu1", **more: Any) -> Agent:

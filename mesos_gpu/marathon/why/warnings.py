@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marathon_cli.placement.smoke import ends_at_once
+from mesos_gpu.marathon.why.smoke import ends_at_once
 from mesos_gpu.mesos.tasks import DRIVER_LABEL, DRIVER_VALUE
 
 if TYPE_CHECKING:
-    from marathon_cli.clients.agents import Agent
-    from marathon_cli.placement.wish import Wish
+    from mesos_gpu.marathon.why.wish import Wish
+    from mesos_gpu.mesos.clients.agents import Agent
 
 _SAYS_GPU = re.compile(r"^nvcr\.io/|cuda|gpu|nvidia")
 _PLURALS = {"cpus": "CPUs", "gpus": "GPUs", "mem": "memory", "disk": "disk"}
@@ -45,15 +45,15 @@ def about_driver(app: Mapping[str, Any]) -> list[str]:
 
 def about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:
     """Return what is likely to surprise about where an app has room, and where an update of it has."""
-    from marathon_cli.clients.agents import names
-    from marathon_cli.placement.judge import judge, room
-    from marathon_cli.placement.wish import wish_of
+    from mesos_gpu.marathon.why.judge import judge, room
+    from mesos_gpu.marathon.why.wish import wish_of
+    from mesos_gpu.mesos.clients.agents import names
 
     called, wish = names(agents), wish_of(app)
     verdicts = [judge(wish, agent, called[agent.id]) for agent in agents]
     if not any(verdict.ever for verdict in verdicts):
-        from marathon_cli.placement.answer import answer
-        from marathon_cli.placement.situation import Situation
+        from mesos_gpu.marathon.why.answer import answer
+        from mesos_gpu.marathon.why.situation import Situation
 
         never = answer(Situation(app, wish, queued={"count": wish.instances}, agents=agents, verdicts=verdicts))
         return ["\n  ".join([f"{never.headline} It will wait.", *never.remedies])]
@@ -68,7 +68,7 @@ def about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:
 
 def _short(wish: Wish, agents: Sequence[Agent]) -> list[str]:
     """Return the amounts of which alone the agents, were they empty, have too little for one more instance."""
-    from marathon_cli.placement.judge import slots_of
+    from mesos_gpu.marathon.why.judge import slots_of
 
     return [
         name
@@ -81,8 +81,8 @@ def _about_update(wish: Wish, slots: int, short: Sequence[str]) -> list[str]:
     """Tell that an update would wait for ever: what minimumHealthCapacity keeps up leaves no room for a new task."""
     import math
 
-    from marathon_cli.placement.judge import count_text
-    from marathon_cli.placement.remedies import one_missing
+    from mesos_gpu.marathon.why.judge import count_text
+    from mesos_gpu.marathon.why.remedies import one_missing
 
     kept = math.ceil(wish.instances * wish.first_health - 1e-9)
     if kept < wish.instances or slots > wish.instances:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from marathon_cli.clients.agents import Agent
-from marathon_cli.placement.judge import Holder, Verdict
-from marathon_cli.placement.wish import Wish
+from mesos_gpu.marathon.why.judge import Holder, Verdict
+from mesos_gpu.marathon.why.wish import Wish
+from mesos_gpu.mesos.clients.agents import Agent
 
 
 @dataclass(frozen=True, slots=True)

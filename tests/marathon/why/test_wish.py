@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marathon_cli.placement.wish import wish_of
+from mesos_gpu.marathon.why.wish import wish_of
 
 
 def volume(size: int, **changes: Any) -> dict[str, Any]:

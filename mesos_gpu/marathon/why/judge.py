@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from marathon_cli.clients.agents import Agent
-from marathon_cli.placement.wish import Wish
+from mesos_gpu.marathon.why.wish import Wish
+from mesos_gpu.mesos.clients.agents import Agent
 from mesos_gpu.mesos.ids import ANY_ROLE, AgentId, FrameworkId, OfferId, TaskId
 from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, read_cards
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from marathon_cli.clients.agents import SCALARS, Agent, names
-from marathon_cli.placement.judge import Holder, Verdict, judge, task_at
-from marathon_cli.placement.wish import Wish
 from mesos_gpu.marathon.model.instances import Task
 from mesos_gpu.marathon.model.task_ids import app_of
+from mesos_gpu.marathon.why.judge import Holder, Verdict, judge, task_at
+from mesos_gpu.marathon.why.wish import Wish
+from mesos_gpu.mesos.clients.agents import SCALARS, Agent, names
 
 ASKED = 40
 """How many agents are asked who holds what, when more could run the app."""

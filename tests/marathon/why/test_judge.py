@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marathon_cli.placement.judge import Holder, judge, room, task_at
-from marathon_cli.placement.wish import wish_of
-from tests.support.marathon_cli.placement import agent, app
+from mesos_gpu.marathon.why.judge import Holder, judge, room, task_at
+from mesos_gpu.marathon.why.wish import wish_of
+from tests.support.marathon.why import agent, app
 
 HERE = agent(attributes={"gpu_model": "NVIDIA-H200", "rack": "r1"})
 

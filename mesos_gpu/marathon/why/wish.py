@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from marathon_cli.clients.agents import SCALARS, UNRESERVED
 from mesos_gpu.marathon.definitions.gpu_share import kept_share_of
+from mesos_gpu.mesos.clients.agents import SCALARS, UNRESERVED
 from mesos_gpu.mesos.shares.cgpu import ShareAsk
 
 BEHAVIOUR_LABEL = "GPU_SCHEDULING_BEHAVIOR"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from marathon_cli.placement.judge import Verdict, count_text, value_of
-from marathon_cli.placement.situation import Situation
-from marathon_cli.placement.wish import BEHAVIOUR_LABEL, Wish
+from mesos_gpu.marathon.why.judge import Verdict, count_text, value_of
+from mesos_gpu.marathon.why.situation import Situation
+from mesos_gpu.marathon.why.wish import BEHAVIOUR_LABEL, Wish
 
 
 def impossible(it: Situation) -> list[str]:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.clients.agents import Agent
-from marathon_cli.placement.answer import Answer, answer
-from marathon_cli.placement.judge import Holder, judge
-from marathon_cli.placement.situation import Situation
-from marathon_cli.placement.wish import wish_of
-from tests.support.marathon_cli.placement import agent, app
+from mesos_gpu.marathon.why.answer import Answer, answer
+from mesos_gpu.marathon.why.judge import Holder, judge
+from mesos_gpu.marathon.why.situation import Situation
+from mesos_gpu.marathon.why.wish import wish_of
+from mesos_gpu.mesos.clients.agents import Agent
+from tests.support.marathon.why import agent, app
 
 QUEUED = {"count": 1, "delay": {"timeLeftSeconds": 0}}
 

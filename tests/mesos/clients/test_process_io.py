@@ -8,8 +8,8 @@ import json
 import pytest
 
 from mesos_gpu.errors import ProtocolError
-from mesos_gpu.mesos import process_io
-from mesos_gpu.mesos.process_io import Output, exit_status, output_of
+from mesos_gpu.mesos.clients import process_io
+from mesos_gpu.mesos.clients.process_io import Output, exit_status, output_of
 from mesos_gpu.mesos.recordio import RecordDecoder
 
 

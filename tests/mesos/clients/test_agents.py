@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.clients.agents import find_agent, names, read_agent
 from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.mesos.clients.agents import find_agent, names, read_agent
 from tests.support.places import RECORDED
 
 

@@ -1,1 +1,0 @@
-"""Where an app could run, and what keeps it from running: wishes held against agents. Pure."""
