@@ -300,7 +300,8 @@ def _open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkp
     choice = partial(best, topology=topology)
     records, folder = LeaseRecords(checkpoints.meta / "gpu_leases.json"), configuration.runtime_dir / "leases"
     lender = Lender(isolator, records, folder, Host(), choice=choice)
-    return LendingDesk(lender, isolator, HostNodes(configuration.runtime_dir / "nodes"), topology)
+    details = {gpu.uuid: isolator.driver.details(gpu) for gpu in sorted(isolator.total)}
+    return LendingDesk(lender, isolator, HostNodes(configuration.runtime_dir / "nodes"), topology, details)
 
 
 def _open_devices(settings: DeviceSettings | None, checkpoints: Checkpoints) -> Devices | None:

@@ -68,14 +68,70 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that computes on a GPU; `pid` is the host's, `memory_mib` None where the driver does not report it."""
+
+    pid: int
+    name: str
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuUsage:
-    """What a GPU does at one moment; None where the driver does not report it."""
+    """What a GPU does at one moment; None where the driver does not report it.
+
+    Errors are uncorrected ones of memory with ECC since the driver was loaded: in the first cache, the second, and the
+    GPU's memory. `energy_mj` and `pci_replays` count since then, too. Kilobytes a second are 1,000 bytes; `remapped_`
+    are rows of memory that others stand in for, after errors that could be corrected or not.
+    """
 
     memory_used_mib: int | None = None
     memory_total_mib: int | None = None
     utilization_percent: int | None = None
     power_w: float | None = None
     temperature_c: int | None = None
+    memory_busy_percent: int | None = None
+    encoder_percent: int | None = None
+    decoder_percent: int | None = None
+    core_mhz: int | None = None
+    memory_mhz: int | None = None
+    memory_temperature_c: int | None = None
+    energy_mj: int | None = None
+    l1_errors: int | None = None
+    l2_errors: int | None = None
+    memory_errors: int | None = None
+    bar1_used_mib: int | None = None
+    pci_rx_kb_s: int | None = None
+    pci_tx_kb_s: int | None = None
+    pci_replays: int | None = None
+    remapped_correctable: int | None = None
+    remapped_uncorrectable: int | None = None
+    remapping_failed: bool | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDetails:
+    """What a GPU is, beside what names it: it hardly changes while the driver runs. None where nobody reports it.
+
+    `arch` is its CUDA compute capability, such as `6.0`; `brand` as libnvidia-container calls it, such as `Tesla`.
+    Clocks are the highest; bandwidths are in 1,000,000 bytes a second.
+    """
+
+    arch: str | None = None
+    brand: str | None = None
+    cores: int | None = None
+    power_w: int | None = None
+    numa_node: int | None = None
+    bar1_mib: int | None = None
+    pci_mb_s: int | None = None
+    core_mhz: int | None = None
+    memory_mhz: int | None = None
+    ecc: bool | None = None
+    shared_kib: int | None = None
+    constant_kib: int | None = None
+    l2_kib: int | None = None
+    memory_mb_s: int | None = None
 
 
 class Level(IntEnum):
@@ -170,6 +226,9 @@ class GpuDriver(Protocol):
 
     def memory(self) -> CardMemory | None:
         """Return who tells, and limits, what processes have of a GPU's memory; None where nobody can."""
+
+    def details(self, gpu: Gpu) -> GpuDetails:
+        """Return what `gpu` is, as far as it says; it never raises. It may block: not for a loop."""
 
     def topology(self) -> Topology:
         """Return how the GPUs are connected. A GPU that does not answer is left out of it; it never raises."""

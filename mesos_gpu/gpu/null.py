@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mesos_gpu.errors import DeviceError
-from mesos_gpu.gpu.device import CardMemory, DeviceNode, Gpu, GpuUsage, HealthEvent, Topology
+from mesos_gpu.gpu.device import CardMemory, DeviceNode, Gpu, GpuDetails, GpuUsage, HealthEvent, Topology
 
 
 class NullDriver:
@@ -30,6 +30,10 @@ class NullDriver:
     def memory(self) -> CardMemory | None:
         """Return that nobody can tell."""
         return None
+
+    def details(self, gpu: Gpu) -> GpuDetails:
+        """Return that nothing is known."""
+        return GpuDetails()
 
     def topology(self) -> Topology:
         """Return the empty topology."""

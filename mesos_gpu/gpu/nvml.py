@@ -17,7 +17,6 @@ from mesos_gpu.gpu.binding import (
     LIBRARY_NOT_FOUND,
     RECOVERY_ACTION_FIELD,
     RECOVERY_ACTIONS,
-    TEMPERATURE_OF_GPU,
     Binding,
     code_of,
     optional,
@@ -25,11 +24,12 @@ from mesos_gpu.gpu.binding import (
 )
 from mesos_gpu.gpu.card_memory import NvmlMemory
 from mesos_gpu.gpu.control import DEV, ControlNodes, load_uvm
-from mesos_gpu.gpu.device import CardMemory, DeviceNode, Gpu, GpuUsage, HealthEvent, Topology
+from mesos_gpu.gpu.device import CardMemory, DeviceNode, Gpu, GpuDetails, GpuUsage, HealthEvent, Topology
 from mesos_gpu.gpu.links import Board, read_topology
 from mesos_gpu.gpu.mig import REAL_CAPABILITIES, Capabilities, instances
 from mesos_gpu.gpu.mig_device import MigDevice
 from mesos_gpu.gpu.numbers import PROC_DEVICES
+from mesos_gpu.gpu.nvml_readings import details_of, usage_of
 from mesos_gpu.gpu.watch import USUAL_PACE, HealthWatch, Pace
 
 _log = logging.getLogger(__name__)
@@ -127,17 +127,16 @@ class NvmlDriver:
         nvml = self._nvml
         with self._errors(f"ask GPU {gpu.uuid} for its usage"):
             handle = nvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
-            memory = optional(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
-            rates = optional(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
-            milliwatts = optional(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
-            temperature = optional(nvml, nvml.nvmlDeviceGetTemperature, handle, TEMPERATURE_OF_GPU)
-        return GpuUsage(
-            memory_used_mib=None if memory is None else int(memory.used) >> 20,
-            memory_total_mib=None if memory is None else int(memory.total) >> 20,
-            utilization_percent=None if rates is None else int(rates.gpu),
-            power_w=None if milliwatts is None else milliwatts / 1000,
-            temperature_c=temperature,
-        )
+            return usage_of(nvml, handle)
+
+    def details(self, gpu: Gpu) -> GpuDetails:
+        """Return what the GPU is, of an instance the whole GPU; nothing when it does not answer."""
+        board = gpu.uuid if gpu.mig is None else gpu.mig.parent_uuid
+        try:
+            return details_of(self._nvml, self._nvml.nvmlDeviceGetHandleByUUID(board), gpu.bus_id)
+        except self._nvml.NVMLError as error:
+            self._say_once(f"GPU {gpu.index} ({board}) does not say what it is: {error}")
+            return GpuDetails()
 
     def memory(self) -> CardMemory | None:
         """Return NVML's word about memory by process and by cgroup."""

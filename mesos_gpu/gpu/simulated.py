@@ -6,12 +6,23 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 from mesos_gpu.errors import BadFlag, DeviceError
-from mesos_gpu.gpu.device import NVIDIA_MAJOR, CardMemory, DeviceNode, Gpu, GpuUsage, HealthEvent, Level, Link, Topology
+from mesos_gpu.gpu.device import (
+    NVIDIA_MAJOR,
+    CardMemory,
+    DeviceNode,
+    Gpu,
+    GpuDetails,
+    GpuUsage,
+    HealthEvent,
+    Level,
+    Link,
+    Topology,
+)
 from mesos_gpu.gpu.faults import Faults
 from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
 
@@ -33,6 +44,43 @@ MEMORY_MIB = 16384
 MAX_MEMORY_MIB = 1 << 24
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.-]{0,40}")
 """It names a folder, and stands between tabs in the table that nvidia-smi reads."""
+_IDLE = GpuUsage(
+    memory_used_mib=0,
+    utilization_percent=0,
+    power_w=25.0,
+    temperature_c=30,
+    memory_busy_percent=0,
+    encoder_percent=0,
+    decoder_percent=0,
+    core_mhz=405,
+    memory_mhz=715,
+    energy_mj=0,
+    l1_errors=0,
+    l2_errors=0,
+    memory_errors=0,
+    bar1_used_mib=2,
+    pci_rx_kb_s=0,
+    pci_tx_kb_s=0,
+    pci_replays=0,
+    processes=(),
+)
+_DETAILS = GpuDetails(
+    arch="6.0",
+    brand="Tesla",
+    cores=3584,
+    power_w=300,
+    numa_node=0,
+    bar1_mib=16384,
+    pci_mb_s=15760,
+    core_mhz=1480,
+    memory_mhz=715,
+    ecc=True,
+    shared_kib=64,
+    constant_kib=64,
+    l2_kib=4096,
+    memory_mb_s=732160,
+)
+"""Those of a Tesla P100 with NVLink; as in simulated_nvml.c."""
 _ON_A_SWITCH, _IN_A_NODE, _NVLINKS = 2, 4, 4
 """GPUs in pairs, each on a PCIe switch and bridged with NVLink; two pairs to a NUMA node."""
 _NAMESPACE = uuid.UUID("b5c65e2f-31f0-5b5b-9d0e-6f2a7c1d4e80")
@@ -118,13 +166,11 @@ class SimulatedDriver:
             raise DeviceError(f"there is no GPU {gpu.uuid}")
         if self._faults.of(gpu).lost:
             raise DeviceError(f"GPU {gpu.uuid} is lost")
-        return GpuUsage(
-            memory_used_mib=0,
-            memory_total_mib=self._make.memory_mib,
-            utilization_percent=0,
-            power_w=25.0,
-            temperature_c=30,
-        )
+        return replace(_IDLE, memory_total_mib=self._make.memory_mib)
+
+    def details(self, gpu: Gpu) -> GpuDetails:
+        """Return what a Tesla P100 is, of the NUMA node that `topology` says; nothing of a GPU that is not here."""
+        return replace(_DETAILS, numa_node=gpu.index // _IN_A_NODE) if gpu in self._gpus else GpuDetails()
 
     def memory(self) -> CardMemory | None:
         """Return that this driver cannot tell: cards that are shared are programs, which are asked themselves."""

@@ -16,6 +16,10 @@
  *   gpu.N.uuid=, name=, bus=     as NVML writes them                 gpu.N.util=37       percent, else not supported
  *   gpu.N.used=, total=    memory in MiB                             gpu.N.celsius=      else not supported
  *   gpu.N.milliwatts=      power, else not supported                 gpu.N.limit=        of power, in milliwatts, too
+ *   gpu.N.brand=2, arch=6.0, cores=3584, bus_width=4096, ecc=1, energy=millijoules, replays=, memory_celsius=
+ *   gpu.N.clock=1189:715, clock_max=1328:715   of cores and memory, in MHz       gpu.N.pcie=3:16      generation, lanes
+ *   gpu.N.throughput=4000:1000  KB/s in and out  gpu.N.bar1=2:16384  used and total MiB  gpu.N.ecc_errors=L1:L2:MEMORY
+ *   gpu.N.memory_util=3, enc=0, dec=0          percent; of all these, what is not there is not supported
  *   gpu.N.process.P=PID:MIB:KIND:SM   process P, from 0: C computes, G draws; SM: percent of the GPU
  *   gpu.N.mig=1            in MIG mode; without: knows no MIG        gpu.N.slot.S=GI:CI  instance; without: empty
  *   gpu.N.create_error=999, create_error_at=4    what making an instance at that slice fails with
@@ -38,7 +42,7 @@
 
 enum {
     SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9,
-    TIMEOUT = 10, MAX_GPUS = 254, MAX_SLOTS = 7, A_SWITCH = 99, RECOVERY_ACTION = 230, NOT_THERE = -1
+    TIMEOUT = 10, MAX_GPUS = 254, MAX_SLOTS = 7, A_SWITCH = 99, RECOVERY_ACTION = 230, MEMORY_TEMPERATURE = 82, NOT_THERE = -1
 };
 
 struct device { int gpu, slot; };
@@ -50,6 +54,7 @@ struct old_process { unsigned pid; unsigned long long memory; };
 struct sample { unsigned pid; unsigned long long at; unsigned sm, memory, encoder, decoder; };
 struct rates { unsigned gpu, memory; };
 struct event { struct device *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; };
+struct bar1 { unsigned long long total, free, used; };
 struct field { unsigned id, scope; int64_t timestamp, latency; int type, code; union { double d; unsigned u; } value; };
 
 static struct device wholes[MAX_GPUS], parts[MAX_GPUS][MAX_SLOTS];
@@ -122,6 +127,11 @@ static void read_table(void) {
         if (strcmp(field[5], "-")) fprintf(made, "gpu.%d.bus=%s\n", count, field[5]);
         fprintf(made, "gpu.%d.util=0\ngpu.%d.celsius=30\n", count, count);
         fprintf(made, "gpu.%d.milliwatts=25000\ngpu.%d.limit=300000\n", count, count);
+        fprintf(made, "gpu.%d.brand=2\ngpu.%d.arch=6.0\ngpu.%d.cores=3584\n", count, count, count);
+        fprintf(made, "gpu.%d.bus_width=4096\ngpu.%d.ecc=1\ngpu.%d.ecc_errors=0:0:0\n", count, count, count);
+        fprintf(made, "gpu.%d.clock=405:715\ngpu.%d.clock_max=1480:715\n", count, count);
+        fprintf(made, "gpu.%d.pcie=3:16\ngpu.%d.throughput=0:0\ngpu.%d.bar1=2:16384\n", count, count, count);
+        fprintf(made, "gpu.%d.enc=0\ngpu.%d.dec=0\ngpu.%d.energy=0\ngpu.%d.replays=0\n", count, count, count, count);
         count++;
     }
     fclose(file);
@@ -421,7 +431,7 @@ int nvmlDeviceGetComputeInstanceId(struct device *part, unsigned *id) {
 }
 
 int nvmlDeviceGetUtilizationRates(struct device *device, struct rates *rates) {
-    rates->memory = 0;
+    rates->memory = (unsigned)of_gpu(device->gpu, "memory_util", 0);
     return measure(device, "util", &rates->gpu);
 }
 
@@ -459,38 +469,131 @@ int nvmlDeviceGetTemperature(struct device *device, unsigned sensor, unsigned *c
 int nvmlDeviceGetFieldValues(struct device *device, int count, struct field *fields) {
     for (int at = 0; at < count; at++) {
         fields[at].code = NOT_SUPPORTED;
+        if (fields[at].id == MEMORY_TEMPERATURE)
+            fields[at].code = measure(device, "memory_celsius", &fields[at].value.u);
         if (fields[at].id == RECOVERY_ACTION) fields[at].code = measure(device, "recovery", &fields[at].value.u);
     }
     return error_of(device);
 }
 
+/* The number at a place of a row of them, 4000:1000. */
+static int of_row(const struct device *device, const char *what, int at, unsigned long long *answer) {
+    char key[64], row[64], *rest = row, *word = NULL;
+    snprintf(key, sizeof key, "gpu.%d.%s", device->gpu, what);
+    if (error_of(device)) return error_of(device);
+    if (device->slot != NOT_THERE || !text(key, row, sizeof row)) return NOT_SUPPORTED;
+    for (int place = 0; place <= at; place++)
+        if (!(word = strsep(&rest, ":."))) return NOT_SUPPORTED;
+    *answer = strtoull(word, NULL, 0);
+    return SUCCESS;
+}
+
+static int small_of_row(const struct device *device, const char *what, int at, unsigned *answer) {
+    unsigned long long found = 0;
+    int code = of_row(device, what, at, &found);
+    *answer = (unsigned)found;
+    return code;
+}
+
+int nvmlDeviceGetBrand(struct device *device, unsigned *brand) { return measure(device, "brand", brand); }
+
+int nvmlDeviceGetNumGpuCores(struct device *device, unsigned *cores) { return measure(device, "cores", cores); }
+
+int nvmlDeviceGetMemoryBusWidth(struct device *device, unsigned *bits) { return measure(device, "bus_width", bits); }
+
+int nvmlDeviceGetPcieReplayCounter(struct device *device, unsigned *count) { return measure(device, "replays", count); }
+
+int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor) {
+    unsigned first = 0, second = 0;
+    int code = small_of_row(device, "arch", 0, &first);
+    if (!code) code = small_of_row(device, "arch", 1, &second);
+    *major = (int)first, *minor = (int)second;
+    return code;
+}
+
+int nvmlDeviceGetEccMode(struct device *device, unsigned *current, unsigned *pending) {
+    int code = measure(device, "ecc", current);
+    *pending = *current;
+    return code;
+}
+
+int nvmlDeviceGetBAR1MemoryInfo(struct device *device, struct bar1 *bar1) {
+    int code = of_row(device, "bar1", 0, &bar1->used);
+    if (!code) code = of_row(device, "bar1", 1, &bar1->total);
+    bar1->used <<= 20, bar1->total <<= 20, bar1->free = bar1->total - bar1->used;
+    return code;
+}
+
+/* Types: graphics, SM, memory, video. */
+static int clock_of(const struct device *device, const char *what, unsigned type, unsigned *mhz) {
+    return small_of_row(device, what, type == 2, mhz);
+}
+
+int nvmlDeviceGetClockInfo(struct device *device, unsigned type, unsigned *mhz) {
+    return clock_of(device, "clock", type, mhz);
+}
+
+int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned type, unsigned *mhz) {
+    return clock_of(device, "clock_max", type, mhz);
+}
+
+int nvmlDeviceGetMaxPcieLinkGeneration(struct device *device, unsigned *generation) {
+    return small_of_row(device, "pcie", 0, generation);
+}
+
+int nvmlDeviceGetMaxPcieLinkWidth(struct device *device, unsigned *lanes) {
+    return small_of_row(device, "pcie", 1, lanes);
+}
+
+int nvmlDeviceGetCurrPcieLinkGeneration(struct device *device, unsigned *generation) {
+    return small_of_row(device, "pcie", 0, generation);
+}
+
+int nvmlDeviceGetCurrPcieLinkWidth(struct device *device, unsigned *lanes) {
+    return small_of_row(device, "pcie", 1, lanes);
+}
+
+/* Directions: 0 out, 1 in; KB/s. */
+int nvmlDeviceGetPcieThroughput(struct device *device, unsigned direction, unsigned *kilobytes) {
+    return small_of_row(device, "throughput", !direction, kilobytes);
+}
+
+int nvmlDeviceGetTotalEnergyConsumption(struct device *device, unsigned long long *millijoules) {
+    return of_row(device, "energy", 0, millijoules);
+}
+
+int nvmlDeviceGetMemoryErrorCounter(
+    struct device *device, unsigned kind, unsigned since, unsigned where, unsigned long long *count
+) {
+    return kind == 1 && !since && where < 3 ? of_row(device, "ecc_errors", (int)where, count) : NOT_SUPPORTED;
+}
+
+static int codec(const struct device *device, const char *what, unsigned *percent, unsigned *period_us) {
+    *period_us = 167000;
+    return measure(device, what, percent);
+}
+
+int nvmlDeviceGetEncoderUtilization(struct device *device, unsigned *percent, unsigned *period_us) {
+    return codec(device, "enc", percent, period_us);
+}
+
+int nvmlDeviceGetDecoderUtilization(struct device *device, unsigned *percent, unsigned *period_us) {
+    return codec(device, "dec", percent, period_us);
+}
+
 /* What is known to NVML and not to these GPUs; a program that finds no such function complains at length. */
 #define UNKNOWN(NAME) \
     int NAME(void) { return NOT_SUPPORTED; }
-UNKNOWN(nvmlDeviceGetBAR1MemoryInfo)
 UNKNOWN(nvmlDeviceGetBoardPartNumber)
-UNKNOWN(nvmlDeviceGetBrand)
-UNKNOWN(nvmlDeviceGetClockInfo)
-UNKNOWN(nvmlDeviceGetCudaComputeCapability)
-UNKNOWN(nvmlDeviceGetCurrPcieLinkGeneration)
-UNKNOWN(nvmlDeviceGetCurrPcieLinkWidth)
-UNKNOWN(nvmlDeviceGetDecoderUtilization)
 UNKNOWN(nvmlDeviceGetDisplayActive)
 UNKNOWN(nvmlDeviceGetDisplayMode)
 UNKNOWN(nvmlDeviceGetDriverModel)
 UNKNOWN(nvmlDeviceGetDriverModel_v2)
-UNKNOWN(nvmlDeviceGetEccMode)
-UNKNOWN(nvmlDeviceGetEncoderUtilization)
 UNKNOWN(nvmlDeviceGetFanSpeed)
 UNKNOWN(nvmlDeviceGetFanSpeed_v2)
-UNKNOWN(nvmlDeviceGetMaxClockInfo)
-UNKNOWN(nvmlDeviceGetMaxPcieLinkGeneration)
-UNKNOWN(nvmlDeviceGetMaxPcieLinkWidth)
 UNKNOWN(nvmlDeviceGetNumFans)
-UNKNOWN(nvmlDeviceGetPcieThroughput)
 UNKNOWN(nvmlDeviceGetSerial)
 UNKNOWN(nvmlDeviceGetTotalEccErrors)
-UNKNOWN(nvmlDeviceGetTotalEnergyConsumption)
 UNKNOWN(nvmlDeviceGetVbiosVersion)
 
 int nvmlDeviceGetTopologyCommonAncestor(struct device *one, struct device *other, unsigned *level) {

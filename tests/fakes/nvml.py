@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -29,6 +29,8 @@ class FakeGpu:
     mig: Sequence[int] | None = (0, 0)
     utilization: int = 0
     recovery: int = 0
+    readings: dict[str, object] = field(default_factory=dict)
+    """Answers by the function of NVML and, after a colon, its further arguments; what is not here is not supported."""
     errors: dict[str, int] = field(default_factory=dict)
     """Error codes by what is asked: handle, minor, uuid, name, memory, pci, mig, rates, power, temperature, fields,
     events."""
@@ -116,6 +118,20 @@ class FakeNvml:
     def nvmlDeviceGetFieldValues(self, handle: FakeGpu, fields: Sequence[int]) -> list[SimpleNamespace]:
         self._answers("fields", handle)
         return [SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=handle.recovery)) for _ in fields]
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        if not name.startswith(("nvmlDeviceGet", "nvmlSystemGet")):
+            raise AttributeError(name)
+
+        def answer(handle: FakeGpu | int, *arguments: object) -> object:
+            if isinstance(handle, int):
+                handle, arguments = self.gpus[0], (handle,)
+            asked = ":".join(map(str, (name, *arguments)))
+            if asked not in handle.readings:
+                raise FakeNvmlError(NOT_SUPPORTED)
+            return handle.readings[asked]
+
+        return answer
 
     def nvmlDeviceGetTopologyCommonAncestor(self, one: FakeGpu, other: FakeGpu) -> int:
         return 20

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mesos_gpu.errors import DeviceError
-from mesos_gpu.gpu.device import NVIDIA_MAJOR, Gpu, GpuDriver, HealthEvent
+from mesos_gpu.gpu.device import NVIDIA_MAJOR, Gpu, GpuDetails, GpuDriver, HealthEvent
 from mesos_gpu.gpu.null import NullDriver
 from mesos_gpu.gpu.numbers import read_character_majors
 from mesos_gpu.gpu.nvml import NvmlDriver
@@ -89,6 +89,12 @@ def test_usage_of_every_gpu_is_known_as_far_as_its_memory(driver: GpuDriver) -> 
 def test_usage_of_a_gpu_that_is_not_here_is_an_error(driver: GpuDriver) -> None:
     with pytest.raises(DeviceError, match="GPU-of-another-machine"):
         driver.usage(STRANGER)
+
+
+def test_details_never_fail_and_are_the_same_again(driver: GpuDriver) -> None:
+    for gpu in (*driver.gpus(), STRANGER):
+        assert driver.details(gpu) == driver.details(gpu)
+    assert driver.details(STRANGER) == GpuDetails()
 
 
 def test_topology_has_every_pair_of_gpus_and_no_other(driver: GpuDriver) -> None:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mesos_gpu.errors import DeviceError
+from mesos_gpu.gpu.device import GpuProcess
 from mesos_gpu.gpu.nvml import NvmlDriver, find_nvml
+from mesos_gpu.gpu.nvml_readings import details_of
 from tests.fakes.nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, LIBRARY_NOT_FOUND, NOT_SUPPORTED, FakeNvml, fake_gpus
 
 
@@ -98,3 +102,34 @@ def test_nvml_that_answers_is_found() -> None:
     driver = find_nvml(FakeNvml(fake_gpus(2)))
     assert driver is not None
     assert len(driver.gpus()) == 2
+
+
+def test_what_a_gpu_reports_is_read_and_the_rest_is_none() -> None:
+    nvml = FakeNvml(fake_gpus(1))
+    nvml.gpus[0].readings = {
+        "nvmlDeviceGetBAR1MemoryInfo": SimpleNamespace(bar1Used=5 << 20, bar1Total=16384 << 20),
+        "nvmlDeviceGetEncoderUtilization": (4, 100),
+        "nvmlDeviceGetRemappedRows": (1, 2, 0, 1),
+        "nvmlDeviceGetComputeRunningProcesses_v2": [SimpleNamespace(pid=7, usedGpuMemory=None)],
+        "nvmlDeviceGetPowerManagementLimit": 250_000,
+        "nvmlDeviceGetCudaComputeCapability": (7, 5),
+        "nvmlDeviceGetBrand": 5,
+    }
+    driver = NvmlDriver(nvml)
+    (gpu,) = driver.gpus()
+    usage, details = driver.usage(gpu), driver.details(gpu)
+    assert (usage.bar1_used_mib, usage.encoder_percent, usage.decoder_percent) == (5, 4, None)
+    assert (usage.remapped_correctable, usage.remapped_uncorrectable, usage.remapping_failed) == (1, 2, True)
+    assert usage.processes == (GpuProcess(7, "", None),)
+    assert (details.arch, details.brand, details.power_w, details.bar1_mib) == ("7.5", "GeForce", 250, 16384)
+    assert (details.shared_kib, details.constant_kib, details.l2_kib, details.ecc) == (64, 64, None, None)
+
+
+def test_the_numa_node_is_that_of_the_bus_and_0_where_there_is_none(tmp_path: Path) -> None:
+    nvml = FakeNvml(fake_gpus(1))
+    place = tmp_path / "0000:17:00.0" / "numa_node"
+    place.parent.mkdir()
+    for text, node in (("3\n", 3), ("-1\n", 0), ("", 0)):
+        place.write_text(text)
+        assert details_of(nvml, nvml.gpus[0], "00000000:17:00.0", tmp_path).numa_node == node
+    assert details_of(nvml, nvml.gpus[0], None, tmp_path).numa_node == 0

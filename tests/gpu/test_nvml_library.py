@@ -69,27 +69,72 @@ def test_call_that_fails_is_one_error_in_words(
     assert f"DeviceError: {reason}" in done.stderr
 
 
+def known(readings: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in readings.items() if value is not None}
+
+
 def test_usage_is_what_the_driver_reports(program: Program) -> None:
     done = program(
         "driver = NvmlDriver()\nfor gpu in driver.gpus():\n    show(asdict(driver.usage(gpu)))",
         {"count": 2, "gpu.0.used": 1024, "gpu.0.util": 37, "gpu.0.milliwatts": 250500, "gpu.0.celsius": 61},
     )
-    assert shown(done) == [
-        {
-            "memory_used_mib": 1024,
-            "memory_total_mib": 81920,
-            "utilization_percent": 37,
-            "power_w": 250.5,
-            "temperature_c": 61,
-        },
-        {
-            "memory_used_mib": 0,
-            "memory_total_mib": 81920,
-            "utilization_percent": None,
-            "power_w": None,
-            "temperature_c": None,
-        },
-    ]
+    first, second = shown(done)
+    assert known(first) == {
+        "memory_used_mib": 1024,
+        "memory_total_mib": 81920,
+        "utilization_percent": 37,
+        "memory_busy_percent": 0,
+        "power_w": 250.5,
+        "temperature_c": 61,
+        "processes": [],
+    }
+    assert known(second) == {"memory_used_mib": 0, "memory_total_mib": 81920, "processes": []}
+
+
+def test_everything_that_a_gpu_reports_is_read(program: Program) -> None:
+    answers = {
+        **{"count": 1, "gpu.0.util": 12, "gpu.0.memory_util": 3, "gpu.0.enc": 1, "gpu.0.dec": 2},
+        **{"gpu.0.clock": "1189:715", "gpu.0.memory_celsius": 70, "gpu.0.energy": 123456789012, "gpu.0.replays": 6},
+        **{"gpu.0.ecc_errors": "7:8:9", "gpu.0.bar1": "5:16384", "gpu.0.throughput": "4200:1300"},
+    }
+    text = "change(gpu__0__process__0=f'{os.getpid()}:2303:C:1')\ndriver = NvmlDriver()\ngpu = driver.gpus()[0]\n"
+    (usage, me) = shown(program(f"{text}show([asdict(driver.usage(gpu)), os.getpid()])", answers))[0]
+    (process,) = usage.pop("processes")
+    assert (process["pid"], process["memory_mib"]) == (me, 2303)
+    assert "python" in process["name"]
+    assert known(usage) == {
+        **{"memory_used_mib": 0, "memory_total_mib": 81920, "utilization_percent": 12, "memory_busy_percent": 3},
+        **{"encoder_percent": 1, "decoder_percent": 2, "core_mhz": 1189, "memory_mhz": 715},
+        **{"memory_temperature_c": 70, "energy_mj": 123456789012, "pci_replays": 6},
+        **{"l1_errors": 7, "l2_errors": 8, "memory_errors": 9, "bar1_used_mib": 5},
+        **{"pci_rx_kb_s": 4200, "pci_tx_kb_s": 1300},
+    }
+
+
+DETAILS = "driver = NvmlDriver()\nfor gpu in driver.gpus():\n    show(asdict(driver.details(gpu)))"
+
+
+def test_details_are_those_of_the_card(program: Program) -> None:
+    card = {"brand": 2, "arch": "6.0", "cores": 3584, "limit": 250000, "bar1": "2:16384", "pcie": "3:16"}
+    card |= {"clock_max": "1328:715", "bus_width": 4096, "ecc": 1}
+    answers = {"count": 3, **{f"gpu.0.{name}": value for name, value in card.items()}}
+    answers |= {"gpu.1.brand": 14, "gpu.1.arch": "9.0", "gpu.1.pcie": "9:16", "gpu.1.ecc": 0}
+    first, second, third = shown(program(DETAILS, answers))
+    assert first == {
+        **{"arch": "6.0", "brand": "Tesla", "cores": 3584, "power_w": 250, "numa_node": 0, "bar1_mib": 16384},
+        **{"pci_mb_s": 15760, "core_mhz": 1328, "memory_mhz": 715, "ecc": True, "shared_kib": 64},
+        **{"constant_kib": 64, "l2_kib": None, "memory_mb_s": 732160},
+    }
+    told = {"arch": "9.0", "brand": "Unknown", "pci_mb_s": 0, "ecc": False, "numa_node": 0}
+    assert known(second) == {**told, "shared_kib": 228, "constant_kib": 64}
+    assert known(third) == {"numa_node": 0}
+
+
+def test_a_gpu_that_is_lost_has_no_details_and_the_log_says_why(program: Program) -> None:
+    text = "driver = NvmlDriver()\ngpu = driver.gpus()[0]\nchange(gpu__0__error=15)\nshow(asdict(driver.details(gpu)))"
+    done = program(text, {"count": 1})
+    assert known(shown(done)[0]) == {}
+    assert f"GPU 0 ({stub_uuid(0)}) does not say what it is: GPU is lost" in done.stderr
 
 
 def test_usage_of_a_lost_gpu_is_an_error_and_its_retest_says_why(program: Program) -> None:
@@ -164,16 +209,8 @@ def test_mig_instances_of_sparse_slots_are_listed_with_their_nodes(program: Prog
         "compute_instance": 1,
         "nodes": [node(84, 0o400), node(86, 0o444)],
     }
-    assert last == [
-        {
-            "memory_used_mib": 100,
-            "memory_total_mib": 10240,
-            "utilization_percent": None,
-            "power_w": None,
-            "temperature_c": None,
-        },
-        None,
-    ]
+    assert known(last[0]) == {"memory_used_mib": 100, "memory_total_mib": 10240, "processes": []}
+    assert last[1] is None
 
 
 def mig_files(tmp_path: Path) -> None:

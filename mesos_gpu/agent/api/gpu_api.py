@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -75,12 +76,13 @@ class GpuApi:
         lent = {} if self._agent.desk is None else self._agent.desk.lender.by_gpu()
         views = []
         for gpu in gpus.all():
-            container = gpus.holder(gpu.uuid) or ContainerId("")
+            container, does = gpus.holder(gpu.uuid) or ContainerId(""), usage.get(gpu.uuid)
             task = tasks.get(container)
             if container and not sees_container(viewer, self._agent.state.frameworks, container):
                 container, task = ContainerId(""), None
+                does = None if does is None else replace(does, processes=None)
             names = {} if task is None else {"framework": task.key.framework, "task": task.key.task}
             if lease := lent.get(gpu.uuid):
                 names = {"lease": lease.id, "door": lease.door, "holder": lease.holder or lease.container}
-            views.append(GpuView(gpu, usage.get(gpu.uuid), gpus.illness(gpu.uuid), container, **names))
+            views.append(GpuView(gpu, does, gpus.illness(gpu.uuid), container, **names))
         return views

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 
 from mesos_gpu.agent.gpus.host_nodes import HostNodes
 from mesos_gpu.agent.gpus.lender import Lender
 from mesos_gpu.agent.model.gpu_json import gpu_shown
 from mesos_gpu.agent.model.leases import Lease
-from mesos_gpu.gpu.device import DeviceNode, Gpu, Topology
+from mesos_gpu.gpu.device import DeviceNode, Gpu, GpuDetails, Topology
 from mesos_gpu.isolator.access import gpu_nodes
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.volume import NvidiaVolume
@@ -24,6 +24,8 @@ class LendingDesk:
     isolator: NvidiaGpuIsolator
     nodes: HostNodes
     topology: Topology = field(default_factory=Topology)
+    details: Mapping[str, GpuDetails] = field(default_factory=dict)
+    """What each GPU is, by UUID, as the driver said when the agent started."""
 
     def shown(self, lease: Lease) -> Document:
         """Return a lease as it is listed."""
@@ -79,6 +81,7 @@ class LendingDesk:
                 {
                     **gpu_shown(gpu, None),
                     "bus_id": gpu.bus_id,
+                    "details": _known(self.details.get(gpu.uuid, GpuDetails())),
                     "mig": None
                     if gpu.mig is None
                     else {
@@ -111,6 +114,10 @@ class LendingDesk:
             }
             for node in nodes
         ]
+
+
+def _known(details: GpuDetails) -> Document:
+    return {name: value for name, value in asdict(details).items() if value is not None}
 
 
 def _files(volume: NvidiaVolume | None) -> Document:

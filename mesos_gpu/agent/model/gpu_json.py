@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from mesos_gpu.gpu.device import Gpu, GpuUsage
@@ -57,6 +57,9 @@ def gpu_shown(gpu: Gpu, usage: GpuUsage | None) -> Document:
 def view_shown(view: GpuView) -> Document:
     """Return a GPU as /gpus shows it."""
     shown = gpu_shown(view.gpu, view.usage)
+    if view.usage is not None:
+        more = {name: value for name, value in asdict(view.usage).items() if value is not None}
+        shown = {**more, **shown}
     shown["condition"] = view.condition.value
     if view.illness is not None:
         shown |= {"reason": view.illness.reason, "since": view.illness.since}
@@ -95,7 +98,8 @@ def exposition(views: Sequence[GpuView], *, advertised: int, hostname: str = "")
     for name, help_text, samples in families:
         known = [(labels, value) for labels, value in samples if value is not None]
         if known:
-            lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge"]
+            kind = "counter" if name in _COUNTERS else "gauge"
+            lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
             lines += [f"{name}{_labels(labels)} {_number(value)}" for labels, value in known]
     return "\n".join(lines) + "\n"
 
@@ -152,10 +156,44 @@ def _xid(view: GpuView) -> int:
 
 
 _DCGM: Sequence[tuple[str, str, Callable[[GpuView], float | None]]] = (
-    ("GPU_UTIL", "GPU utilization (in %).", lambda view: _usage(view).utilization_percent),
-    ("FB_USED", "Framebuffer memory used (in MiB).", lambda view: _usage(view).memory_used_mib),
-    ("FB_FREE", "Framebuffer memory free (in MiB).", _free),
+    ("SM_CLOCK", "SM clock frequency (in MHz).", lambda view: _usage(view).core_mhz),
+    ("MEM_CLOCK", "Memory clock frequency (in MHz).", lambda view: _usage(view).memory_mhz),
+    ("MEMORY_TEMP", "Memory temperature (in C).", lambda view: _usage(view).memory_temperature_c),
     ("GPU_TEMP", "GPU temperature (in C).", lambda view: _usage(view).temperature_c),
     ("POWER_USAGE", "Power draw (in W).", lambda view: _usage(view).power_w),
+    (
+        "TOTAL_ENERGY_CONSUMPTION",
+        "Energy since the driver was loaded (in mJ).",
+        lambda view: _usage(view).energy_mj,
+    ),
+    ("PCIE_TX_THROUGHPUT", "Bytes sent over PCIe (in KB), as NVML says.", lambda view: _usage(view).pci_tx_kb_s),
+    ("PCIE_RX_THROUGHPUT", "Bytes received over PCIe (in KB), as NVML says.", lambda view: _usage(view).pci_rx_kb_s),
+    ("PCIE_REPLAY_COUNTER", "PCIe retries.", lambda view: _usage(view).pci_replays),
+    ("GPU_UTIL", "GPU utilization (in %).", lambda view: _usage(view).utilization_percent),
+    ("MEM_COPY_UTIL", "Memory utilization (in %).", lambda view: _usage(view).memory_busy_percent),
+    ("ENC_UTIL", "Encoder utilization (in %).", lambda view: _usage(view).encoder_percent),
+    ("DEC_UTIL", "Decoder utilization (in %).", lambda view: _usage(view).decoder_percent),
     ("XID_ERRORS", "Value of the last XID error encountered.", _xid),
+    ("FB_FREE", "Framebuffer memory free (in MiB).", _free),
+    ("FB_USED", "Framebuffer memory used (in MiB).", lambda view: _usage(view).memory_used_mib),
+    (
+        "UNCORRECTABLE_REMAPPED_ROWS",
+        "Rows remapped after uncorrectable errors.",
+        lambda view: _usage(view).remapped_uncorrectable,
+    ),
+    (
+        "CORRECTABLE_REMAPPED_ROWS",
+        "Rows remapped after correctable errors.",
+        lambda view: _usage(view).remapped_correctable,
+    ),
+    ("ROW_REMAP_FAILURE", "Whether remapping of rows has failed.", lambda view: _usage(view).remapping_failed),
 )
+"""In the order of etc/default-counters.csv. Not here: DCGM's own NVLINK_BANDWIDTH_TOTAL and VGPU_LICENSE_STATUS."""
+_COUNTERS = frozenset(
+    f"DCGM_FI_DEV_{name}"
+    for name in (
+        *("TOTAL_ENERGY_CONSUMPTION", "PCIE_TX_THROUGHPUT", "PCIE_RX_THROUGHPUT", "PCIE_REPLAY_COUNTER"),
+        *("UNCORRECTABLE_REMAPPED_ROWS", "CORRECTABLE_REMAPPED_ROWS"),
+    )
+)
+"""Those that the list of dcgm-exporter calls counters; its throughputs are NVML's rates all the same."""

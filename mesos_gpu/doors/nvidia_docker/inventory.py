@@ -19,6 +19,8 @@ _LINK_WORDS = (
     "Same board",
 )
 _FAMILIES = {"2": "Fermi", "3": "Kepler", "5": "Maxwell", "6": "Pascal"}
+_LONGEST_NAME = 63
+"""Of a process; the original's buffer."""
 _Line = tuple[str, "str | None"]
 
 
@@ -75,18 +77,38 @@ def gpu_status(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _status(gpu: Mapping[str, Any]) -> dict[str, Any]:
     power = gpu.get("power_w")
+    processes = [
+        {"PID": one["pid"], "Name": str(one["name"])[:_LONGEST_NAME], "MemoryUsed": one.get("memory_mib") or 0}
+        for one in gpu.get("processes") or ()
+    ]
     return {
-        "Power": None if power is None else round(power),
+        "Power": None if power is None else int(power),
         "Temperature": gpu.get("temperature_c"),
-        "Utilization": {"GPU": gpu.get("utilization_percent"), "Memory": None, "Encoder": None, "Decoder": None},
+        "Utilization": {
+            "GPU": gpu.get("utilization_percent"),
+            "Memory": gpu.get("memory_busy_percent"),
+            "Encoder": gpu.get("encoder_percent"),
+            "Decoder": gpu.get("decoder_percent"),
+        },
         "Memory": {
             "GlobalUsed": gpu.get("memory_used_mib"),
-            "ECCErrors": {"L1Cache": None, "L2Cache": None, "Global": None},
+            "ECCErrors": {
+                "L1Cache": gpu.get("l1_errors"),
+                "L2Cache": gpu.get("l2_errors"),
+                "Global": gpu.get("memory_errors"),
+            },
         },
-        "Clocks": {"Cores": None, "Memory": None},
-        "PCI": {"BAR1Used": None, "Throughput": {"RX": None, "TX": None}},
-        "Processes": None,
+        "Clocks": {"Cores": gpu.get("core_mhz"), "Memory": gpu.get("memory_mhz")},
+        "PCI": {
+            "BAR1Used": gpu.get("bar1_used_mib"),
+            "Throughput": {"RX": _thousandth(gpu.get("pci_rx_kb_s")), "TX": _thousandth(gpu.get("pci_tx_kb_s"))},
+        },
+        "Processes": processes or None,
     }
+
+
+def _thousandth(kilo: int | None) -> int | None:
+    return None if kilo is None else kilo // 1000
 
 
 def json_line(document: Any) -> str:

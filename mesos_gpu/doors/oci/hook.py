@@ -118,8 +118,8 @@ def asked_of(want: Wanted, driver: Mapping[str, Any]) -> dict[str, Any]:
 
 def check(want: Wanted, driver: Mapping[str, Any], use: Mapping[str, Any]) -> None:
     """Raise Conflict when the driver, or a GPU that was lent, is not what the image requires."""
-    known = {gpu["uuid"]: gpu for gpu in driver["gpus"]}
-    given = [known.get(gpu["uuid"], gpu) for gpu in use.get("gpus", [])]
+    details = {gpu["uuid"]: gpu.get("details") or {} for gpu in driver["gpus"]}
+    given = [details.get(gpu["uuid"], {}) for gpu in use.get("gpus", [])]
     check_requirements(want.requirements, driver, given)
 
 

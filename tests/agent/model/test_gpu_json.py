@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from mesos_gpu.agent.model.gpu_json import GpuView, exposition, gpu_shown, view_shown
-from mesos_gpu.gpu.device import Gpu, GpuUsage
+from mesos_gpu.gpu.device import Gpu, GpuProcess, GpuUsage
 from mesos_gpu.gpu.health import Condition, Illness
 
 GPU = Gpu(minor=1, index=0, uuid="GPU-a", name='Some "big"\\GPU', memory_mib=16)
@@ -45,7 +47,7 @@ def test_the_text_has_base_units_labels_and_escapes() -> None:
     assert "mesos_gpu_gpus_held 1" in lines
     assert [line for line in lines if line.startswith("mesos_gpu_memory_used_bytes{") and "GPU-b" in line] == []
     for name in {line.partition("{")[0].partition(" ")[0] for line in lines if not line.startswith("#")}:
-        assert lines.count(f"# TYPE {name} gauge") == 1
+        assert len([line for line in lines if line.startswith(f"# TYPE {name} ")]) == 1
     assert text.endswith("\n")
 
 
@@ -84,3 +86,31 @@ def test_metrics_have_the_names_of_dcgm_exporter_too() -> None:
     unknown = exposition([GpuView(GPU, None)], advertised=1)
     assert "DCGM_FI_DEV_FB_FREE" not in unknown
     assert "DCGM_FI_DEV_XID_ERRORS" in unknown
+
+
+DEFAULT_COUNTERS = """
+SM_CLOCK gauge, MEM_CLOCK gauge, MEMORY_TEMP gauge, GPU_TEMP gauge, POWER_USAGE gauge,
+TOTAL_ENERGY_CONSUMPTION counter, PCIE_TX_THROUGHPUT counter, PCIE_RX_THROUGHPUT counter,
+PCIE_REPLAY_COUNTER counter, GPU_UTIL gauge, MEM_COPY_UTIL gauge, ENC_UTIL gauge, DEC_UTIL gauge,
+XID_ERRORS gauge, FB_FREE gauge, FB_USED gauge, NVLINK_BANDWIDTH_TOTAL counter, VGPU_LICENSE_STATUS gauge,
+UNCORRECTABLE_REMAPPED_ROWS counter, CORRECTABLE_REMAPPED_ROWS counter, ROW_REMAP_FAILURE gauge
+"""
+"""Names and kinds. Source: NVIDIA/dcgm-exporter etc/default-counters.csv."""
+OF_DCGM_ALONE = {"NVLINK_BANDWIDTH_TOTAL", "VGPU_LICENSE_STATUS"}
+
+
+def test_every_default_counter_of_dcgm_exporter_is_there_in_its_kind_but_two_of_dcgms_own() -> None:
+    numbers = {field.name: 1 for field in fields(GpuUsage) if field.name != "processes"}
+    lines = exposition([GpuView(GPU, GpuUsage(**numbers))], advertised=1).splitlines()
+    kinds = dict(line.removeprefix("# TYPE DCGM_FI_DEV_").split() for line in lines if "# TYPE DCGM_FI_DEV_" in line)
+    listed = dict(word.split() for word in DEFAULT_COUNTERS.split(","))
+    assert kinds == {name: kind for name, kind in listed.items() if name not in OF_DCGM_ALONE}
+
+
+def test_everything_that_a_gpu_does_is_shown_of_it() -> None:
+    usage = GpuUsage(core_mhz=1189, memory_errors=0, processes=(GpuProcess(4711, "python3", 2303),))
+    shown = view_shown(GpuView(GPU, usage))
+    assert (shown["core_mhz"], shown["memory_errors"]) == (1189, 0)
+    assert shown["processes"] == ({"pid": 4711, "name": "python3", "memory_mib": 2303},)
+    assert shown["memory_total_mib"] == 16
+    assert "pci_replays" not in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -126,7 +127,7 @@ async def test_another_machines_plugin_is_asked_over_http(asking: Engine, bank: 
 
         status, text = await get("/v1.0/gpu/info")
         assert (status, text.count("Device #")) == (200, 4)
-        assert (await get("/gpu/status"))[1].startswith("\nDevice #0\n  Power:        N/A\n  Temperature:  30 °C\n")
+        assert (await get("/gpu/status"))[1].startswith("\nDevice #0\n  Power:        25 / 300 W\n")
         status, line = await get("/docker/cli?dev=2&vol=nvidia_driver")
         assert (status, line.endswith("/nvidia2:/dev/nvidia2"), VOLUME in line) == (200, True, True)
         assert await get("/docker/cli?dev=9") == (400, "invalid device: 9\n")
@@ -141,6 +142,60 @@ async def test_another_machines_plugin_is_asked_over_http(asking: Engine, bank: 
     assert "nvidia0" in (await asyncio.to_thread(nvidia_docker, asking, bank, *run, **asked)).stdout
     wrong = await asyncio.to_thread(nvidia_docker, asking, bank, *run, check=False, **{**asked, "NV_GPU": "9"})
     assert "answers 400: invalid device: 9" in wrong.stderr
+
+
+SSH = """#!{python}
+import json, re, socket, sys, threading
+with open({calls!r}, "w") as calls:
+    json.dump(sys.argv[1:], calls)
+if {status}:
+    sys.exit({status})
+local, host, remote = re.fullmatch(r"127.0.0.1:(\\d+):(localhost):(\\d+)", sys.argv[sys.argv.index("-L") + 1]).groups()
+server = socket.create_server(("127.0.0.1", int(local)))
+
+def carry(one, other):
+    while data := one.recv(65536):
+        other.sendall(data)
+    other.shutdown(socket.SHUT_WR)
+
+while True:
+    near, _ = server.accept()
+    far = socket.create_connection((host, int(remote)))
+    for pair in ((near, far), (far, near)):
+        threading.Thread(target=carry, args=pair, daemon=True).start()
+"""
+
+
+def an_ssh(folder: Path, status: int = 0) -> Path:
+    """Make a program `ssh` that carries connections as its -L says, or fails; return where it writes its words."""
+    folder.mkdir()
+    calls, program = folder / "calls", folder / "ssh"
+    program.write_text(SSH.format(python=sys.executable, calls=str(calls), status=status))
+    program.chmod(0o755)
+    return calls
+
+
+async def test_another_machines_plugin_is_asked_through_ssh(
+    asking: Engine, bank: Bank, plugin: Plugin, tmp_path: Path
+) -> None:
+    asking.docker("create", "--name", "maker", IMAGE, "true")
+    asking.docker("commit", "--change", "LABEL com.nvidia.volumes.needed=nvidia_driver", "maker", NEEDS)
+    calls = an_ssh(tmp_path / "ssh")
+    far = {"NV_HOST": f"ssh://gpu@far.example:2222:{plugin.port}", "NV_GPU": "3"}
+    run = ("run", "--rm", *RUN, NEEDS, "ls", "/dev")
+    done = await asyncio.to_thread(
+        nvidia_docker, asking, bank, *run, **far, PATH=f"{tmp_path / 'ssh'}:{os.environ['PATH']}"
+    )
+    assert [name for name in done.stdout.split() if re.fullmatch(r"nvidia\d", name)] == ["nvidia3"]
+    words = json.loads(calls.read_text())
+    assert words[:5] == ["-N", "-o", "ExitOnForwardFailure=yes", "-p", "2222"]
+    assert words[5:] == ["-L", words[6], "gpu@far.example"]
+    assert await bank.leases() == [], "the other machine's plugin named the GPU; no lease is taken here"
+    an_ssh(tmp_path / "no-ssh", status=255)
+    path = f"{tmp_path / 'no-ssh'}:{os.environ['PATH']}"
+    refused = await asyncio.to_thread(nvidia_docker, asking, bank, *run, check=False, **far, PATH=path)
+    assert refused.returncode == 1
+    assert "Error: ssh made no tunnel to the plugin" in refused.stderr
 
 
 async def test_podman_has_the_volume_without_a_daemon(
