@@ -17,8 +17,8 @@ import aiohttp
 import pytest
 
 from mesos_gpu.gpu.simulated_library import NAME, simulated_library
-from tests.doors.nvidia_docker.test_inventory import INFO_TEXT, STATUS_TEXT
 from tests.support.agent.live import LiveAgent, new_master
+from tests.support.doors.golden import INFO_TEXT, STATUS_TEXT
 
 pytestmark = pytest.mark.root
 

@@ -138,6 +138,11 @@ async def _pids(bank: Bank) -> str:
             "unsatisfied condition: cuda>=99.0 (NVIDIA_REQUIRE_CUDA); here cuda is",
         ),
         (("-e", "NVIDIA_REQUIRE_X=driver<1 cuda>12.4"), "unsatisfied condition: driver<1"),
+        (("-e", "NVIDIA_REQUIRE_X=arch>=7.0"), "unsatisfied condition: arch>=7.0 (NVIDIA_REQUIRE_X); here arch is 6.0"),
+        (
+            ("-e", "NVIDIA_REQUIRE_X=brand=quadro brand=tesla,driver<550"),
+            "unsatisfied condition: brand=quadro (NVIDIA_REQUIRE_X); here brand is Tesla",
+        ),
         (("-e", "NVIDIA_REQUIRE_X=colour=red"), "invalid expression 'colour=red'"),
         (("-e", "NVIDIA_DRIVER_CAPABILITIES=utility,magic"), "unsupported capabilities found in 'utility,magic'"),
     ],
@@ -150,7 +155,12 @@ async def test_what_an_image_requires_and_is_not_here_is_refused(
         assert why in refused.stderr
         asking.docker("rm", "-f", "req", check=False)
     assert await bank.leases() == []
-    met = ("-e", "NVIDIA_REQUIRE_CUDA=cuda>=99 cuda>=11.0,driver>500", "-e", "NVIDIA_DRIVER_CAPABILITIES=compute")
+    met = (
+        "-e",
+        "NVIDIA_REQUIRE_CUDA=cuda>=99 brand=TESLA,arch<7,driver>500",
+        "-e",
+        "NVIDIA_DRIVER_CAPABILITIES=compute",
+    )
     await asyncio.to_thread(start, asking, "met", "--gpus=1", *met)
     assert "not found" in asking.docker("exec", "met", "sh", "-c", "nvidia-smi -L 2>&1", check=False).stdout
 
