@@ -10,6 +10,20 @@ from types import SimpleNamespace
 NOT_SUPPORTED, NOT_FOUND, DRIVER_NOT_LOADED, TIMEOUT, LIBRARY_NOT_FOUND, GPU_IS_LOST = 3, 6, 9, 10, 12, 15
 
 
+READINGS = frozenset(
+    f"nvml{name}"
+    for name in (
+        *("DeviceGetPowerManagementLimit", "DeviceGetBrand", "DeviceGetCudaComputeCapability", "DeviceGetNumGpuCores"),
+        *("DeviceGetMemoryBusWidth", "DeviceGetEccMode", "DeviceGetBAR1MemoryInfo", "DeviceGetMaxPcieLinkGeneration"),
+        *("DeviceGetMaxPcieLinkWidth", "DeviceGetMaxClockInfo", "DeviceGetClockInfo", "DeviceGetEncoderUtilization"),
+        *("DeviceGetDecoderUtilization", "DeviceGetMemoryErrorCounter", "DeviceGetPcieThroughput"),
+        *("DeviceGetPcieReplayCounter", "DeviceGetTotalEnergyConsumption", "DeviceGetRemappedRows"),
+        *("DeviceGetComputeRunningProcesses_v2", "DeviceGetComputeRunningProcesses_v3", "SystemGetProcessName"),
+    )
+)
+"""What a test answers by `FakeGpu.readings`."""
+
+
 class FakeNvmlError(Exception):
     def __init__(self, value: int) -> None:
         super().__init__(value)
@@ -120,7 +134,7 @@ class FakeNvml:
         return [SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=handle.recovery)) for _ in fields]
 
     def __getattr__(self, name: str) -> Callable[..., object]:
-        if not name.startswith(("nvmlDeviceGet", "nvmlSystemGet")):
+        if name not in READINGS:
             raise AttributeError(name)
 
         def answer(handle: FakeGpu | int, *arguments: object) -> object:
