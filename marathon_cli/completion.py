@@ -15,9 +15,11 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from marathon_cli.aliases.table import ALIASES, Alias
 from marathon_cli.console.console import Console
-from marathon_cli.lazy import load
+from marathon_cli.lazy import load, load_alias
 from marathon_cli.registry import ROWS
+from mesos_gpu.errors import MesosGpuError
 
 VARIABLE = "_MESOS_GPU_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
@@ -72,12 +74,21 @@ def _patience_s(environ: Mapping[str, str]) -> float:
 def _teach(program: click.Command, words: list[str]) -> None:
     """Let the parameters of the program and of the command that is typed know what they may be."""
     typed = set(words)
-    commands = [load(row) for row in ROWS if row.where and typed.issuperset(row.path.split())]
+    rows = [row for row in ROWS if row.where and typed.issuperset(row.path.split())]
+    aliases = [alias for alias in ALIASES if _is_typed(alias, typed)]
+    shown = {alias.whole for alias in aliases}
+    rows += [row for row in ROWS if row.path in shown]
+    commands = [*map(load, rows), *(load_alias(alias.path) for alias in aliases)]
     for command in (program, *commands):
         for parameter in command.params:
             names = _names_for(parameter)
             if names is not None:
                 setattr(parameter, "shell_complete", _completer(names))  # noqa: B010 - mypy takes it for a method
+
+
+def _is_typed(alias: Alias, typed: set[str]) -> bool:
+    """Tell whether a line may mean an alias: what stands before its last word is there, and that, in any spelling."""
+    return typed.issuperset(alias.path.split()[:-1]) and (not alias.listed or not typed.isdisjoint(alias.names))
 
 
 def _completer(names: Names) -> Callable[[click.Context, str], list[CompletionItem]]:
@@ -119,6 +130,15 @@ def _apps_and_tasks(console: Console, incomplete: str) -> Iterable[str]:
     # Ids of tasks begin as their app does; they are in the way until that is typed.
     begun = any(incomplete.startswith(f"{app.strip('/').replace('/', '_')}.") for app in apps)
     return _tasks(console, incomplete) if begun else apps
+
+
+def _things(console: Console, incomplete: str) -> Iterable[str]:
+    """Names that have a kind: apps, pods and jobs, and tasks once one is begun."""
+    found = list(_apps_and_tasks(console, incomplete))
+    for names in (_pods, _jobs):
+        with contextlib.suppress(MesosGpuError):  # a Marathon without them
+            found += names(console, incomplete)
+    return found
 
 
 def _deployments(console: Console, _incomplete: str) -> Iterable[str]:
@@ -188,4 +208,5 @@ _BY_METAVAR: Mapping[str, Names] = {
     "GROUP": _groups,
     "POD": _pods,
     "JOB": _jobs,
+    "NAME": _things,
 }

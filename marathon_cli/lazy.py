@@ -4,47 +4,57 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 import click
 
-from marathon_cli.registry import DCOS, ROWS, Row
+from marathon_cli.aliases.table import ALIASES, GATHERINGS, KINDS, TOOLS, Alias, aliases_below, gathering, listed_below
+from marathon_cli.registry import PROGRAM, ROWS, Row
 
 _EPILOG = "Options of all commands, such as --marathon-url: mesos-gpu --help"
 
 
 class LazyGroup(click.Group):
-    """The commands of the registry one level below `path`; the root's path is empty."""
+    """The commands of the registry one level below `path`, and what other tools call them; the root's path is empty."""
 
     def __init__(self, *args: Any, path: str = "", **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.path = path
         self._rows = rows_below(path)
-        self._default = next((row.default for row in ROWS if row.path == path), "")
+        self._aliases = aliases_below(path)
+        gathers = gathering(path) if path else None
+        self._default = gathers.default if gathers else next((row.default for row in ROWS if row.path == path), "")
+        self._otherwise = gathers.otherwise if gathers else ""
         self.no_args_is_help = not self._default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take a group that has a usual command for that command, when no other is named."""
-        if self._default and (not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)):
+        none_named = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        if self._default and none_named and not ctx.resilient_parsing:  # a shell asks what may follow
             args = [self._default, *args]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the registry's order."""
-        return [*self._rows, *(DCOS if not self.path else ())]
+        """Return the names, in the registry's order, then those that other tools have for them."""
+        above = [one.path for one in GATHERINGS] if not self.path else []
+        return [*self._rows, *above, *(alias.names[0] for alias in listed_below(self.path))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command, or make the group of that name."""
-        if not self.path and cmd_name in DCOS:
-            return _alias(cmd_name)
-        row = self._rows.get(cmd_name)
-        return None if row is None else load(row)
+        if (row := self._rows.get(cmd_name)) is not None:
+            return load(row)
+        if (alias := self._aliases.get(cmd_name)) is not None:
+            return load_alias(alias.path)
+        gathers = gathering(cmd_name) if not self.path else None
+        return LazyGroup(name=cmd_name, path=cmd_name, help=gathers.help, epilog=_EPILOG) if gathers else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the first word names; one that is not there is refused, with the nearest that is."""
+        args = self._spelled(args)
         word = args[0]
         if not word.startswith("-") and self.get_command(ctx, word) is None:
             near = difflib.get_close_matches(word, self.list_commands(ctx), n=3)
@@ -52,9 +62,25 @@ class LazyGroup(click.Group):
             from marathon_cli.command_hints import MEANT
 
             if meant := MEANT.get(f"{self.path} {word}".strip()):
-                said = f"; here it is `mesos-gpu {meant}`"
+                said = f"; here it is `{PROGRAM} {meant}`"
             ctx.fail(f"there is no command `{ctx.command_path} {word}`{said}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if (alias := self._aliases.get(word)) is not None:
+            from marathon_cli.aliases.made import shows_one, words
+
+            rest = words(alias, rest)
+            if shows_one(alias, rest):
+                command = load(_BY_PATH[alias.whole])
+        return name, command, rest
+
+    def _spelled(self, args: list[str]) -> list[str]:
+        """Return words that begin with one of ours: `deployment/NAME` is two, and a NAME alone has a command, too."""
+        if args[0] in self._rows or args[0] in self._aliases or not self._aliases:
+            return args
+        kind, slash, name = args[0].partition("/")
+        if slash and name and kind in KINDS and kind in self._aliases:
+            return [kind, name, *args[1:]]
+        return [self._otherwise, *args] if self._otherwise and not args[0].startswith("-") else args
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, then the options: commands are what one looks for."""
@@ -66,15 +92,21 @@ class LazyGroup(click.Group):
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, row in self._rows.items():
             sections.setdefault(row.section or "Commands", []).append((name, row.help))
-        if not self.path:
-            aliases = [
-                (name, f"The commands of `dcos {name}`: {', '.join(sorted(held))}.") for name, held in DCOS.items()
-            ]
-            sections["As in DC/OS"] = aliases
+        if self._rows and self._aliases:
+            sections["Words of other tools"] = self._words_of_others()
+        for alias in () if self._rows else listed_below(self.path):
+            sections.setdefault("Commands", []).append((alias.names[0], said_of(alias)))
         width = max((len(name) for rows in sections.values() for name, _ in rows), default=0)
         for headline, rows in sections.items():
             with formatter.section(headline):
                 formatter.write_dl([(name.ljust(width), text) for name, text in rows])
+
+    def _words_of_others(self) -> list[tuple[str, str]]:
+        """Return for each tool which of its words are understood here."""
+        held = {tool: [one.path for one in GATHERINGS if one.tool == tool and not self.path] for tool in TOOLS}
+        for alias in listed_below(self.path):
+            held[alias.tool].append(alias.names[0])
+        return [(tool, ", ".join(sorted(words))) for tool, words in held.items() if words]
 
 
 def rows_below(path: str) -> Mapping[str, Row]:
@@ -97,9 +129,24 @@ def load(row: Row) -> click.Command:
     return command
 
 
-def _alias(name: str) -> click.Group:
-    rows = {row.path: row for row in ROWS}
-    group = click.Group(name, help=f"The commands of `dcos {name}`.", epilog=_EPILOG)
-    for word, path in DCOS[name].items():
-        group.add_command(load(rows[path]), word)
-    return group
+@cache
+def load_alias(alias_path: str) -> click.Command:
+    """Return the command, or the group, of an alias, imported now and made once."""
+    alias = next(alias for alias in ALIASES if alias.path == alias_path)
+    if isinstance(alias.means, str):
+        from marathon_cli.aliases.made import renamed
+
+        return renamed(alias, alias.means, load(_BY_PATH[alias.means]))
+    from marathon_cli.aliases.by_kind import by_kind
+
+    command = by_kind(alias, lambda path: load(_BY_PATH[path]))
+    command.epilog = _EPILOG
+    return command
+
+
+def said_of(alias: Alias) -> str:
+    """Return in one sentence what an alias does."""
+    return _BY_PATH[alias.means].help if isinstance(alias.means, str) else alias.help
+
+
+_BY_PATH = {row.path: row for row in ROWS}

@@ -101,7 +101,7 @@ ROWS: Sequence[Row] = (
     ),
     Row("deployment stop", "apps.deployment:stop", "Stop a deployment and leave everything as it is now."),
     Row("task", "", "Tasks: the running copies of apps.", RUN),
-    Row("task list", "tasks.task:list_tasks", "List the tasks of all apps, or of APP."),
+    Row("task list", "tasks.task:list_tasks", "List the tasks of all apps, of one, or those that are named."),
     Row(
         "task show",
         "tasks.task_change:show",
@@ -109,7 +109,9 @@ ROWS: Sequence[Row] = (
     ),
     Row("task kill", "tasks.task_change:kill", "End tasks; others take their place unless --scale says otherwise."),
     Row(
-        "task log", "tasks.task:log", "Print what a task writes: the file stdout of its sandbox, or another FILE there."
+        "task log",
+        "tasks.task_log:log",
+        "Print what a task writes: the file stdout of its sandbox, or another FILE there.",
     ),
     Row("task exec", "tasks.task_exec:exec_", "Run COMMAND in the container of TASK, with its GPUs, files and limits."),
     Row(
@@ -273,19 +275,3 @@ ROWS: Sequence[Row] = (
     ),
     Row("completion", "machine.completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
 )
-
-DCOS: dict[str, dict[str, str]] = {
-    "marathon": {
-        **{word: word for word in ("about", "app", "deployment", "group", "leader", "ping", "plugin", "pod", "task")},
-        "debug": "queue",
-        "delay": "queue",
-    },
-    "node": {
-        "list": "agent list",
-        "drain": "agent drain",
-        "deactivate": "agent deactivate",
-        "reactivate": "agent reactivate",
-        "decommission": "agent decommission",
-    },
-}
-"""Groups that only gather others: `mesos-gpu marathon app add`, as `dcos marathon app add`, is `mesos-gpu app add`."""

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import click
 
+from marathon_cli.aliases.table import ALIASES, TOOLS, Alias
 from marathon_cli.lazy import load
 from marathon_cli.main import PROGRAM, cli
-from marathon_cli.registry import DCOS, ROWS, Row
+from marathon_cli.registry import ROWS, Row
 
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
 _WIDTH = 100
+_PLACEHOLDERS = {"describe thing": "NAME", "top task": "TASK"}
+"""How those aliases are typed that stand for the absence of a word."""
 _HELP_HEAD = """# What each command says of itself
 
 `mesos-gpu COMMAND --help`, for every command; [cli.md](cli.md) tells what they have in common.
@@ -42,11 +45,20 @@ def _table() -> str:
     for name, rows in sections.items():
         lines.append(f"\n| {name} | |\n|---|---|\n")
         lines += [f"| `{row.path}` | {row.help.replace('|', chr(92) + '|')} |\n" for row in rows if row.where]
-    lines.append("\nAs in DC/OS: ")
-    lines.append(
-        "; ".join(f"`{name} {word}` is `{path}`" for name, held in DCOS.items() for word, path in held.items())
-    )
-    return "".join(lines) + ".\n\n"
+    for tool in TOOLS:
+        lines.append(f"\n| as in {tool} | here |\n|---|---|\n")
+        lines += [_alias_row(alias) for alias in ALIASES if alias.tool == tool]
+    return "".join(lines) + "\n"
+
+
+def _alias_row(alias: Alias) -> str:
+    path = alias.path if alias.listed else f"{alias.path.rpartition(' ')[0]} {_PLACEHOLDERS[alias.path]}"
+    if isinstance(alias.means, str):
+        here = f"`{f'{alias.means} {alias.first}'.strip()}`"
+    else:
+        kinds = {kind: " and ".join(f"`{line}`" for line in lines) for kind, lines in alias.means.items()}
+        here = "; ".join(f"{kind}: {lines}" for kind, lines in kinds.items())
+    return f"| `{path}` | {here.replace(' {}', '')} |\n"
 
 
 def _section(name: str, command: click.Command) -> str:

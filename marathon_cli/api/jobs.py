@@ -17,9 +17,10 @@ class Jobs:
     def __init__(self, server: Marathon) -> None:
         self.server = server
 
-    def all(self) -> list[Document]:
-        """Return every job with its runs that go on, its schedules and a summary of its history, by id."""
-        found = self.server.list_of(self.server.call("GET", "/v1/jobs", query={"embed": list(EMBED)}), "jobs")
+    def all(self, *, history: bool = False) -> list[Document]:
+        """Return every job with its runs that go on, its schedules and a summary of its history or all of it, by id."""
+        embed = [*EMBED, "history"] if history else list(EMBED)
+        found = self.server.list_of(self.server.call("GET", "/v1/jobs", query={"embed": embed}), "jobs")
         return sorted(found, key=lambda job: str(job.get("id")))
 
     def show(self, job_id: str, *, embed: tuple[str, ...] = EMBED) -> Document:

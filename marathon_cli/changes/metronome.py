@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from marathon_cli.api.jobs import Jobs
     from marathon_cli.console.console import Console
 
+ENDED = frozenset({"SUCCESS", "FAILED"})
+"""How a run is that has ended."""
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 

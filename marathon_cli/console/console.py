@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from marathon_cli.connection.box import default_work_dir
-from marathon_cli.screen.output import DEFAULT, Output, Table, render
+from marathon_cli.screen.output import DEFAULT, Output, Table, render, say
 from mesos_gpu.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -48,13 +48,19 @@ class Console:
         """The name of the form that the answer has: table, wide, json, yaml, name or jsonpath."""
         return (self.output or self.default_output).form
 
-    def show(self, value: Any, *, table: Callable[[], Table], names: Sequence[str]) -> None:
-        """Print a value in the form that was asked for; `names` are the ids in it."""
+    def show(self, value: Any, *, table: Callable[[], Table], names: Sequence[str], none: str = "") -> None:
+        """Print a value in the form that was asked for; `names` are the ids in it.
+
+        Where people read a list and nothing is in it, `none` says so on stderr, with what to do next.
+        """
         text = render(value, self.output or self.default_output, table=table, names=names)
-        if self._caught is None:
-            click.echo(text, nl=False)
-        else:
-            self._caught.append(text)
+        empty = none if not value and self.form in ("table", "wide") else ""
+        if self._caught is not None:
+            self._caught += [text, f"{empty}\n"] if empty else [text]
+            return
+        click.echo(text, nl=False)
+        if empty:
+            say(empty)
 
     def repeat(self, look: Callable[[], None]) -> None:
         """Do what shows something, again and again where --watch says so. A server that is away is waited for."""

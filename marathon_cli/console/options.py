@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -139,3 +140,14 @@ def watch_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def selector_option(command: Command) -> Command:
+    """Let a list take --label; it gets a selector in Marathon's form as `label`, None where none was given."""
+
+    def read(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+        # kubectl writes app=web for what Marathon writes app==web.
+        return value if value is None else re.sub(r"(?<![=!])=(?!=)", "==", value)
+
+    text = "Only those with these labels, as in team==vision,gpu or team=vision."
+    return click.option("--label", "--selector", "-l", "label", metavar="SELECTOR", callback=read, help=text)(command)

@@ -85,7 +85,7 @@ class OneOff:
         """
         sandbox = self._sandbox(task)
         logs = [follow.Log.of(sandbox, name, None) for name in ("stdout", "stderr")]
-        printer = _Split(out, err, logs[1])
+        printer = follow.Split(out, err, headlines=False)
         follow.follow(logs, printer, self.mesos, sleep=self._pause, say=lambda _: None, known_ended=self._known_ended)
 
     def end(self, task: Task) -> int:
@@ -192,21 +192,6 @@ class OneOff:
                     statuses = item.get("statuses") or [{}]
                     return Task(task.id, task.agent_id, state, str(statuses[-1].get("message") or ""))
         return None
-
-
-class _Split(follow.Printer):
-    """Writes one log to one stream and the others to another."""
-
-    def __init__(self, out: BinaryIO, err: BinaryIO, err_log: follow.Log) -> None:
-        super().__init__(out, headlines=False)
-        self._err, self._err_log = follow.Printer(err, headlines=False), err_log
-
-    def write(self, log: follow.Log, data: bytes) -> None:
-        """Write `data` of `log` at once."""
-        if log is self._err_log:
-            self._err.write(log, data)
-        else:
-            super().write(log, data)
 
 
 def removed_or_said(run: OneOff, *, keep: bool) -> bool:

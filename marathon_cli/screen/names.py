@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from mesos_gpu.errors import BadInput, InvalidApp, MesosGpuError, NotFound
+
+Document = TypeVar("Document", bound=Mapping[str, Any])
 
 
 def app_id(text: str) -> str:
@@ -32,6 +35,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean X?`, or nothing."""
     near = difflib.get_close_matches(name, sorted(set(known)), n=1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def named(documents: Sequence[Document], ids: Sequence[str], what: str) -> list[Document]:
+    """Return the documents with these ids, in their order; all of them when no id is given. Raises NotFound."""
+    if not ids:
+        return list(documents)
+    by_id = {str(document.get("id")): document for document in documents}
+    for name in ids:
+        if name not in by_id:
+            raise NotFound(f"there is no {what} {name}{nearest(name, by_id)}")
+    return [by_id[name] for name in dict.fromkeys(ids)]
 
 
 @contextmanager

@@ -26,6 +26,8 @@ class Log:
 
     sandbox: Sandbox
     file: RemoteFile
+    name: str = "stdout"
+    """What the file is called, below the sandbox."""
     quiet_s: float = 0.0
     silent_s: float = 0.0
     gone_s: float = 0.0
@@ -37,7 +39,7 @@ class Log:
         file = RemoteFile(sandbox.agent, f"{sandbox.directory}/{name}")
         if lines is not None:
             file.skip_to_last(lines)
-        return cls(sandbox, file)
+        return cls(sandbox, file, name)
 
     def removed(self) -> str | None:
         """Return in words that the agent has removed the files of a task that has ended, None when it has not."""
@@ -78,6 +80,22 @@ class Printer:
             self._last = log.sandbox.task_id
         self._out.write(data)
         self._out.flush()
+
+
+class Split(Printer):
+    """Writes what is in files called stderr to `err`, where there is one, and all else to `out`."""
+
+    def __init__(self, out: BinaryIO, err: BinaryIO | None, *, headlines: bool) -> None:
+        super().__init__(out, headlines=headlines)
+        self._err = None if err is None else Printer(err, headlines=headlines)
+
+    def write(self, log: Log, data: bytes) -> None:
+        """Write `data` of `log` at once."""
+        if self._err is not None and log.name == "stderr":
+            if data:
+                self._err.write(log, data)
+        else:
+            super().write(log, data)
 
 
 def show(logs: Sequence[Log], printer: Printer) -> list[Log]:

@@ -101,6 +101,16 @@ def ask(env: dict[str, str]) -> Ask:
         (("--profile", "p"), ["prod"]),
         (("app", "list", "--profile", "st"), ["staging"]),
         (("app", "list", "-o", "js"), ["json", "jsonpath="]),
+        (("log",), ["logs"]),
+        (("logs", "tr"), ["train"]),
+        (("get", "de"), ["deployments"]),
+        (("get", "deployments", "tr"), ["train"]),
+        (("get", "deploy", "-o", "js"), ["json", "jsonpath="]),
+        (("get", "jobs", "ni"), ["nightly"]),
+        (("describe", "node", ""), ["gpu-node-7"]),
+        (("stop", "t"), ["team.index", "team/pod", "team/train-2", "team/web", "train"]),
+        (("accelerator-types", ""), ["list"]),
+        (("job", "log", "tr"), ["train"]),
     ],
 )
 def test_what_is_offered(ask: Ask, words: tuple[str, ...], offered: list[str]) -> None:

@@ -11,14 +11,15 @@ from marathon_cli.api.apps import Apps
 from marathon_cli.changes.versions import resolve_version
 from marathon_cli.clients.client import Marathon
 from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.options import output_options, target_options, watch_options
-from marathon_cli.screen.names import app_id, hints
+from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
+from marathon_cli.screen.names import app_id, hints, named
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Column, Table, columns
 from marathon_cli.show.gpu_lines import GpuLine, by_agent
 from marathon_cli.show.gpu_view import held_gpus
 from mesos_gpu.errors import NotFound, Unavailable
 
+_NONE = "no apps; `mesos-gpu app add FILE` adds one, `mesos-gpu run -- nvidia-smi` runs a command once"
 _COLUMNS = (
     Column("ID"),
     Column("GPUS", number=True),
@@ -36,23 +37,25 @@ _COLUMNS = (
 
 
 @click.command(name="list")
-@click.option("--label", "-l", metavar="SELECTOR", help="Only apps with these labels, as in team==vision,gpu.")
+@click.argument("app_ids", metavar="[APP]...", nargs=-1)
+@selector_option
 @watch_options
 @output_options()
 @target_options
 @pass_console
-def list_apps(console: Console, label: str | None) -> None:
+def list_apps(console: Console, app_ids: tuple[str, ...], label: str | None) -> None:
     """List the apps."""
     marathon = console.marathon()
+    wanted = [app_id(name) for name in app_ids]
 
     def look() -> None:
-        apps = marathon.apps(label=label)
+        apps = named(marathon.apps(label=label), wanted, "app")
 
         def table() -> Table:
             beside = _beside(marathon, apps)
             return Table(_COLUMNS, [_row(item, beside) for item in apps])
 
-        console.show(apps, table=table, names=[str(item.get("id")) for item in apps])
+        console.show(apps, table=table, names=[str(item.get("id")) for item in apps], none=_NONE)
 
     console.repeat(look)
 

@@ -15,17 +15,19 @@ from marathon_cli.changes.changes import Waiting, finish, force_option, wait_opt
 from marathon_cli.changes.updating import Order, agreed, read_wish, refuse_new_problems, update_command
 from marathon_cli.clients.client import Marathon
 from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.options import output_options, target_options, watch_options
+from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
 from marathon_cli.document import check
 from marathon_cli.document.definitions import without
-from marathon_cli.screen.names import app_id, hints
+from marathon_cli.screen.names import app_id, hints, named
 from marathon_cli.screen.output import Column, Table
 from marathon_cli.show.gpu_lines import pod_gpus
 from mesos_gpu.errors import Conflict, InvalidApp, Problem
 from mesos_gpu.marathon.definitions.app_schema import POD
 from mesos_gpu.marathon.definitions.app_settings import AppRules
+from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 from mesos_gpu.marathon.definitions.pod import read_pod
 
+_NONE = "no pods; `mesos-gpu pod add FILE` adds one"
 _COLUMNS = (
     Column("ID"),
     Column("GPUS", number=True),
@@ -76,18 +78,23 @@ def add(console: Console, file: str | None, no_validate: bool, dry_run: bool, wa
 
 
 @click.command(name="list")
+@click.argument("pod_ids", metavar="[POD]...", nargs=-1)
+@selector_option
 @watch_options
 @output_options()
 @target_options
 @pass_console
-def list_pods(console: Console) -> None:
+def list_pods(console: Console, pod_ids: tuple[str, ...], label: str | None) -> None:
     """List the pods and how they are."""
     pods = Pods(console.marathon())
+    wanted = [app_id(name) for name in pod_ids]
+    terms = parse_selector(label or "")
 
     def look() -> None:
-        found = pods.statuses()
+        there = [pod for pod in pods.statuses() if selects(terms, (pod.get("spec") or {}).get("labels") or {})]
+        found = named(there, wanted, "pod")
         names = [str(pod.get("id")) for pod in found]
-        console.show(found, table=lambda: Table(_COLUMNS, [_row(pod) for pod in found]), names=names)
+        console.show(found, table=lambda: Table(_COLUMNS, [_row(pod) for pod in found]), names=names, none=_NONE)
 
     console.repeat(look)
 

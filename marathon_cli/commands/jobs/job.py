@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 import click
 
+from marathon_cli.api.jobs import EMBED
 from marathon_cli.changes import rules
-from marathon_cli.changes.metronome import explained, jobs_of, known
+from marathon_cli.changes.metronome import explained, jobs_of, known, runs_of
 from marathon_cli.changes.updating import Order, agreed, read_wish, refuse_new_problems, update_command
 from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.options import output_options, target_options, watch_options
+from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
 from marathon_cli.document import check
 from marathon_cli.document.definitions import without
+from marathon_cli.screen.durations import between
+from marathon_cli.screen.names import named
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import Conflict, MesosGpuError, Problem
 from mesos_gpu.marathon.definitions.app_schema import JOB
+from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 
 _JOBS = (
     Column("ID"),
     Column("GPUS", number=True),
     Column("STATUS"),
     Column("LAST RUN"),
+    Column("COMPLETIONS"),
+    Column("DURATION"),
+    Column("AGE"),
     Column("NEXT RUN", rank=1),
-    Column("SUCCESSES", number=True, rank=2),
-    Column("FAILURES", number=True, rank=2),
-    Column("DESCRIPTION", rank=3, cut=True),
+    Column("SUCCESSES", number=True, rank=3),
+    Column("FAILURES", number=True, rank=3),
+    Column("DESCRIPTION", rank=4, cut=True),
 )
+_NONE = "no jobs; `mesos-gpu job add FILE` adds one, `mesos-gpu run -- nvidia-smi` runs a command once"
 _SET_BY_SERVER = ("activeRuns", "history", "historySummary", "schedules")
 name_argument = click.argument("name", metavar="JOB")
 
@@ -71,19 +80,31 @@ def add(console: Console, file: str | None, no_validate: bool, dry_run: bool) ->
 
 
 @click.command(name="list")
+@click.argument("job_ids", metavar="[JOB]...", nargs=-1)
+@selector_option
+@click.option("--scheduled", is_flag=True, help="Only those that run by a schedule.")
 @watch_options
 @output_options()
 @target_options
 @pass_console
 @explained
-def list_jobs(console: Console) -> None:
-    """List the jobs, what they do now, and when they run next."""
+def list_jobs(console: Console, job_ids: tuple[str, ...], label: str | None, scheduled: bool) -> None:
+    """List the jobs, what they do now, and when they run next.
+
+    COMPLETIONS, DURATION and AGE are the last run's, as `kubectl get jobs` has them; AGE is how long ago it began.
+    """
     jobs = jobs_of(console)
+    terms = parse_selector(label or "")
 
     def look() -> None:
-        found = jobs.all()
-        names = [str(job.get("id")) for job in found]
-        console.show(found, table=lambda: Table(_JOBS, [_row(job) for job in found]), names=names)
+        found = named(
+            [job for job in jobs.all(history=True) if selects(terms, job.get("labels") or {})], job_ids, "job"
+        )
+        found = [job for job in found if job.get("schedules") or not scheduled]
+        now = datetime.now(timezone.utc)
+        table = Table(_JOBS, [_row(job, now) for job in found])
+        shown = [without(job, "history") for job in found]
+        console.show(shown, table=lambda: table, names=[str(job.get("id")) for job in found], none=_NONE)
 
     console.repeat(look)
 
@@ -98,7 +119,12 @@ def show(console: Console, name: str) -> None:
     """Print everything that is known of JOB."""
     jobs = jobs_of(console)
     found = known(jobs, name)
-    console.show(found, table=lambda: Table(_JOBS, [_row(found)]), names=[name])
+
+    def table() -> Table:
+        with_runs = jobs.show(name, embed=(*EMBED, "history"))
+        return Table(_JOBS, [_row(with_runs, datetime.now(timezone.utc))])
+
+    console.show(found, table=table, names=[name])
 
 
 @update_command(name_argument, deploys=False)
@@ -149,17 +175,22 @@ def _problems(job: Mapping[str, Any]) -> list[Problem]:
     return [*JOB.unknown_keys(job), *JOB.shape_problems(JOB.clean(job))]
 
 
-def _row(job: Mapping[str, Any]) -> list[object]:
+def _row(job: Mapping[str, Any], now: datetime) -> list[object]:
     summary = job.get("historySummary") or {}
     success, failure = str(summary.get("lastSuccessAt") or ""), str(summary.get("lastFailureAt") or "")
     last = "---" if not success and not failure else "success" if success > failure else "failed"
     following = sorted(str(one["nextRunAt"]) for one in job.get("schedules") or [] if one.get("nextRunAt"))
     active = len(job.get("activeRuns") or [])
+    run = max(runs_of(job), key=lambda one: str(one.get("createdAt") or ""), default=None)
+    ended = None if run is None else run.get("completedAt") or run.get("finishedAt")
     return [
         job.get("id"),
         (job.get("run") or {}).get("gpus", 0),
         f"running ({active})" if active else "scheduled" if job.get("schedules") else "unscheduled",
         last,
+        "---" if run is None else f"{int(run['status'] == 'SUCCESS')}/1",
+        "---" if run is None else between(run.get("createdAt"), ended or now),
+        "---" if run is None else between(run.get("createdAt"), now),
         following[0] if following else "---",
         summary.get("successCount", 0),
         summary.get("failureCount", 0),

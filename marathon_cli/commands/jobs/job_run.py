@@ -9,7 +9,7 @@ import click
 
 from marathon_cli.api.jobs import Jobs
 from marathon_cli.changes.changes import Waiting, wait_options
-from marathon_cli.changes.metronome import explained, jobs_of, known, runs_of
+from marathon_cli.changes.metronome import ENDED, explained, jobs_of, known, runs_of
 from marathon_cli.clients.news import News
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
@@ -18,7 +18,6 @@ from mesos_gpu.errors import BadInput, Conflict, TimeIsUp
 
 PAUSE_S = 0.5
 _RUNS = (Column("RUN"), Column("STATUS"), Column("STARTED", rank=1), Column("ENDED", rank=1), Column("TASKS", rank=2))
-_OVER = {"SUCCESS", "FAILED"}
 name_argument = click.argument("name", metavar="JOB")
 
 
@@ -109,7 +108,7 @@ def _wait(jobs: Jobs, name: str, run_id: str, timeout_s: float, news: News) -> b
             said = status
         if found is None:
             raise Conflict(f"the run {run_id} of {name} was stopped, or its job removed")
-        if status in _OVER:
+        if status in ENDED:
             return status == "SUCCESS"
         if timeout_s and time.monotonic() - begun >= timeout_s:
             raise TimeIsUp(f"{name} {run_id} has not ended after {timeout_s:g} s; it goes on")

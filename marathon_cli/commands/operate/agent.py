@@ -10,13 +10,15 @@ import click
 from marathon_cli.changes.changes import Waiting, wait_options
 from marathon_cli.clients.sandbox import Mesos
 from marathon_cli.console.console import Console, pass_console
-from marathon_cli.console.options import output_options, target_options, watch_options
+from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Column, Table, say
 from mesos_gpu.errors import BadInput, NotFound, TimeIsUp
+from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 from mesos_gpu.mesos.clients.agents import Agent, find_agent, names, read_agent
 
 PAUSE_S = 1.0
+_NONE = "no agents; `mesos-gpu up` starts a box with some, `mesos-gpu flags agent` prints the flags of one elsewhere"
 _COLUMNS = (
     Column("AGENT"),
     Column("STATE"),
@@ -31,20 +33,31 @@ name_argument = click.argument("name", metavar="AGENT")
 
 
 @click.command(name="list")
+@click.argument("agent_names", metavar="[AGENT]...", nargs=-1)
+@selector_option
 @watch_options
 @output_options()
 @target_options
 @pass_console
-def list_agents(console: Console) -> None:
-    """List the agents, how each is, and what it has free."""
+def list_agents(console: Console, agent_names: tuple[str, ...], label: str | None) -> None:
+    """List the agents, how each is, and what it has free.
+
+    --label is about their attributes.
+    """
     mesos = console.mesos()
+    terms = parse_selector(label or "")
 
     def look() -> None:
         documents = mesos.slaves()
         agents = sorted(map(read_agent, documents), key=lambda agent: (agent.hostname, agent.address))
         called = names(agents)
+        if agent_names:
+            wanted = [find_agent(agents, name).id for name in agent_names]
+            agents = [agent for agent in agents if agent.id in wanted]
+        agents = [agent for agent in agents if selects(terms, {k: str(v) for k, v in agent.attributes.items()})]
+        documents = [document for document in documents if document.get("id") in {agent.id for agent in agents}]
         rows = [_row(agent, called[agent.id]) for agent in agents]
-        console.show(documents, table=lambda: Table(_COLUMNS, rows), names=[agent.id for agent in agents])
+        console.show(documents, table=lambda: Table(_COLUMNS, rows), names=[agent.id for agent in agents], none=_NONE)
 
     console.repeat(look)
 

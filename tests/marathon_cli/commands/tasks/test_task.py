@@ -230,6 +230,37 @@ def test_a_task_that_failed_before_it_had_files_gives_its_message(cluster: Clust
     assert "no such image" in result.stderr
 
 
+def test_the_log_of_a_job_is_that_of_its_last_run_after_it_has_ended(cluster: Cluster, run: Run) -> None:
+    ended = {"id": "r1", "finishedAt": "2026-01-01T01:00:00.000+0000", "tasks": ["nightly_r1.instance-1._app.1"]}
+    older = {"id": "r0", "finishedAt": "2026-01-01T00:00:00.000+0000", "tasks": ["nightly_r0.instance-1._app.1"]}
+    history = {"successfulFinishedRuns": [older], "failedFinishedRuns": [ended]}
+    cluster.server.on("GET", "/v1/jobs/nightly", {"id": "nightly", "history": history, "activeRuns": []})
+    cluster.start("nightly_r1.instance-1._app.1", b"epoch 1\n", state="TASK_FAILED")
+    cluster.files["/sandbox/nightly_r1.instance-1._app.1/stderr"] = b"out of memory\n"
+    for words in (("task", "log"), ("job", "log")):
+        result = run(*words, "nightly")
+        assert (result.exit_code, result.stdout) == (0, "epoch 1\n"), result.stderr
+        assert result.stderr == "no run of nightly goes on; this is the last one, r1: FAILED\n"
+    both = run("logs", "job/nightly", "--tail", "1")
+    assert (both.stdout, both.stderr.splitlines()[1]) == ("epoch 1\n", "out of memory")
+    going = {"id": "r2", "status": "ACTIVE", "tasks": [{"id": "nightly_r2.instance-1._app.1"}]}
+    cluster.server.on("GET", "/v1/jobs/nightly", {"id": "nightly", "history": history, "activeRuns": [going]})
+    cluster.start("nightly_r2.instance-1._app.1", b"epoch 2\n")
+    assert run("task", "log", "nightly").stdout == "epoch 2\n"
+    cluster.server.on("GET", "/v1/jobs/nightly", {"id": "nightly", "history": {}, "activeRuns": []})
+    assert (
+        "job nightly has not run yet; `mesos-gpu job run nightly` runs it now" in run("task", "log", "nightly").stderr
+    )
+
+
+def test_both_streams_of_a_task_are_followed_to_their_own(cluster: Cluster, run: Run, hasty: list[float]) -> None:
+    cluster.start(TASK, b"out\n", state="TASK_FINISHED")
+    cluster.files[f"/sandbox/{TASK}/stderr"] = b"err\n"
+    result = run("logs", "-f", TASK)
+    assert (result.stdout, result.stderr.splitlines()[0]) == ("out\n", "err")
+    assert run("task", "log", "--both", TASK).stdout == "out\n"
+
+
 def test_an_app_that_waits_has_no_log(cluster: Cluster, run: Run) -> None:
     result = run("task", "log", "train")
     assert result.exit_code == 1
@@ -238,7 +269,10 @@ def test_an_app_that_waits_has_no_log(cluster: Cluster, run: Run) -> None:
 
 def test_an_unknown_name_is_answered_with_the_nearest(cluster: Cluster, run: Run) -> None:
     result = run("task", "log", "trian")
-    assert (result.exit_code, result.stderr) == (1, "mesos-gpu: there is no app or task trian; did you mean /train?\n")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "mesos-gpu: there is no app, job or task trian; did you mean /train?\n",
+    )
     assert "no agent has files" in run("task", "log", "gone.instance-3._app.1").stderr
 
 

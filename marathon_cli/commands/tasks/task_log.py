@@ -1,0 +1,188 @@
+"""`mesos-gpu task log`: what tasks write, of those that run and of those that ran last."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import click
+
+from marathon_cli.api.jobs import Jobs
+from marathon_cli.changes.metronome import ENDED, runs_of
+from marathon_cli.changes.rollout import failure_text
+from marathon_cli.clients.client import Marathon
+from marathon_cli.clients.sandbox import Mesos
+from marathon_cli.clients.task_names import TaskRef, matching
+from marathon_cli.console.console import Console, pass_console
+from marathon_cli.console.options import target_options
+from marathon_cli.screen.numbers import Whole
+from marathon_cli.screen.output import say
+from marathon_cli.show import follow as following
+from marathon_cli.show.files import inside
+from mesos_gpu.errors import Conflict, InvalidApp, NotFound, Refused
+from mesos_gpu.marathon.definitions.app_ids import canonical_id
+
+_PAUSE_S = 0.5
+
+
+@click.command()
+@click.argument("name", metavar="APP_OR_TASK")
+@click.argument("file", metavar="[FILE]", required=False)
+@click.option("--follow", "-f", is_flag=True, help="Keep following until the task ends; Ctrl-C stops it.")
+@click.option("--stderr", "stderr_file", is_flag=True, help="Show stderr, not stdout.")
+@click.option("--both", is_flag=True, help="Show stdout, and stderr on stderr, as `docker logs` does.")
+@click.option("--completed", is_flag=True, help="Also of tasks that have ended.")
+@click.option("--lines", "-n", type=Whole(min=0), metavar="N", help="Start N lines before the end.")
+@target_options
+@pass_console
+def log(
+    console: Console,
+    name: str,
+    file: str | None,
+    follow: bool,
+    stderr_file: bool,
+    both: bool,
+    completed: bool,
+    lines: int | None,
+) -> None:
+    """Print what a task writes: the file stdout of its sandbox, or another FILE there.
+
+    For an app, of all its tasks; of the one that failed last when none runs. For a job, of its runs; of the last one
+    when none goes on. A task of another framework is named by its id, the beginning of one, or a pattern.
+    """
+    if file is not None and stderr_file:
+        raise click.UsageError("give a FILE or --stderr, not both")
+    marathon = console.marathon()
+    mesos = console.mesos(marathon)
+    names = ["stdout", "stderr"] if both and file is None and not stderr_file else []
+    paths = [inside(path) for path in names or [file or ("stderr" if stderr_file else "stdout")]]
+    while True:
+        wanted = _all_tasks(mesos, name) if completed else _tasks(marathon, mesos, name)
+        try:
+            boxes = [mesos.sandbox(one.id, one.agent_id) for one in wanted]
+        except NotFound as error:
+            failure = wanted[0].failure
+            if failure is not None:
+                raise NotFound(f"{error}; it ended before it could write anything: {failure}") from None
+            if not follow or not wanted[0].known:
+                raise
+            boxes = []  # it is being started
+        if boxes:
+            break
+        if not follow:
+            raise Conflict(f"{name} has no task yet: it waits for resources, or for the end of a delay")
+        time.sleep(_PAUSE_S)
+    logs = following.still_there([following.Log.of(box, path, lines) for box in boxes for path in paths], say)
+    for said in dict.fromkeys(one.said for one in wanted if one.said):
+        say(said)
+    printer = following.Split(sys.stdout.buffer, sys.stderr.buffer if names else None, headlines=len(boxes) > 1)
+    if follow:
+        for log in logs if file is not None else ():
+            if log.file.size() is None:
+                say(f"task {log.sandbox.task_id} has no file {file} yet: waiting for it")
+        following.follow(logs, printer, mesos, sleep=time.sleep, say=_once())
+        return
+    missing = following.show(logs, printer)
+    if missing and file is not None:
+        where = "; `mesos-gpu task ls TASK` lists what there is"
+        raise NotFound("\n".join(f"task {log.sandbox.task_id} has no file {file}" for log in missing) + where)
+    for log in missing:
+        if not names or log.name == names[0]:
+            say(f"task {log.sandbox.task_id} has no {log.name} yet")
+
+
+def _once() -> Callable[[str], None]:
+    """Return what says each sentence once: two files of a task tell the same of it."""
+    said: set[str] = set()
+
+    def tell(sentence: str) -> None:
+        if sentence not in said:
+            said.add(sentence)
+            say(sentence)
+
+    return tell
+
+
+class _Wanted(NamedTuple):
+    """A task to show: `known` to Marathon or only by its id; `failure` when it is an app's last failed one.
+
+    `said` is what is to be known before.
+    """
+
+    id: str
+    agent_id: str | None = None
+    known: bool = True
+    failure: str | None = None
+    said: str = ""
+
+
+def _tasks(marathon: Marathon, mesos: Mesos, name: str) -> list[_Wanted]:
+    """Return the tasks that `name` means; none when its app has had none yet. Raises NotFound."""
+    for item in marathon.tasks():
+        if item.get("id") == name:
+            return [_Wanted(name, item.get("slaveId"))]
+    try:
+        app = marathon.app(canonical_id(name))
+    except (NotFound, InvalidApp):
+        if ".instance-" in name:
+            # Marathon forgets tasks that have ended; their agent still has the files.
+            return [_Wanted(name, known=False)]
+        runs = _runs(marathon, name)
+        if runs:
+            return runs
+        other = _all_tasks(mesos, name, ended=False)
+        if other:
+            return other
+        raise NotFound(_unknown(marathon, name)) from None
+    placed = [_Wanted(str(item["id"]), item["slaveId"]) for item in app.get("tasks") or [] if item.get("slaveId")]
+    if placed:
+        return sorted(placed)
+    failure = app.get("lastTaskFailure")
+    if not failure:
+        return []
+    text = failure_text(failure)
+    said = f"no task of {name} runs; this is the last one that failed: {text}"
+    return [_Wanted(str(failure["taskId"]), failure.get("slaveId"), failure=text, said=said)]
+
+
+def _runs(marathon: Marathon, name: str) -> list[_Wanted]:
+    """Return the tasks of a job's runs, else of its last run; none when there is no such job, or no run of it.
+
+    Raises Conflict when the job has had no run yet.
+    """
+    try:
+        runs = runs_of(Jobs(marathon).show(name, embed=("history", "activeRuns")))
+    except (NotFound, Refused, InvalidApp):  # a Marathon without jobs says so, too
+        return []
+    active = [task for run in runs if run["status"] not in ENDED for task in run.get("tasks") or []]
+    if active:
+        return [_Wanted(_task_id(task)) for task in active]
+    last = next((run for run in runs if run.get("tasks")), None)
+    if last is None:
+        raise Conflict(f"job {name} has not run yet; `mesos-gpu job run {name}` runs it now")
+    said = f"no run of {name} goes on; this is the last one, {last['id']}: {last['status']}"
+    return [_Wanted(_task_id(task), known=False, said=said) for task in last["tasks"]]
+
+
+def _task_id(task: object) -> str:
+    """Return the id of a task of a run: Metronome lists objects while it goes on, and ids in its history."""
+    return str(task.get("id") if isinstance(task, dict) else task)
+
+
+def _all_tasks(mesos: Mesos, name: str, *, ended: bool = True) -> list[_Wanted]:
+    """Return the tasks of any framework that `name` means, with `ended` also those. Raises NotFound, with `ended`."""
+    tasks = [TaskRef.of(task) for task in mesos.tasks()]
+    found = [_Wanted(one.id, one.agent_id, known=False) for one in matching(tasks, name) if ended or not one.ended]
+    if ended and not found:
+        raise NotFound(f"the master knows no task {name}, running or ended")
+    return found
+
+
+def _unknown(marathon: Marathon, name: str) -> str:
+    ids = [str(item.get("id")) for item in marathon.apps()]
+    near = difflib.get_close_matches(f"/{name.strip('/')}", ids, n=1)
+    hint = f"; did you mean {near[0]}?" if near else "; `mesos-gpu task list` shows what there is"
+    return f"there is no app, job or task {name}{hint}"
