@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,11 +39,12 @@ from mesos_gpu.agent.gpus.sharing_parts import keep_memory, memory_reader, share
 from mesos_gpu.agent.gpus.sharing_settings import shared_of
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.loop.shared_gpus import SharedGpus
 from mesos_gpu.agent.machine import measure
 from mesos_gpu.agent.model.device_units import is_units
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.gpu_attributes import with_gpus, with_shared_cards
-from mesos_gpu.agent.model.resources import agent_resources, changes, gpus_asked, parse_attributes
+from mesos_gpu.agent.model.resources import agent_resources, cards_before, changes, gpus_asked, parse_attributes
 from mesos_gpu.agent.running.containers import Devices
 from mesos_gpu.agent.running.images import AgentImages, open_images
 from mesos_gpu.agent.running.networks import open_networks
@@ -126,8 +127,10 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
     async with AsyncExitStack() as closing:
         closing.callback(os.close, _lock(configuration.work_dir))
         found = recover(checkpoints, read_boot_id())
-        gpus = _open_gpus(configuration, restarting=found.agent is not None)
+        gpus = _open_gpus(configuration, found.agent)
         info = _info(configuration, gpus)
+        if not found.rebooted:
+            _check_free(configuration.runtime_dir, gpus.shared)
         whole = _open_isolator(configuration.runtime_dir, gpus)
         records = ShareRecords(configuration.runtime_dir / "shares")
         isolator = SharingIsolator(whole, gpus.shared, gpus.cards, records)
@@ -135,7 +138,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         containers = await _open_containers(configuration, gpus.driver, isolator, images)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         retest_s = configuration.gpus.retest_interval_s
-        care = AgentGpus(gpus.driver, whole, record, retest_interval_s=retest_s)
+        care = AgentGpus(gpus.driver, whole, record, retest_interval_s=retest_s, sharers=isolator)
         endpoint = _endpoint(configuration, tls)
         desk = _open_desk(configuration, whole, checkpoints)
         devices = configuration.devices
@@ -151,10 +154,8 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         await turns.start()
         shared = SharedContainers(containers, turns)
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
-        agent.turns = turns
         reader = memory_reader(gpus.driver, gpus.shared, configuration.tasks.cgroups_root, turns.sockets())
-        agent.memory = MemoryWatcher(isolator, reader, sharing.memory_grace_s)
-        agent.memory.on_used = turns.take_memory
+        agent.shared_gpus = SharedGpus(turns, MemoryWatcher(isolator, reader, sharing.memory_grace_s))
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
         app = api.make_app()
@@ -254,7 +255,7 @@ def _endpoint(configuration: Configuration, tls: Tls | None) -> Endpoint:
 # --- GPUs and containers ----------------------------------------------------------------------------------------------
 
 
-def _open_gpus(configuration: Configuration, *, restarting: bool) -> MachineGpus:
+def _open_gpus(configuration: Configuration, before: Document | None) -> MachineGpus:
     settings = configuration.gpus
     driver = open_driver(
         settings.driver,
@@ -265,10 +266,23 @@ def _open_gpus(configuration: Configuration, *, restarting: bool) -> MachineGpus
         simulated_faults=settings.simulated_faults,
     )
     asked, found = gpus_asked(configuration.resources.resources), list(driver.gpus())
-    shared = shared_of(settings.sharing, settings.devices, found) if settings.isolated else ()
-    whole = _discover(settings, asked, [gpu for gpu in found if gpu not in shared], restarting=restarting)
-    cards = shared_cards(shared, settings.sharing, driver, configuration.tasks.cgroups_root)
-    return MachineGpus(whole, driver, shared, cards)
+    cards = None if before is None else cards_before(before)
+    shared = shared_of(settings.sharing, settings.devices, found, cards) if settings.isolated else ()
+    taken = {gpu.uuid for gpu in shared}
+    whole = _discover(settings, asked, [gpu for gpu in found if gpu.uuid not in taken], restarting=before is not None)
+    offered_cards = shared_cards(shared, settings.sharing, driver, configuration.tasks.cgroups_root)
+    return MachineGpus(whole, driver, shared, offered_cards)
+
+
+def _check_free(runtime_dir: Path, shared: Sequence[Gpu]) -> None:
+    """Refuse to share what a container of an earlier process has whole. Raises Conflict, Unavailable."""
+    for container_id, held in GpuCheckpoints(runtime_dir / "gpus").load().items():
+        for gpu in shared:
+            if any(was.uuid == gpu.uuid for was in held):
+                raise Conflict(
+                    f"GPU {gpu.index} ({gpu.uuid}) is to be shared (--shared_gpus), and container {container_id} "
+                    "has it whole: start the agent as it was, wait for the end of that task, then share the card"
+                )
 
 
 def _open_isolator(runtime_dir: Path, gpus: MachineGpus) -> NvidiaGpuIsolator:

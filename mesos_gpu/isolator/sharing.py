@@ -50,12 +50,22 @@ class SharingIsolator:
         self._gpus = {gpu.index: gpu for gpu in gpus}
         self.cards: Mapping[int, SharedCard] = {card.index: card for card in cards}
         self._shares: dict[ContainerId, Share] = {}
+        self._closed: frozenset[int] = frozenset()
         self.sockets: Mapping[int, Path] = {}
         """Where simulated cards answer; containers are told, and those with a root of their own see them there."""
         self.keeper: MemoryKeeper | None = None
         """Who keeps containers to their memory; None: nobody."""
         self.tables: ShareTables | None = None
         """What programs that list simulated GPUs read in a container; None: the cards are real, or nobody asks."""
+
+    @property
+    def gpus(self) -> Collection[Gpu]:
+        """Return the cards that are shared, as the driver lists them."""
+        return self._gpus.values()
+
+    def close_cards(self, indices: Collection[int]) -> None:
+        """Give no part of these cards from now on, and of the others again; who has one keeps it."""
+        self._closed = frozenset(indices)
 
     @property
     def shares(self) -> Mapping[ContainerId, Share]:
@@ -140,6 +150,8 @@ class SharingIsolator:
             card = self.cards.get(part.card)
             if card is None:
                 raise BadInput(f"card {part.card} is not shared here: {', '.join(map(str, self.cards)) or 'none is'}")
+            if part.card in self._closed:
+                raise NotEnoughGpus(asked=part.mem_units, free=0, of=f"GiB of card {card.index}, which is withdrawn")
             taken = [p for other in self._shares.values() for p in other.parts if p.card == part.card]
             memory, slices = sum(p.mem_units for p in taken), sum(p.weight for p in taken)
             if memory + part.mem_units > card.mem_units:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from aiohttp import web
 
 from mesos_gpu.agent.api.share_api import ShareApi
 from mesos_gpu.agent.decisions.permissions import sees_container
+from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.loop.agent import Agent
-from mesos_gpu.agent.model.gpu_json import PROMETHEUS_TYPE, GpuView, exposition, gpu_shown, view_shown
+from mesos_gpu.agent.model.gpu_json import PROMETHEUS_TYPE, GpuView, Sharer, Sharing, exposition, gpu_shown, view_shown
+from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.errors import NotFound
-from mesos_gpu.gpu.device import GpuUsage
+from mesos_gpu.gpu.device import Gpu, GpuUsage
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
+from mesos_gpu.mesos.shares.gpu_shares import level_of
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.operator_frame import ANY_SEGMENT, Handler, only, segment
 
@@ -81,8 +85,31 @@ class GpuApi:
             if container and not sees_container(viewer, self._agent.state.frameworks, container):
                 container, task = ContainerId(""), None
                 does = None if does is None else replace(does, processes=None)
-            names = {} if task is None else {"framework": task.key.framework, "task": task.key.task}
+            names: dict[str, Any] = {} if task is None else {"framework": task.key.framework, "task": task.key.task}
             if lease := lent.get(gpu.uuid):
                 names = {"lease": lease.id, "door": lease.door, "holder": lease.holder or lease.container}
             views.append(GpuView(gpu, does, gpus.illness(gpu.uuid), container, **names))
-        return views
+        return views + [self._shared(gpus, gpu, usage.get(gpu.uuid), tasks, viewer) for gpu in gpus.shared]
+
+    def _shared(
+        self,
+        gpus: AgentGpus,
+        gpu: Gpu,
+        usage: GpuUsage | None,
+        tasks: Mapping[ContainerId | None, Task],
+        viewer: Viewer,
+    ) -> GpuView:
+        """Return a card that tasks share, with those that may be seen."""
+        state, sharers = self._agent.state, []
+        card = state.identity.shared_cards[gpu.index]
+        for container in gpus.users(gpu):
+            if not sees_container(viewer, state.frameworks, container):
+                continue
+            share, task = gpus.share(container), tasks.get(container)
+            names = ("", "") if task is None else (task.key.framework, task.key.task)
+            for part in (part for part in share.parts if part.card == gpu.index):
+                level = level_of(share.parts, state.identity.shared_cards).word
+                sharers.append(Sharer(container, *names, card.memory_of(part.mem_units), part.weight, level))
+        if usage is not None and len(sharers) < len(gpus.users(gpu)):
+            usage = replace(usage, processes=None)
+        return GpuView(gpu, usage, gpus.illness(gpu.uuid), sharing=Sharing(card.level.word, tuple(sharers)))

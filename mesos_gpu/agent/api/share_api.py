@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from mesos_gpu.agent.gpus.turns import said_of
+from mesos_gpu.agent.gpus.turns import Turns, said_of
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.errors import BadInput, NotFound
 from mesos_gpu.process.http import error_response, json_response
@@ -33,13 +33,16 @@ class ShareApi:
         """Return the endpoint that changes something."""
         return {"gpu_shares/set": only("POST", self._set)}
 
+    def _turns(self) -> Turns | None:
+        return None if self._agent.shared_gpus is None else self._agent.shared_gpus.turns
+
     async def _show(self, request: web.Request) -> web.Response:
-        turns = self._agent.turns
+        turns = self._turns()
         return json_response([] if turns is None else turns.shown(), request=request)
 
     async def _set(self, request: web.Request) -> web.Response:
         """Take `{"card": 0, "policy": 2}`, or `{"container_id": ..., "weight": 4}`; answer with the shared cards."""
-        turns = self._agent.turns
+        turns = self._turns()
         if not request.remote or not ipaddress.ip_address(request.remote).is_loopback:
             return error_response(403, "Only this machine may say how its GPUs are shared.")
         if turns is None:

@@ -15,6 +15,7 @@ from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.gpu.device import Gpu, GpuDriver, GpuUsage, HealthEvent
 from mesos_gpu.gpu.health import WITHDRAWN, Change, Condition, Health, Illness
 from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.shares.gpu_shares import Share
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,21 @@ class Holders(Protocol):
         """Give these again."""
 
 
+class Sharers(Protocol):
+    """What is asked of who shares cards; `mesos_gpu.isolator.sharing.SharingIsolator` is the real one."""
+
+    @property
+    def gpus(self) -> Collection[Gpu]:
+        """Return the cards that containers share."""
+
+    @property
+    def shares(self) -> Mapping[ContainerId, Share]:
+        """Return what each container shares."""
+
+    def close_cards(self, indices: Collection[int], /) -> None:
+        """Give parts of these cards to no container, and of the others again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """What is wrong with the GPUs of a container, as its owner is told; `broken`: one of them cannot be trusted."""
@@ -60,6 +76,7 @@ class AgentGpus:
     The driver is asked in a thread of its own, and its events come from another. `on_change` is called in the loop
     whenever `advertised` or `trouble` may have changed. With `retest_interval_s`, a withdrawn GPU that no container
     holds is tested that often, and is back when it passes; without, an operator's word brings it back (`clear`).
+    Cards of `sharers` are watched like them.
     """
 
     def __init__(
@@ -70,15 +87,18 @@ class AgentGpus:
         *,
         retest_interval_s: float | None = None,
         wall: Callable[[], float] = time.time,
+        sharers: Sharers | None = None,
     ) -> None:
         self._driver, self._isolator, self._record = driver, isolator, record
         self._retest_interval_s, self._wall = retest_interval_s, wall
         self.on_change: Callable[[], None] = lambda: None
         recorded = record.load()
-        here = {gpu.uuid: gpu for gpu in isolator.total}
+        self._sharers = sharers
+        self._shared = {gpu.uuid: gpu for gpu in ([] if sharers is None else sharers.gpus)}
+        here = {**{gpu.uuid: gpu for gpu in isolator.total}, **self._shared}
         self._health = Health(here, {uuid: ill for uuid, ill in recorded.items() if uuid in here})
         self._absent = {uuid: ill for uuid, ill in recorded.items() if uuid not in here}
-        isolator.withdraw(self._health.withdrawn)
+        self._close()
         for uuid, illness in self._health.ill.items():
             log.warning("GPU %s is still withdrawn: %s", uuid, illness.reason)
         self._thread = DriverThread()
@@ -125,21 +145,58 @@ class AgentGpus:
         """Return how many GPUs may be offered: all but the lent ones, and those withdrawn that no container holds."""
         lent = {gpu.uuid for gpus in self._isolator.lent.values() for gpu in gpus}
         if not self._health.withdrawn:
-            return len(self._health.gpus) - len(lent)
+            return len(self._health.gpus) - len(lent) - len(self._shared)
         held = {gpu.uuid for gpus in self._isolator.held.values() for gpu in gpus}
-        ours = (uuid for uuid in self._health.gpus if uuid not in lent)
+        ours = (uuid for uuid in self._health.gpus if uuid not in lent and uuid not in self._shared)
         return sum(1 for uuid in ours if uuid in held or uuid not in self._health.withdrawn)
+
+    @property
+    def closed_cards(self) -> frozenset[int]:
+        """Return the indices of shared cards that are withdrawn."""
+        return frozenset(gpu.index for uuid, gpu in self._shared.items() if uuid in self._health.withdrawn)
+
+    @property
+    def shared(self) -> Sequence[Gpu]:
+        """Return the cards that containers share, by index."""
+        return sorted(self._shared.values(), key=lambda gpu: gpu.index)
 
     def trouble(self, container_id: ContainerId) -> Trouble | None:
         """Return what is wrong with the GPUs of a container, None when nothing is."""
-        if not self._health.withdrawn:
-            return None
-        held = sorted(self._isolator.held.get(container_id, ()))
+        held = [*sorted(self._isolator.held.get(container_id, ())), *self._parts_of(container_id)]
         ill = [(gpu, self._health.ill[gpu.uuid]) for gpu in held if gpu.uuid in self._health.withdrawn]
-        if not ill:
+        gone = [f"GPU {card}, of which it has a part, is not here any more" for card in self._gone(container_id)]
+        if not ill and not gone:
             return None
-        message = "; ".join(_words(gpu, illness) for gpu, illness in ill)
-        return Trouble(message, any(illness.condition is Condition.UNHEALTHY for _, illness in ill))
+        message = "; ".join([*(_words(gpu, illness) for gpu, illness in ill), *gone])
+        broken = bool(gone) or any(illness.condition is Condition.UNHEALTHY for _, illness in ill)
+        return Trouble(message, broken)
+
+    @property
+    def sharers(self) -> Collection[ContainerId]:
+        """Return the containers that have a part of a card."""
+        return frozenset() if self._sharers is None else self._sharers.shares.keys()
+
+    def users(self, gpu: Gpu) -> Sequence[ContainerId]:
+        """Return the containers that have a part of a shared card."""
+        shares = {} if self._sharers is None else self._sharers.shares
+        return sorted(one for one, share in shares.items() if any(part.card == gpu.index for part in share.parts))
+
+    def share(self, container_id: ContainerId) -> Share:
+        """Return what a container has of shared cards."""
+        shares = {} if self._sharers is None else self._sharers.shares
+        return shares.get(container_id, Share(()))
+
+    def _gone(self, container_id: ContainerId) -> Sequence[int]:
+        """Return the cards of which a container has a part, and that have vanished."""
+        here = {gpu.index for gpu in self._shared.values()}
+        return [part.card for part in self.share(container_id).parts if part.card not in here]
+
+    def _parts_of(self, container_id: ContainerId) -> Sequence[Gpu]:
+        cards = {part.card for part in self.share(container_id).parts}
+        return [gpu for gpu in self.shared if gpu.index in cards]
+
+    def _is_used(self, gpu: Gpu) -> bool:
+        return bool(self.users(gpu)) if gpu.uuid in self._shared else self.holder(gpu.uuid) is not None
 
     def holder(self, uuid: str) -> ContainerId | None:
         """Return the container that holds a GPU."""
@@ -193,13 +250,19 @@ class AgentGpus:
         self._health = health
         if any(change.before in WITHDRAWN or change.after in WITHDRAWN for change in changes):
             self._record.save({**self._absent, **health.ill})
-        self._isolator.withdraw(health.withdrawn)
+        self._close()
         self._isolator.restore(set(health.gpus) - health.withdrawn)
         for change in changes:
             level = logging.INFO if change.after is Condition.HEALTHY else logging.WARNING
             words = f"GPU {change.gpu.index} ({change.gpu.uuid})"
             log.log(level, "%s is %s, was %s: %s", words, change.after.value, change.before.value, change.reason)
         self.on_change()
+
+    def _close(self) -> None:
+        """Have what is withdrawn given to nobody."""
+        self._isolator.withdraw(self._health.withdrawn)
+        if self._sharers is not None:
+            self._sharers.close_cards(self.closed_cards)
 
     # --- tests --------------------------------------------------------------------------------------------------
 
@@ -208,7 +271,7 @@ class AgentGpus:
             await asyncio.sleep(interval_s)
             ill = self._health.to_retest(withdrawn_too=True)
             lent = {gpu for gpus in self._isolator.lent.values() for gpu in gpus}
-            await self._test([gpu for gpu in ill if gpu not in lent and self.holder(gpu.uuid) is None])
+            await self._test([gpu for gpu in ill if gpu not in lent and not self._is_used(gpu)])
 
     async def _test(self, gpus: Sequence[Gpu]) -> None:
         for gpu in gpus:
@@ -224,7 +287,7 @@ class AgentGpus:
             self._take(*self._health.on_retest(gpu.uuid, why_not, self._wall()))
 
     async def _read(self) -> None:
-        gpus = self.all()
+        gpus = [*self.all(), *self.shared]
 
         def read() -> dict[str, GpuUsage]:
             found = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from mesos_gpu.gpu.device import Gpu
 from mesos_gpu.mesos.flags import Flag
 from mesos_gpu.mesos.shares.gpu_shares import MOST_SLICES, PER_CARD, SharedCard
 from mesos_gpu.mesos.shares.levels import Level, level_named
+
+log = logging.getLogger(__name__)
 
 SHARING_FLAGS: Sequence[Flag] = (
     Flag(
@@ -107,17 +110,29 @@ def check_sharing(flags: Mapping[str, Any]) -> None:
         raise BadFlag("shared_gpus", "needs 'gpu/nvidia' in --isolation")
 
 
-def shared_of(settings: SharingSettings, whole: Sequence[str] | None, found: Iterable[Gpu]) -> tuple[Gpu, ...]:
+def shared_of(
+    settings: SharingSettings,
+    whole: Sequence[str] | None,
+    found: Iterable[Gpu],
+    before: Mapping[int, str] | None = None,
+) -> tuple[Gpu, ...]:
     """Return the GPUs of this machine that are shared, by index. `whole` are those of --nvidia_gpu_devices.
+
+    `before` are the UUIDs of those that an earlier process of this agent shared, by index; None: there was none. They
+    keep that index, as a driver counts anew when a card has vanished. One that has is left out, with a line in the log.
 
     Raises BadFlag for one that is not there, is named twice, is given whole too, or cannot be shared.
     """
-    here, chosen = list(found), list[Gpu]()
+    here, chosen = [_as_before(gpu, before or {}) for gpu in found], list[Gpu]()
     for device in settings.devices or ():
-        named = [gpu for gpu in here if device in (str(gpu.index), gpu.uuid)]
+        wanted = (before or {}).get(int(device), device) if device.isdecimal() else device
+        named = [gpu for gpu in here if wanted in (str(gpu.index), gpu.uuid)]
+        if not named and before is not None:
+            log.warning("GPU %s, which was to be shared, has vanished; the others are shared as before", device)
+            continue
         if not named:
-            there = ", ".join(sorted({str(gpu.index) for gpu in here})) or "none"
-            raise BadFlag("shared_gpus", f"there is no usable GPU '{device}'; usable here: {there}")
+            usable = ", ".join(sorted({str(gpu.index) for gpu in here})) or "none"
+            raise BadFlag("shared_gpus", f"there is no usable GPU '{device}'; usable here: {usable}")
         gpu = named[0]
         if gpu.mig is not None:
             raise BadFlag("shared_gpus", f"GPU {device} is in MIG mode: its instances are parts already, given whole")
@@ -129,6 +144,10 @@ def shared_of(settings: SharingSettings, whole: Sequence[str] | None, found: Ite
             raise BadFlag("shared_gpus", f"the driver does not tell how much memory GPU {device} has")
         chosen.append(gpu)
     return tuple(sorted(chosen, key=lambda gpu: gpu.index))
+
+
+def _as_before(gpu: Gpu, before: Mapping[int, str]) -> Gpu:
+    return next((replace(gpu, index=index) for index, uuid in before.items() if uuid == gpu.uuid), gpu)
 
 
 def cards_of(gpus: Iterable[Gpu], slices: int) -> tuple[SharedCard, ...]:

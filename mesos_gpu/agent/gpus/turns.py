@@ -216,7 +216,9 @@ class Turns:
         """Return what the turner is told: a ring for each card, one for several where a container has parts of them."""
         rings: dict[str, Document] = {}
         sockets = self.sockets()
-        for cards in _connected([[part.card for part in share.parts] for share in self._isolator.shares.values()]):
+        here = self._isolator.cards.keys()  # a card may have vanished while the agent was away
+        used = [{part.card for part in share.parts} & here for share in self._isolator.shares.values()]
+        for cards in _connected(filter(None, used)):
             said = self.rules.card(cards[0])
             members = []
             for one, share in sorted(self._isolator.shares.items()):

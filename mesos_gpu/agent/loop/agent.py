@@ -7,7 +7,6 @@ import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from mesos_gpu.agent.clock import Clock
 from mesos_gpu.agent.cluster.authentication import Authentication, Patience
@@ -23,15 +22,13 @@ from mesos_gpu.agent.decisions.state import AgentState
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.disk.collector import Collector
 from mesos_gpu.agent.disk.recovery import Recovered, replayed, replayed_executors
-from mesos_gpu.agent.disk.sandbox import say_in_sandbox
 from mesos_gpu.agent.fetch.fetcher import Fetcher
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
-from mesos_gpu.agent.gpus.memory_watcher import MemoryWatcher
-from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.executor_api import ExecutorStreams
 from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.performer import Performer
+from mesos_gpu.agent.loop.shared_gpus import SharedGpus
 from mesos_gpu.agent.model import events as ev
 from mesos_gpu.agent.model.device_units import with_units
 from mesos_gpu.agent.model.operations import (
@@ -48,14 +45,15 @@ from mesos_gpu.agent.running.checker import Checker
 from mesos_gpu.agent.running.containers import Containers, Devices, Runner
 from mesos_gpu.agent.running.nested_sandboxes import NestedSandboxes
 from mesos_gpu.agent.views.pods import GPU
+from mesos_gpu.agent.views.state_json import used_by
 from mesos_gpu.mesos.documents import TaskInfo
 from mesos_gpu.mesos.ids import AgentId, ContainerId
 from mesos_gpu.mesos.libprocess import Pid
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.security.cram_md5 import Credential
+from mesos_gpu.mesos.shares.gpu_shares import without_cards
 from mesos_gpu.process.endpoint import Endpoint
-from mesos_gpu.sharing.memory import Excess
 
 log = logging.getLogger(__name__)
 
@@ -93,10 +91,7 @@ class Agent:
         self.desk = desk
         self.devices = devices
         self._whole = Resources.from_json(info.get("resources", []))
-        self.turns: Turns | None = None
-        """Turns on shared GPUs, where there are some."""
-        self.memory: MemoryWatcher | None = None
-        """Who looks at the memory of shared GPUs, where there are some."""
+        self.shared_gpus: SharedGpus | None = None
         self.stopped = asyncio.Event()
         self.stop_reason: str | None = None
         self.recovery_s = 0.0
@@ -280,8 +275,8 @@ class Agent:
         self._link.close()
         if self.membership.authentication is not None:
             self.membership.authentication.close()
-        if self.memory is not None:
-            await self.memory.close()
+        if self.shared_gpus is not None:
+            await self.shared_gpus.close()
         if self.gpus is not None:
             await self.gpus.close()
         if self.desk is not None:
@@ -315,18 +310,8 @@ class Agent:
             self.devices.on_change = self._advertise
             self._advertise()
             await self.devices.start()
-        if self.memory is not None:
-            self.memory.on_excess = self._on_excess
-            self.memory.start()
-
-    def _on_excess(self, excess: Excess) -> None:
-        """Tell the tasks of a container that it has too much of a GPU's memory, or end them."""
-        container = ContainerId(excess.container_id)
-        if container in self.containers.containers():
-            say_in_sandbox(Path(self.containers.record(container).sandbox), excess.message)
-        for task in self.state.frameworks.tasks():
-            if task.container_id == container and task.phase is not Phase.OVER:
-                self.post(ev.GpuIll(task.key, excess.message, kill=excess.ends))
+        if self.shared_gpus is not None:
+            self.shared_gpus.begin(self.state, self.containers, self.post)
 
     def _look_after_gpus(self) -> None:
         """Offer no GPU that is ill and free, and tell whoever holds one."""
@@ -365,6 +350,8 @@ class Agent:
         total, kept = self._whole, self.holdings.kept.base()
         if self.gpus is not None:
             total = with_gpus(total, self.gpus.advertised, kept)
+            if closed := self.gpus.closed_cards:
+                total = without_cards(total, closed, used_by(self.state, self.gpus.sharers) + kept)
         if self.devices is not None:
             total = with_units(total, self.devices.totals, kept, self.state.identity.gpus_from)
         if self.gpus is not None or self.devices is not None:

@@ -17,6 +17,26 @@ _Family: TypeAlias = tuple[str, str, list[tuple[dict[str, str], "float | None"]]
 
 
 @dataclass(frozen=True, slots=True)
+class Sharer:
+    """A task with a part of a card, as far as the one who looks may see it."""
+
+    container: str
+    framework: str = ""
+    task: str = ""
+    memory_mib: int = 0
+    weight: int = 1
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How tasks share a card: what keeps them to their memory, and who they are."""
+
+    level: str
+    sharers: tuple[Sharer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GpuView:
     """One GPU as it is now.
 
@@ -33,6 +53,8 @@ class GpuView:
     lease: str = ""
     door: str = ""
     holder: str = ""
+    sharing: Sharing | None = None
+    """How tasks share it; None: it is given whole."""
 
     @property
     def condition(self) -> Condition:
@@ -67,6 +89,19 @@ def view_shown(view: GpuView) -> Document:
             shown["xid"] = view.illness.xid
     if view.container:
         shown |= {"container_id": view.container, "framework_id": view.framework, "task_id": view.task}
+    if view.sharing is not None:
+        shown |= {"shared": True, "memory_level": view.sharing.level}
+        shown["sharers"] = [
+            {
+                "container_id": one.container,
+                "framework_id": one.framework,
+                "task_id": one.task,
+                "memory_mib": one.memory_mib,
+                "weight": one.weight,
+                "memory_level": one.level,
+            }
+            for one in view.sharing.sharers
+        ]
     if view.lease:
         shown |= {"lease_id": view.lease, "door": view.door, "holder": view.holder}
     return shown

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from mesos_gpu.errors import BadFlag, BadResources
 from mesos_gpu.mesos.ids import ANY_ROLE, Role
 from mesos_gpu.mesos.resource import Resource
 from mesos_gpu.mesos.resources import WHOLE, Resources
-from mesos_gpu.mesos.shares.gpu_shares import GPU_MEM, GPU_SLICES
+from mesos_gpu.mesos.shares.gpu_shares import CARDS_ATTRIBUTE, GPU_MEM, GPU_SLICES, read_cards, without_cards
 
 DEFAULT_PORTS = "[31000-32000]"
 GIB_IN_MIB = 1024
@@ -126,7 +126,8 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], policy: str = "eq
 
     `equal` forbids any change, `additive` only less than there was. GPUs are not compared: one that fell off the bus
     must not keep the agent, and the tasks on the other GPUs, from coming back; Mesos refuses to start then
-    (docs/reference/differences.md). Source: Mesos src/slave/compatibility.cpp.
+    (docs/reference/differences.md). So is a card that
+    is shared; those that were, and are, must be shared as they were. Source: Mesos src/slave/compatibility.cpp.
     """
     found = [
         f"{field} was {before.get(field)!r} and is {now.get(field)!r}"
@@ -134,10 +135,11 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], policy: str = "eq
         if before.get(field) != now.get(field)
         and not (policy == "additive" and field == "domain" and field not in before)
     ]
-    old, new = _without_gpus(before), _without_gpus(now)
+    moved = read_cards(_cards(before)).keys() ^ read_cards(_cards(now)).keys()
+    old, new = (without_cards(_without_gpus(info), moved, Resources()) for info in (before, now))
     if old != new and not (policy == "additive" and new.contains(old)):
         found.append(f"resources were {old} and are {new}")
-    was, are = _by_name(before), _by_name(now)
+    was, are = _by_name(before, moved), _by_name(now, moved)
     if was != are and not (policy == "additive" and was.items() <= are.items()):
         found.append(f"attributes were {was} and are {are}")
     return found
@@ -148,9 +150,23 @@ def _without_gpus(info: Mapping[str, Any]) -> Resources:
     return Resources.from_json(info.get("resources", [])).filter(lambda r: r.name != "gpus" and not is_units(r.name))
 
 
-def _by_name(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that make an agent another one; its GPUs may change, with their driver."""
-    return attributes_summary([each for each in info.get("attributes", []) if each["name"] not in GPU_ATTRIBUTES])
+def _by_name(info: Mapping[str, Any], moved: Collection[int]) -> dict[str, Any]:
+    """Return the attributes that make an agent another one; its GPUs, their driver and `moved` cards may change."""
+    found = attributes_summary([each for each in info.get("attributes", []) if each["name"] not in GPU_ATTRIBUTES])
+    cards = {index: label for index, label in read_cards(_cards(info)).items() if index not in moved}
+    found.pop(CARDS_ATTRIBUTE, None)
+    return {**found, CARDS_ATTRIBUTE: cards} if cards else found
+
+
+def _cards(info: Mapping[str, Any]) -> str:
+    """Return the attribute that names the shared cards."""
+    found = [each for each in info.get("attributes", []) if each["name"] == CARDS_ATTRIBUTE]
+    return str(found[0].get("text", {}).get("value", "")) if found else ""
+
+
+def cards_before(info: Mapping[str, Any]) -> dict[int, str]:
+    """Return the UUIDs of the cards that an AgentInfo says are shared, by index."""
+    return {index: label.uuid for index, label in read_cards(_cards(info)).items()}
 
 
 def _share(total_mib: int, kept_mib: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from mesos_gpu.agent.decisions.permissions import sees_run, sees_task
@@ -12,6 +12,7 @@ from mesos_gpu.agent.model.executors import Executor
 from mesos_gpu.agent.model.frameworks import Framework
 from mesos_gpu.agent.model.resources import attributes_summary
 from mesos_gpu.agent.model.tasks import Phase, Task
+from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.messages import with_defaults
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.resources import Resources
@@ -32,6 +33,13 @@ def used_resources(state: AgentState) -> Resources:
     tasks = (task for task in state.frameworks.tasks() if task.phase is not Phase.OVER)
     own = (Resources.from_json(executor.info.get("resources", [])) for executor in executors)
     return sum(map(executor_total, tasks), sum(own, Resources()))
+
+
+def used_by(state: AgentState, containers: Collection[ContainerId]) -> Resources:
+    """Return what the tasks and executors of these containers have."""
+    owners: list[Task | Executor] = [*state.frameworks.tasks(), *state.frameworks.executors()]
+    here = [owner for owner in owners if owner.container_id in containers]
+    return sum((Resources.from_json(owner.info.get("resources", [])) for owner in here), Resources())
 
 
 def executor_total(task: Task) -> Resources:

@@ -9,14 +9,14 @@ twice, and an offer shows what is free of each card: what 16 GiB fit into, no su
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mesos_gpu.mesos.shares.levels import Level, weakest
 
 if TYPE_CHECKING:  # the command line reads cGPU's variables, and need not wait for these
-    from mesos_gpu.mesos.resource import Ranges
+    from mesos_gpu.mesos.resource import Ranges, Resource
     from mesos_gpu.mesos.resources import Resources
 
 GPU_MEM, GPU_SLICES = "gpu_mem", "gpu_slices"
@@ -162,6 +162,33 @@ def problem(resources: Resources, cards: Mapping[int, SharedCard], cards_asked: 
             "kind from one card, or name as many in ALIYUN_COM_GPU_MEM_CONTAINER (one entry a card)"
         )
     return None
+
+
+def without_cards(total: Resources, closed: Collection[int], used: Resources) -> Resources:
+    """Return `total` without the units of `closed` cards, but for those that are `used`."""
+    kept: dict[str, set[int]] = {}
+    for name in (GPU_MEM, GPU_SLICES):
+        kept[name] = {card * PER_CARD + k for card, positions in units(used, name).items() for k in positions}
+
+    def left(resource: Resource) -> Resource | None:
+        if resource.name not in kept or not isinstance(resource.amount, tuple):
+            return resource
+        numbers = [n for first, last in resource.amount for n in range(first, last + 1)]
+        amount = _as_ranges([n for n in numbers if n // PER_CARD not in closed or n in kept[resource.name]])
+        return replace(resource, amount=amount) if amount else None
+
+    return type(total)([found for found in map(left, total) if found is not None])
+
+
+def _as_ranges(numbers: Sequence[int]) -> Ranges:
+    """Return sorted numbers as ranges."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return tuple(found)
 
 
 def _part_problem(part: CardPart, cards: Mapping[int, SharedCard]) -> str | None:
