@@ -241,6 +241,11 @@ ROWS: Sequence[Row] = (
     Row("up", "machine.box:up", "Start a box: master, agents and Marathon on this machine.", BOX),
     Row("down", "machine.box:down", "Stop the box and its tasks.", BOX),
     Row("status", "machine.box:status", "Show the box's services and GPUs.", BOX),
+    Row("pool", "", "Pools: the box's agents that are alike, added and taken away while it runs.", BOX, "list"),
+    Row("pool list", "machine.pool:list_pools", "List the pools of the box."),
+    Row("pool create", "machine.pool:create", "Start agents that are alike under a name, in the box that runs."),
+    Row("pool resize", "machine.pool:resize", "Give a pool so many agents."),
+    Row("pool delete", "machine.pool:delete", "Drain the agents of a pool, and take them out of the box."),
     Row(
         "doctor",
         "machine.doctor:doctor",

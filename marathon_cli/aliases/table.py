@@ -89,6 +89,7 @@ GATHERINGS: Sequence[Gathering] = (
     Gathering("delete", KUBECTL, "Remove what is named."),
     Gathering("top", KUBECTL, "Show what GPUs, nodes or pods do now.", "gpus", "task"),
     Gathering("accelerator-types", GCLOUD, "The kinds of GPUs.", "list"),
+    Gathering("node-pools", GCLOUD, "The commands of `gcloud container node-pools`, for the box.", "list"),
     Gathering("node", DCOS, "The commands of `dcos node`.", "list"),
     Gathering("marathon", DCOS, "The commands of `dcos marathon`."),
 )
@@ -252,6 +253,7 @@ ALIASES: Sequence[Alias] = (
     ),
     Alias("cluster-info", "about", KUBECTL),
     Alias("accelerator-types list", "gpu types", GCLOUD),
+    *(Alias(f"node-pools {word}", f"pool {word}", GCLOUD) for word in ("list", "create", "delete")),
     *(
         Alias(f"marathon {word}", word, DCOS)
         for word in ("about", "app", "deployment", "group", "leader", "ping", "plugin", "pod", "task")

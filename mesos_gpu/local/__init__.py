@@ -6,19 +6,20 @@ nothing here imports them.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mesos_gpu.local.commands import down, status, up
+    from mesos_gpu.local.control import ask
     from mesos_gpu.local.plan import UpOptions
 
-__all__ = ["UpOptions", "down", "status", "up"]
+__all__ = ["UpOptions", "ask", "down", "status", "up"]
+_ELSEWHERE = {"UpOptions": "plan", "ask": "control"}
 
 
 def __getattr__(name: str) -> Any:
     """Import the commands when one is called: who only wants to know how boxes are laid out need not wait for them."""
     if name not in __all__:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    from mesos_gpu.local import commands, plan
-
-    return getattr(plan if name == "UpOptions" else commands, name)
+    return getattr(import_module(f"mesos_gpu.local.{_ELSEWHERE.get(name, 'commands')}"), name)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,9 +21,12 @@ import requests
 from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
 from mesos_gpu.local.credentials import FOLDER, credential
 from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, GpuChoice, UpOptions, program
+from mesos_gpu.local.pools import DEFAULT
 from mesos_gpu.local.record import Box, Records, Service, is_alive
 from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor, check_ended
+from mesos_gpu.mesos.dcos.switches import ISOLATION, SCARCE
 from mesos_gpu.process.log_file import LogFile
+from mesos_gpu.process.program import read_switches
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +42,7 @@ def up(options: UpOptions) -> int:
 
     Returns the exit status. Raises BadInput, Conflict (already running) or Unavailable.
     """
-    options = options.checked()
+    options = with_switches(options.checked())
     if options.detach:
         return _up_detached(options)
     # What the supervisor has to say while the box runs is about services that died and came back.
@@ -52,6 +55,17 @@ def up(options: UpOptions) -> int:
     asyncio.run(Supervisor(options).run(ready))
     print("The box is down: services, tasks and what they held are gone.", flush=True)
     return 0
+
+
+def with_switches(options: UpOptions) -> UpOptions:
+    """Return the options with what a config.yaml says of DC/OS' switches where they do not say it themselves."""
+    said = read_switches(options.dcos_config)
+    isolation, scarce = options.enable_gpu_isolation, options.gpus_are_scarce
+    return replace(
+        options,
+        enable_gpu_isolation=said.get(ISOLATION.name) if isolation is None else isolation,
+        gpus_are_scarce=said.get(SCARCE.name) if scarce is None else scarce,
+    )
 
 
 def down(work_dir: Path, keep_tasks: bool) -> int:
@@ -100,7 +114,7 @@ def status(work_dir: Path) -> dict[str, Any]:
 def serve_detached(argv: list[str]) -> int:
     """Be the supervisor of a detached box: argv is [options as JSON, file descriptor to report to]."""
     given = json.loads(argv[0])
-    options = UpOptions(**{**given, "work_dir": Path(given["work_dir"])})
+    options = UpOptions(**{**given, "work_dir": Path(given["work_dir"]), "pools": tuple(given["pools"])})
     report = os.fdopen(int(argv[1]), "w")
     handler = LogFile(MAX_LOG_MIB << 20)
     logging.basicConfig(handlers=[handler], level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s")
@@ -157,8 +171,9 @@ def _up_detached(options: UpOptions) -> int:
 def _screen(box: Box, gpus: GpuChoice, options: UpOptions) -> str:
     lines = [f"master    {box.master.url}"]
     for n, agent in enumerate(box.agents):
-        name = "agent" if len(box.agents) == 1 else f"agent {n + 1}"
-        lines.append(f"{name:<9} {agent.url}  {_gpus_text(agent, gpus)}")
+        name = "agent" if len(box.agents) == 1 else f"agent {agent.name.removeprefix('agent') or n + 1}"
+        pool = "" if agent.pool in ("", DEFAULT) else f", pool {agent.pool}"
+        lines.append(f"{name:<9} {agent.url}  {_gpus_text(agent, gpus)}{pool}")
     lines.append(f"marathon  {box.marathon.url}  role {MESOS_ROLE}")
     lines.append(f"page      {box.marathon.url}/ui/")
     lines.append(f"state     {options.work_dir}")
@@ -200,10 +215,11 @@ def _state(service: Service, path: str, login: Login) -> dict[str, Any]:
 
 def _agent_state(agent: Service, login: Login) -> dict[str, Any]:
     state = _ask(agent.url + "/state", login) if is_alive(agent.pid, agent.started) else None
+    named = {"url": agent.url, "name": agent.name, "pool": agent.pool}
     if state is None or not state.ok:  # not ok: it is up, and not ours to look into
-        return {"url": agent.url, "pid": None if state is None else agent.pid, "gpus": agent.gpus, "gpus_free": None}
+        return {**named, "pid": None if state is None else agent.pid, "gpus": agent.gpus, "gpus_free": None}
     total, free = gpus_of(state.json())
-    return {"url": agent.url, "pid": agent.pid, "gpus": total, "gpus_free": free}
+    return {**named, "pid": agent.pid, "gpus": total, "gpus_free": free}
 
 
 def gpus_of(document: Mapping[str, Any]) -> tuple[int, int]:

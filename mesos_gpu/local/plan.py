@@ -11,12 +11,15 @@ from pathlib import Path
 from mesos_gpu.errors import BadInput
 from mesos_gpu.local.bridge import NETWORK, PLUGINS
 from mesos_gpu.local.credentials import FOLDER, MARATHON, hint
+from mesos_gpu.local.pools import DEFAULT, Layout, Pool, Seat, default_layout, read_pools
 
 LOOPBACK = "127.0.0.1"
 REALM = "mesos-gpu box"
 NOT_FROM_HERE = "sys.path[:] = [folder for folder in sys.path if folder]"
 """Code that has a program started by `python -c` import nothing from the folder that it is started in."""
 DOCKER_HUB = "https://registry-1.docker.io"
+SIMULATED_GPUS = 4
+"""Of each agent of a box where nobody says how many."""
 MAX_LOG_MIB = 10
 """How large the log of a service gets before a new one is begun; four older ones are kept."""
 MESOS_ROLE = "slave_public"
@@ -33,22 +36,41 @@ class UpOptions:
 
     work_dir: Path
     gpu_driver: str | None = None
-    simulated_gpus: int = 4
-    agents: int = 1
+    simulated_gpus: int | None = None
+    """Of each agent; None: SIMULATED_GPUS, or as many as its pools had."""
+    agents: int | None = None
+    """None: 1, or as many as its pools had."""
     master_port: int = 5050
     agent_port: int = 5051
     marathon_port: int = 8080
     docker_registry: str = DOCKER_HUB
     docker_config: str | None = None
+    pools: tuple[str, ...] = ()
+    """Pools of agents in place of `agents` and `simulated_gpus`, as `read_pool` reads them."""
+    enable_gpu_isolation: bool | None = None
+    gpus_are_scarce: bool | None = None
+    """DC/OS' two switches; None: GPUs are handed out, the master keeps GPU machines for who asks for GPUs, and the
+    box's Marathon does not."""
+    dcos_config: str | None = None
+    """The config.yaml that says the switches, where the two do not."""
     detach: bool = False
     open: bool = False
     """Whether everybody who can reach the services may use them; else they ask for the box's credential."""
 
     def checked(self) -> UpOptions:
         """Return these options with an absolute work_dir. Raises BadInput for what no box can be."""
-        if self.agents < 1:
+        if self.pools and self.sized:
+            raise BadInput("--pool says how many agents and GPUs there are: leave --agents and --simulated_gpus out")
+        wishes = read_pools(self.pools)
+        if self.gpu_driver == "nvml" and any(wish.pool.make for wish in wishes):
+            raise BadInput(
+                "--pool: model, memory and driver are those of simulated GPUs, and --gpu_driver=nvml's are real"
+            )
+        if self.gpu_driver == "none" and any(wish.pool.gpus for wish in wishes):
+            raise BadInput("--pool: with --gpu_driver=none there are no GPUs; gpus=0 says so")
+        if self.agents is not None and self.agents < 1:
             raise BadInput(f"--agents: a box needs at least 1 agent, not {self.agents}")
-        if self.simulated_gpus < 0:
+        if self.simulated_gpus is not None and self.simulated_gpus < 0:
             raise BadInput(f"--simulated_gpus: {self.simulated_gpus} is less than none")
         ports = [port for port in (self.master_port, *self.agent_ports(), self.marathon_port) if port]
         if len(set(ports)) != len(ports):
@@ -63,9 +85,20 @@ class UpOptions:
         work_dir = self.work_dir.expanduser().absolute()
         return replace(self, work_dir=work_dir, docker_registry=registry, docker_config=config)
 
+    @property
+    def sized(self) -> bool:
+        """Tell whether somebody said how many agents or simulated GPUs there are; else those of last time come back."""
+        return self.agents is not None or self.simulated_gpus is not None
+
+    def layout(self, cards: Sequence[int] | None) -> Layout:
+        """Return the layout of a box that was told of no pools."""
+        gpus = SIMULATED_GPUS if self.simulated_gpus is None else self.simulated_gpus
+        return default_layout(self.agents or 1, gpus, cards)
+
     def agent_ports(self) -> Sequence[int]:
         """Return one port per agent."""
-        return [self.agent_port and self.agent_port + n for n in range(self.agents)]
+        count = sum(wish.agents for wish in read_pools(self.pools)) if self.pools else self.agents or 1
+        return [self.agent_port and self.agent_port + n for n in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +108,11 @@ class GpuChoice:
     driver: str
     devices: tuple[int, ...] = ()
     chosen_because: str = ""
+
+    @property
+    def cards(self) -> tuple[int, ...] | None:
+        """Return the real GPUs to deal out; None where GPUs are simulated, or there are none."""
+        return self.devices if self.driver == "nvml" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,49 +158,69 @@ def master_spec(options: UpOptions) -> ServiceSpec:
         "--same_user_peers",
         f"--external_log_file={options.work_dir / 'log' / 'master.log'}",
         "--json_suffixes",
+        *([] if options.gpus_are_scarce is not False else ["--no-gpus_are_scarce"]),
         *_asking_master(options),
     )
     return ServiceSpec("master", "mesos_gpu.master.service", options.master_port, "port", flags)
 
 
-def agent_specs(options: UpOptions, gpus: GpuChoice) -> list[ServiceSpec]:
-    """Return the agents.
+def agent_specs(options: UpOptions, gpus: GpuChoice, layout: Layout | None = None) -> list[ServiceSpec]:
+    """Return the agents of a layout; without one those of a box that was told of no pools.
 
     Each shows the whole machine's cpus and memory, as if it were a machine of its own. Real GPUs are dealt out among
     them, so that none is offered twice; simulated ones are made for each.
     """
-    specs = []
-    for n, port in enumerate(options.agent_ports()):
-        name = f"agent{n + 1}"
-        flags = [
-            f"--ip={LOOPBACK}",
-            f"--work_dir={options.work_dir / name}",
-            f"--runtime_dir={runtime_dir(options.work_dir) / name}",
-            f"--external_log_file={options.work_dir / 'log' / f'{name}.log'}",
-            f"--cgroups_root=mesos-{box_id(options.work_dir)}-{n + 1}",
-            "--registration_backoff_factor=10ms",
-            "--same_user_peers",
-            "--image_providers=docker",
-            "--json_suffixes",
-            f"--docker_registry={options.docker_registry}",
-            f"--network_cni_config_dir={networks_dir(options.work_dir)}",
-            f"--network_cni_plugins_dir={':'.join(PLUGINS)}",
-            *_asking_agent(options),
-        ]
-        if options.docker_config is not None:
-            flags += [f"--docker_config={options.docker_config}"]
-        if gpus.driver == "simulated":
-            flags += ["--gpu_driver=simulated", f"--simulated_gpus={options.simulated_gpus}"]
-            flags += [f"--simulated_gpu_machine={n}"]
-        elif gpus.driver == "nvml" and options.agents > 1:
-            mine = gpus.devices[n :: options.agents]
-            flags += ["--gpu_driver=nvml" if mine else "--gpu_driver=none"]
-            if mine:
-                flags += [f"--nvidia_gpu_devices={','.join(map(str, mine))}", f"--resources=gpus:{len(mine)}"]
-        else:
-            flags += [f"--gpu_driver={gpus.driver}"]
-        specs.append(ServiceSpec(name, "mesos_gpu.agent.service", port, "port", tuple(flags)))
-    return specs
+    seats = layout or options.layout(gpus.cards)
+    return [agent_spec(options, gpus, seats, seat) for seat in seats.seats]
+
+
+def agent_spec(options: UpOptions, gpus: GpuChoice, layout: Layout, seat: Seat) -> ServiceSpec:
+    """Return one agent of a layout."""
+    name, pool = seat.name, layout.pool(seat.pool)
+    flags = [
+        f"--ip={LOOPBACK}",
+        f"--work_dir={options.work_dir / name}",
+        f"--runtime_dir={runtime_dir(options.work_dir) / name}",
+        f"--external_log_file={options.work_dir / 'log' / f'{name}.log'}",
+        f"--cgroups_root=mesos-{box_id(options.work_dir)}-{seat.number}",
+        "--registration_backoff_factor=10ms",
+        "--same_user_peers",
+        "--image_providers=docker",
+        "--json_suffixes",
+        f"--docker_registry={options.docker_registry}",
+        f"--network_cni_config_dir={networks_dir(options.work_dir)}",
+        f"--network_cni_plugins_dir={':'.join(PLUGINS)}",
+        *_asking_agent(options),
+    ]
+    if options.docker_config is not None:
+        flags += [f"--docker_config={options.docker_config}"]
+    # The agents of a box that knew no pools have none: an agent may not come back with other attributes.
+    if pool.name != DEFAULT:
+        flags += [f"--attributes={pool.attributes}"]
+    flags += _gpu_flags(gpus, layout, seat, pool)
+    if options.enable_gpu_isolation is False:
+        flags += ["--no-enable_gpu_isolation"]
+    port = options.agent_port and options.agent_port + seat.number - 1
+    if port in (options.master_port, options.marathon_port):
+        port = 0
+    return ServiceSpec(name, "mesos_gpu.agent.service", port, "port", tuple(flags))
+
+
+def _gpu_flags(gpus: GpuChoice, layout: Layout, seat: Seat, pool: Pool) -> Sequence[str]:
+    if gpus.driver == "simulated":
+        if not pool.gpus and pool.name != DEFAULT:
+            return ("--gpu_driver=none",)
+        said = ["--gpu_driver=simulated", f"--simulated_gpus={pool.gpus}", f"--simulated_gpu_machine={seat.number - 1}"]
+        if pool.make is not None:
+            said += [f"--simulated_gpu_model={pool.make.model}", f"--simulated_gpu_memory={pool.make.memory_mib}MB"]
+            said += [f"--simulated_gpu_driver_version={pool.make.driver_version}"]
+        return said
+    if gpus.driver == "nvml" and (len(layout.seats) > 1 or pool.name != DEFAULT):
+        if not seat.devices:
+            return ("--gpu_driver=none",)
+        mine = ",".join(map(str, seat.devices))
+        return ("--gpu_driver=nvml", f"--nvidia_gpu_devices={mine}", f"--resources=gpus:{len(seat.devices)}")
+    return (f"--gpu_driver={gpus.driver}",)
 
 
 def marathon_spec(options: UpOptions) -> ServiceSpec:
@@ -170,8 +228,10 @@ def marathon_spec(options: UpOptions) -> ServiceSpec:
 
     Its default keeps apps without GPUs off machines that have some free; where every machine has, they would wait.
     """
+    scheduling = "restricted" if options.gpus_are_scarce else "unrestricted"
     flags = (
-        "--gpu_scheduling_behavior=unrestricted",
+        f"--gpu_scheduling_behavior={scheduling}",
+        *([] if options.enable_gpu_isolation is not False else ["--enable_features="]),
         f"--http_address={LOOPBACK}",
         f"--hostname={LOOPBACK}",
         f"--mesos_role={MESOS_ROLE}",

@@ -25,6 +25,9 @@ class Service(msgspec.Struct, frozen=True):
     started: int
     gpus: int = 0
     gpu_driver: str = ""
+    name: str = ""
+    """Of an agent: what it is called among the services, which is not its place among them once one was removed."""
+    pool: str = ""
 
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
@@ -51,7 +54,7 @@ class Box(msgspec.Struct, frozen=True):
         """Return all services by name: master, agent1, ..., marathon."""
         return {
             "master": self.master,
-            **{f"agent{n + 1}": a for n, a in enumerate(self.agents)},
+            **{a.name or f"agent{n + 1}": a for n, a in enumerate(self.agents)},
             "marathon": self.marathon,
         }
 
@@ -109,12 +112,12 @@ class Records:
         temporary.replace(self.work_dir / name)
 
 
-def left_behind(runtime_dir: Path) -> list[str]:
-    """Return the ids of the containers that agents below `runtime_dir` have on record, so that may still run.
+def left_behind(runtime_dir: Path, agent: str = "*") -> list[str]:
+    """Return the ids of the containers that agents below `runtime_dir`, or one, have on record, so that may still run.
 
     A containerizer forgets a container only when its processes, cgroup and GPUs are released.
     """
-    return sorted(path.stem for path in runtime_dir.glob(f"*/{CONTAINERS}/*.json"))
+    return sorted(path.stem for path in runtime_dir.glob(f"{agent}/{CONTAINERS}/*.json"))
 
 
 def start_time(pid: int) -> int:

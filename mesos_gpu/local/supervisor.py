@@ -9,18 +9,24 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from mesos_gpu.errors import Conflict, Unavailable
+import msgspec
+
+from mesos_gpu.errors import Conflict, MesosGpuError, Unavailable
 from mesos_gpu.gpu.drivers import open_driver
 from mesos_gpu.local import plan
+from mesos_gpu.local.control import Control
 from mesos_gpu.local.credentials import prepare_credentials
+from mesos_gpu.local.growing import Pools, start_all
+from mesos_gpu.local.layouts import open_layout, says_make
 from mesos_gpu.local.network import prepare_network, remove_network
 from mesos_gpu.local.plan import GpuChoice, UpOptions
+from mesos_gpu.local.pools import Layout, Seat
 from mesos_gpu.local.record import Box, Records, Service, left_behind, start_time
 from mesos_gpu.local.service import ServiceProcess
 
@@ -45,6 +51,11 @@ class Supervisor:
         self._records = Records(options.work_dir)
         self._services: list[ServiceProcess] = []
         self._lock: IO[bytes] | None = None
+        self._gpus = GpuChoice("none")
+        self._at = ""
+        self._stopping = False
+        self.layout = Layout()
+        self._control = Control(options.work_dir, Pools(options.work_dir, self).answer)
 
     async def run(self, ready: Callable[[Box, GpuChoice], None]) -> None:
         """Bring the box up, call `ready`, and keep it up until SIGTERM, SIGINT or KEEP_TASKS arrives.
@@ -77,7 +88,7 @@ class Supervisor:
             stopping.cancel()
         finally:
             starting.cancel()
-            with suppress(asyncio.CancelledError, Unavailable):
+            with suppress(asyncio.CancelledError, MesosGpuError):
                 await starting
             # A box that could not come up has no say in what ran before it.
             failed = bool(found) and not came_up and not stop.is_set()
@@ -113,16 +124,44 @@ class Supervisor:
         self._records.remove()
 
     async def _start(self) -> tuple[Box, GpuChoice]:
-        gpus = choose_gpus(self._options)
+        self._gpus = gpus = choose_gpus(self._options)
+        self.layout = open_layout(self._options, gpus)
         master = await self._service(plan.master_spec(self._options)).start()
-        at = f"--master={master.url.removeprefix('http://')}"
-        agents = [self._service(spec) for spec in plan.agent_specs(self._options, gpus)]
+        self._at = f"--master={master.url.removeprefix('http://')}"
+        agents = [self._service(spec) for spec in plan.agent_specs(self._options, gpus, self.layout)]
         marathon = self._service(plan.marathon_spec(self._options))
-        await _all(service.start(at) for service in (marathon, *agents))
+        await _all(service.start(self._at) for service in (marathon, *agents))
+        await self._control.open()
+        return self._note(), gpus
+
+    async def start_agents(self, layout: Layout, seats: Sequence[Seat]) -> None:
+        """Start more agents and note them. Raises Unavailable when one does not start; then none of them runs."""
+        if self._stopping:
+            raise Unavailable("the box is being stopped")
+        new = [self._service(plan.agent_spec(self._options, self._gpus, layout, seat)) for seat in seats]
+        try:
+            await start_all([service.start(self._at) for service in new])
+        except BaseException:
+            await self.end_agents([service.spec.name for service in new])
+            raise
+        self._note()
+
+    async def end_agents(self, names: Sequence[str]) -> None:
+        """End agents and their tasks, and forget them."""
+        gone = [service for service in self._services if service.spec.name in names]
+        await asyncio.gather(*(service.stop(signal.SIGUSR1, AGENT_STOP_S) for service in gone))
+        self._services = [service for service in self._services if service not in gone]
+        self._note()
+
+    def shown(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return url and number of GPUs of each agent by name."""
+        return {agent.name: {"url": agent.url, "gpus": agent.gpus} for agent in self._box().agents}
+
+    def _note(self) -> Box:
         box = self._box()
         self._records.write(box)
         self._records.write_ports(box)
-        return box, gpus
+        return box
 
     def _service(self, spec: plan.ServiceSpec) -> ServiceProcess:
         work_dir = self._options.work_dir
@@ -136,12 +175,19 @@ class Supervisor:
         return service
 
     def _box(self) -> Box:
-        known: list[Service] = [s.service for s in self._services if s.service is not None]
-        master, *agents, marathon = known
+        known = {s.spec.name: s.service for s in self._services if s.service is not None}
+        agents = [
+            msgspec.structs.replace(known[seat.name], name=seat.name, pool=seat.pool)
+            for seat in self.layout.seats
+            if seat.name in known
+        ]
+        master, marathon = known["master"], known["marathon"]
         return Box(os.getpid(), start_time(os.getpid()), master, agents, marathon, self._options.open)
 
     async def _stop(self, *, keep_tasks: bool) -> None:
         """Stop the scheduler first, so that it does not replace the tasks that then end with the agents."""
+        self._stopping = True
+        await self._control.close()
         if not self._services:
             return
         master, *agents = [s for s in self._services if s.spec.name != "marathon"]
@@ -171,8 +217,12 @@ def check_ended(work_dir: Path) -> None:
 def choose_gpus(options: UpOptions) -> GpuChoice:
     """Return where the GPUs come from: what was asked for, else NVML where a driver answers, else simulated ones."""
     asked = options.gpu_driver
+    if options.enable_gpu_isolation is False:
+        return GpuChoice("none")
     if asked in ("simulated", "none"):
         return GpuChoice(asked)
+    if asked is None and says_make(options):
+        return GpuChoice("simulated")
     if asked is None:
         # That there is no driver is said once, beside the simulated GPUs; a machine without one is an ordinary case.
         logging.getLogger("mesos_gpu.gpu").setLevel(logging.ERROR)

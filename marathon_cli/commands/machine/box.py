@@ -34,8 +34,17 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
     type=click.Choice(["nvml", "simulated", "none"]),
     help="Where GPUs come from; default: this machine's (nvml), simulated ones where it has none.",
 )
-@_option("simulated_gpus", type=Whole(min=0), default=4, show_default=True, help="Simulated GPUs per agent.")
-@_option("agents", type=Whole(min=1), default=1, show_default=True, help="How many agents.")
+@_option("simulated_gpus", type=Whole(min=0), metavar="N", help="Simulated GPUs per agent; default: 4.")
+@_option("agents", type=Whole(min=1), metavar="N", help="How many agents; default: 1.")
+@click.option(
+    "--pool",
+    "pools",
+    multiple=True,
+    metavar="KEY=VALUE,...",
+    help="Agents that are alike, in place of --agents and --simulated_gpus; may be given several times. Keys: name, "
+    "agents, gpus, and of simulated GPUs model, memory and driver, as in name=t4,agents=2,gpus=4,model=Tesla-T4,"
+    "memory=15109MiB. They come back at the next `up`.",
+)
 @_port("master_port", 5050, "the master")
 @_port("agent_port", 5051, "the first agent; the others take the next ones")
 @_port("marathon_port", 8080, "Marathon")
@@ -46,6 +55,19 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
     "default: Docker Hub.",
 )
 @_option("docker_config", metavar="PATH", help="Credentials for registries: Docker's config.json, or its path.")
+@_option(
+    "enable_gpu_isolation",
+    type=click.BOOL,
+    metavar="true|false",
+    help="DC/OS' switch: whether GPUs are handed out at all.",
+)
+@_option(
+    "gpus_are_scarce",
+    type=click.BOOL,
+    metavar="true|false",
+    help="DC/OS' switch: whether agents with GPUs are kept for what uses GPUs; default: for frameworks, not for apps.",
+)
+@_option("dcos_config", metavar="FILE", help="DC/OS' config.yaml: the two switches are read from it.")
 @click.option(
     "--open",
     "open",
@@ -62,7 +84,7 @@ def up(console: Console, /, **options: Any) -> int:
     """
     from mesos_gpu import local
 
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None and value != ()}
     return local.up(local.UpOptions(work_dir=console.box_dir(), **given))
 
 
@@ -93,14 +115,17 @@ def status(console: Console) -> int:
     found = local.status(console.box_dir())
     services = [found["master"], *found["agents"], found["marathon"]]
     names = ["master", *("agent" for _ in found["agents"]), "marathon"]
+    pools = any(agent.get("pool", "") not in ("", "default") for agent in found["agents"])
 
     def table() -> Table:
         rows = [
             [name, "up" if service["pid"] else "down", _gpus(service), service["pid"] or "---", service["url"]]
+            + ([service.get("pool") or "---"] if pools else [])
             for name, service in zip(names, services, strict=True)
         ]
         service, state, free, pid, url = columns("SERVICE", "STATE", "GPUS FREE", "PID", "URL", numbers=("PID",))
-        return Table((service, state, free._replace(rank=1), pid._replace(rank=2), url), rows)
+        pool = columns("POOL") if pools else ()
+        return Table((service, state, free._replace(rank=1), pid._replace(rank=2), url, *pool), rows)
 
     console.show(found, table=table, names=[str(service["url"]) for service in services])
     if console.form in ("table", "wide") and found["marathon"]["pid"]:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import click
 
 from marathon_cli.changes.changes import Waiting, wait_options
+from marathon_cli.changes.draining import begin_to_drain, wait_until_drained
 from marathon_cli.clients.sandbox import Mesos
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, selector_option, target_options, watch_options
 from marathon_cli.screen.numbers import Whole
-from marathon_cli.screen.output import Column, Table, say
-from mesos_gpu.errors import BadInput, NotFound, TimeIsUp
+from marathon_cli.screen.output import Column, Table
+from mesos_gpu.errors import BadInput
 from mesos_gpu.marathon.definitions.label_selector import parse_selector, selects
 from mesos_gpu.mesos.clients.agents import Agent, find_agent, names, read_agent
 
-PAUSE_S = 1.0
 _NONE = "no agents; `mesos-gpu up` starts a box with some, `mesos-gpu flags agent` prints the flags of one elsewhere"
 _COLUMNS = (
     Column("AGENT"),
@@ -85,16 +84,13 @@ def drain(console: Console, name: str, grace_s: int | None, mark_gone: bool, wai
     """
     mesos = console.mesos()
     agent = _find(mesos, name)
-    call: dict[str, object] = {"agent_id": {"value": agent.id}, "mark_gone": mark_gone}
-    if grace_s is not None:
-        call["max_grace_period"] = {"seconds": grace_s}
-    mesos.operate({"type": "DRAIN_AGENT", "drain_agent": call})
+    begin_to_drain(mesos, agent, grace_s, mark_gone=mark_gone)
     console.tell(
         f"Draining {agent.hostname} ({agent.id})", {"id": agent.id, "hostname": agent.hostname}, names=[agent.id]
     )
     console.goes_on = f"{agent.hostname} goes on draining; `mesos-gpu agent list` shows when it is done"
     if waiting.wanted:
-        _wait_until_drained(mesos, agent, waiting.timeout_s)
+        wait_until_drained(mesos, agent, waiting.timeout_s)
 
 
 @click.command()
@@ -149,28 +145,6 @@ def decommission(console: Console, name: str, yes: bool) -> None:
 
 def _find(mesos: Mesos, name: str) -> Agent:
     return find_agent([read_agent(document) for document in mesos.slaves()], name)
-
-
-def _wait_until_drained(mesos: Mesos, agent: Agent, timeout_s: float) -> None:
-    """Return when an agent is drained, or gone where that was asked for. Raises TimeIsUp."""
-    begun, said = time.monotonic(), ""
-    while True:
-        try:
-            now = _find(mesos, agent.id)
-        except NotFound:
-            say(f"{agent.hostname} is gone")
-            return
-        if now.state == "drained":
-            say(f"{agent.hostname} is drained")
-            return
-        cpus, gpus = now.amount("used", "cpus"), now.amount("used", "gpus")
-        text = f"{agent.hostname} is {now.state}: tasks still have {cpus:g} CPUs and {gpus:g} GPUs of it"
-        if text != said:
-            say(text)
-            said = text
-        if timeout_s and time.monotonic() - begun >= timeout_s:
-            raise TimeIsUp(f"{agent.hostname} is not drained after {timeout_s:g} s; that goes on")
-        time.sleep(PAUSE_S)
 
 
 def _row(agent: Agent, called: str) -> list[object]:

@@ -325,7 +325,7 @@ def test_draining_is_waited_for(agents: ScriptedServer, run: Run, monkeypatch: p
     drained = {**SLAVES[0], "drain_info": {"state": "DRAINED"}, "used_resources": {}}
     looks = [Answer(200, {"slaves": [slave]}) for slave in (SLAVES[0], draining, draining, drained)]
     agents.on("GET", "/slaves", looks)
-    monkeypatch.setattr("marathon_cli.commands.operate.agent.PAUSE_S", 0)
+    monkeypatch.setattr("marathon_cli.changes.draining.PAUSE_S", 0)
     result = run("agent", "drain", "h1", "--wait")
     assert result.exit_code == 0
     assert result.stderr.splitlines() == ["h1 is draining: tasks still have 1 CPUs and 3 GPUs of it", "h1 is drained"]

@@ -1,0 +1,131 @@
+"""The line to a box's supervisor: a socket on which its owner, or root, asks it to change the box."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from mesos_gpu import errors
+from mesos_gpu.errors import MesosGpuError, NotFound, Unavailable
+from mesos_gpu.local.plan import runtime_dir
+from mesos_gpu.local.record import Records, is_alive
+
+log = logging.getLogger(__name__)
+
+FILE = "control.sock"
+MAX_LINE = 1 << 16
+PATIENCE_S = 300.0
+"""How long an answer is waited for: agents that start, or end their tasks first."""
+_KINDS = ("BadInput", "NotFound", "Conflict", "Unavailable")
+_PEER = "3i"
+Answer: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+
+
+def socket_path(work_dir: Path) -> Path:
+    """Return where the supervisor of a box listens; short, as paths of sockets must be."""
+    return runtime_dir(work_dir) / FILE
+
+
+def ask(work_dir: Path, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask the supervisor of the box in `work_dir`, and return its answer.
+
+    Raises what it raised, NotFound when no box runs there, and Unavailable when it is not ours or does not answer.
+    """
+    path = socket_path(work_dir)
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(PATIENCE_S)
+        try:
+            line.connect(str(path))
+            line.sendall(json.dumps(request).encode() + b"\n")
+            with line.makefile("rb") as answers:
+                text = answers.readline()
+        except PermissionError:
+            raise Unavailable(f"the box in {work_dir} belongs to another user; only he and root change it") from None
+        except (FileNotFoundError, ConnectionRefusedError):
+            box = Records(work_dir).read()
+            if box is None or not is_alive(box.pid, box.started):
+                raise NotFound(f"no box runs in {work_dir}; `mesos-gpu up` starts one") from None
+            raise Unavailable(
+                f"the box in {work_dir} cannot be asked, as one of an older version; "
+                "`mesos-gpu down --keep_tasks` and `mesos-gpu up` start it anew"
+            ) from None
+        except OSError as error:
+            raise Unavailable(f"the box in {work_dir} does not answer at {path}: {error}") from None
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        raise Unavailable(f"the box in {work_dir} ended before it answered; its log: {work_dir}/log") from None
+    if "error" in answer:
+        kind = answer.get("kind")
+        raise getattr(errors, kind if kind in _KINDS else "Unavailable")(str(answer["error"]))
+    return dict(answer)
+
+
+class Control:
+    """Listens for the box's owner; one request is answered after the other."""
+
+    def __init__(self, work_dir: Path, answer: Answer) -> None:
+        self._path, self._answer = socket_path(work_dir), answer
+        self._server: asyncio.Server | None = None
+        self._turn = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Begin to listen. Raises Unavailable."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.unlink(missing_ok=True)
+            before = os.umask(0o177)
+            try:
+                self._server = await asyncio.start_unix_server(self._serve, str(self._path), limit=MAX_LINE)
+            finally:
+                os.umask(before)
+        except OSError as error:
+            raise Unavailable(f"cannot listen at {self._path}: {error.strerror}") from None
+
+    async def close(self) -> None:
+        """Listen no more; what is being answered is given up."""
+        if self._server is not None:
+            self._server.close()
+            self._path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            try:
+                writer.write(json.dumps(await self._answered(reader, writer)).encode() + b"\n")
+                await writer.drain()
+            finally:
+                writer.close()
+
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Mapping[str, Any]:
+        try:
+            line = await reader.readline()
+            if peer_uid(writer.get_extra_info("socket")) not in (0, os.geteuid()):
+                return {"error": "this box belongs to another user; only he and root change it", "kind": "Unavailable"}
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise ValueError("no object")
+        except ValueError as error:
+            return {"error": f"a request is one line of JSON: {error}", "kind": "BadInput"}
+        async with self._turn:
+            try:
+                return await self._answer(request)
+            except MesosGpuError as error:
+                kind = next((kind for kind in _KINDS if isinstance(error, getattr(errors, kind))), "Unavailable")
+                return {"error": str(error), "kind": kind}
+            except Exception:
+                log.exception("a request failed: %s", request.get("ask"))
+                return {"error": "the box's supervisor failed at this; its log says more", "kind": "Unavailable"}
+
+
+def peer_uid(connection: Any) -> int:
+    """Return the user of the program at the other end of a Unix socket, as the kernel noted it at connect (unix(7))."""
+    noted = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_PEER))
+    return int(struct.unpack(_PEER, noted)[1])

@@ -1,0 +1,58 @@
+"""Pools of a box that runs: agents come and go, and tasks move."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.box.live import LiveBox
+
+pytestmark = pytest.mark.root
+
+
+def pools(box: LiveBox) -> dict[str, int]:
+    return {pool["name"]: len(pool["agents"]) for pool in json.loads(box.ok("pool", "list", "-o", "json"))}
+
+
+def test_pools_grow_and_shrink_while_tasks_move(new_box: LiveBox) -> None:
+    box = new_box
+    said = box.up("--pool", "name=t4,agents=2,gpus=2,model=Tesla-T4,memory=15109MiB", "--pool", "name=cpu,gpus=0")
+    assert said.count("2 GPUs, simulated, pool t4") == 2
+    assert "gpu_model:IS:Tesla-T4" in box.ok("gpu", "types")
+    box.add({"id": "a", "cmd": "nvidia-smi; sleep 1000", "cpus": 0.1, "mem": 32, "gpus": 2, "instances": 2})
+    assert "15109MiB" in box.log_of("a")
+
+    refused = box.cli("pool", "resize", "t4", "1")
+    assert refused.returncode == 1
+    assert "--drain moves them" in refused.stderr
+    assert "agent2" in refused.stderr
+    refused = box.cli("pool", "delete", "t4")
+    assert (refused.returncode, "2 tasks would move" in refused.stderr) == (1, True)
+    assert pools(box) == {"t4": 2, "cpu": 1}
+
+    assert "2 agents with 2 Tesla-P100 GPUs" in box.ok(
+        *("pool", "create", "p100", "--agents=2", "--gpus=2", "--model=Tesla-P100")
+    )
+    box.ok("pool", "delete", "t4", "--yes")
+    box.until("the tasks are on the other pool", lambda: box.gpus_free() == 0 and len(box.tasks("a")) == 2)
+    assert pools(box) == {"cpu": 1, "p100": 2}
+    box.ok("pool", "resize", "cpu", "0")
+    assert not (box.work_dir / "agent3").exists()
+
+    # The pools are as they were when the box comes back, and so are its tasks.
+    box.until("both run", lambda: {task["state"] for task in box.tasks("a")} == {"TASK_RUNNING"})
+    before = sorted(task["id"] for task in box.tasks("a"))
+    box.ok("down", "--keep_tasks")
+    assert "leave out" in box.cli("up", "-d", "--agents=1", "--master_port=0", "--marathon_port=0").stderr
+    box.up()
+    box.until("the same tasks are known", lambda: sorted(task["id"] for task in box.tasks("a")) == before)
+    assert pools(box) == {"cpu": 0, "p100": 2}
+
+
+def test_wrong_pools_are_told_before_anything_starts(new_box: LiveBox) -> None:
+    done = new_box.cli("up", "-d", "--pool", "name=T4", "--pool", "gpu=1")
+    assert done.returncode == 1
+    assert "small letters" in done.stderr
+    assert not new_box.work_dir.exists()
+    assert "no box runs" in new_box.cli("pool", "create", "x").stderr

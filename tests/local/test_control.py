@@ -1,0 +1,102 @@
+"""The line to a box's supervisor: what is asked, answered and refused there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.errors import BadInput, Conflict, NotFound, Unavailable
+from mesos_gpu.local import control
+from mesos_gpu.local.control import Control, ask, socket_path
+
+WORK_DIR = Path("/no/such/box")
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "runtime_dir", lambda _: tmp_path / "run")
+
+
+async def answer(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    match request["ask"]:
+        case "echo":
+            return {"said": request["word"]}
+        case "missing":
+            raise NotFound("it is not there")
+        case "taken":
+            raise Conflict("it is taken")
+        case _:
+            raise RuntimeError("a bug")
+
+
+async def asked(*requests: Mapping[str, Any]) -> list[Any]:
+    """Return what each request was answered with, or raised."""
+    line = Control(WORK_DIR, answer)
+    await line.open()
+    try:
+        calls = (asyncio.to_thread(ask, WORK_DIR, request) for request in requests)
+        return await asyncio.gather(*calls, return_exceptions=True)
+    finally:
+        await line.close()
+
+
+def test_a_request_is_answered_and_several_at_once_are() -> None:
+    requests = [{"ask": "echo", "word": str(n)} for n in range(5)]
+    assert asyncio.run(asked(*requests)) == [{"said": str(n)} for n in range(5)]
+
+
+def test_what_the_supervisor_raises_is_raised_here() -> None:
+    missing, taken, broken = asyncio.run(asked({"ask": "missing"}, {"ask": "taken"}, {"ask": "bug"}))
+    assert (type(missing), str(missing)) == (NotFound, "it is not there")
+    assert (type(taken), str(taken)) == (Conflict, "it is taken")
+    assert (type(broken), "its log says more" in str(broken)) == (Unavailable, True)
+
+
+def test_nobody_else_can_open_the_line() -> None:
+    async def mode() -> int:
+        line = Control(WORK_DIR, answer)
+        await line.open()
+        try:
+            return stat.S_IMODE(socket_path(WORK_DIR).stat().st_mode)
+        finally:
+            await line.close()
+
+    assert asyncio.run(mode()) == 0o600
+    assert not socket_path(WORK_DIR).exists()
+
+
+def test_another_user_who_got_there_is_told_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "peer_uid", lambda _: os.geteuid() + 1)
+    (refused,) = asyncio.run(asked({"ask": "echo", "word": "x"}))
+    assert (type(refused), "belongs to another user" in str(refused)) == (Unavailable, True)
+
+
+@pytest.mark.parametrize("text", [b"\n", b"[]\n", b"{", b"\xff\n"])
+def test_what_is_no_request_is_refused_as_such(text: bytes) -> None:
+    async def sent() -> dict[str, Any]:
+        line = Control(WORK_DIR, answer)
+        await line.open()
+        try:
+            reader, writer = await asyncio.open_unix_connection(str(socket_path(WORK_DIR)))
+            writer.write(text)
+            writer.write_eof()
+            said: dict[str, Any] = json.loads(await reader.readline())
+            writer.close()
+            await writer.wait_closed()
+            return said
+        finally:
+            await line.close()
+
+    assert asyncio.run(sent())["kind"] == BadInput.__name__
+
+
+def test_a_box_that_does_not_run_cannot_be_asked() -> None:
+    with pytest.raises(NotFound, match="no box runs"):
+        ask(WORK_DIR, {"ask": "pools"})
