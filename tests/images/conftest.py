@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.images.registry import registry, shared_registry
-
-__all__ = ["registry", "shared_registry", "small_disk"]
+from tests.support.images.registry import RealRegistry
 
 
 @pytest.fixture
@@ -21,3 +19,17 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield disk
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+@pytest.fixture(scope="session")
+def shared_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealRegistry]:
+    """One registry for many tests; give images names of their own."""
+    with RealRegistry(tmp_path_factory.mktemp("registry")) as registry:
+        yield registry
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[RealRegistry]:
+    """A registry for one test, which may stop it and damage its storage."""
+    with RealRegistry(tmp_path / "registry") as registry:
+        yield registry

@@ -1,6 +1,7 @@
 """A real registry for tests: Debian's docker-registry on 127.0.0.1, with a storage folder of its own.
 
-Import the fixture `registry` in a conftest.py, or use `RealRegistry` as a context manager.
+`RealRegistry` is a context manager; tests/images/conftest.py has fixtures. examples/demo_image.py uses it too, where no
+test tools are installed.
 """
 
 from __future__ import annotations
@@ -10,12 +11,9 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-import pytest
 
 from mesos_gpu.images.reference import ImageReference
 from tests.support.images.build import BuiltImage, push
@@ -110,17 +108,3 @@ class RealRegistry:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-@pytest.fixture(scope="session")
-def shared_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealRegistry]:
-    """One registry for many tests; give images names of their own."""
-    with RealRegistry(tmp_path_factory.mktemp("registry")) as registry:
-        yield registry
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[RealRegistry]:
-    """A registry for one test, which may stop it and damage its storage."""
-    with RealRegistry(tmp_path / "registry") as registry:
-        yield registry

@@ -1,0 +1,133 @@
+"""`./run` installs into one environment, in steps that neither forget nor repeat what another has done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import ROOT
+
+PYTHON = """#!/bin/sh
+# A Python that makes environments of itself and writes down what it is asked for.
+case "$1 $2" in
+    "-c "*) exit ;;
+    "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && : >"$3/bin/pip" && chmod +x "$3/bin/pip" ;;
+    "-m pip")
+        case "$*" in
+            *" -r "*) echo "Collecting numpy==2" && echo "  Downloading numpy-2.whl (18.2 MB)" ;;
+        esac
+        [ ! -e no-network ] || exit 1 ;;
+esac
+echo "$*" | sed "s#$PWD/##g" >>asked
+"""
+FILES = ("run", "setup.py", "pyproject.toml", "requirements.lock", "requirements-dev.lock")
+
+
+class Clone:
+    """The files that `./run` looks at, where nothing is installed yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in FILES:
+            shutil.copy(ROOT / name, folder)
+        (folder / "compat" / "http-parser").mkdir(parents=True)
+        shutil.copy(ROOT / "compat/http-parser/pyproject.toml", folder / "compat/http-parser")
+        self.python = folder / "its-python"
+        self.python.write_text(PYTHON)
+        self.python.chmod(0o755)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "PYTHON": str(self.python)}
+        return subprocess.run(
+            ["./run", *words], cwd=self.folder, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def installed(self) -> list[str]:
+        """Return what pip was asked to install since the last time, by lock file or extras."""
+        asked = self.folder / "asked"
+        lines = asked.read_text().splitlines() if asked.exists() else []
+        asked.unlink(missing_ok=True)
+        return [line.split()[-1] for line in lines if line.startswith("-m pip")]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    return Clone(tmp_path)
+
+
+RUNNING = ["requirements.lock", "."]
+TESTING = ["requirements-dev.lock", ".[dev]"]
+
+
+@pytest.mark.root
+def test_a_demo_installs_what_running_needs_and_tests_add_the_rest(clone: Clone) -> None:
+    first = clone.run("demo")
+    assert (first.returncode, clone.installed()) == (0, RUNNING), first.stderr
+    assert "Installing the Python packages of requirements.lock into .venv\n  done in " in first.stderr
+    assert (clone.run("demo").returncode, clone.installed()) == (0, [])
+    assert (clone.run("test", "fast").returncode, clone.installed()) == (0, TESTING)
+    assert (clone.run("test", "fast").returncode, clone.installed()) == (0, [])
+
+
+@pytest.mark.root
+def test_a_demo_after_tests_installs_nothing_and_tests_lose_nothing(clone: Clone) -> None:
+    assert (clone.run("test", "fast").returncode, clone.installed()) == (0, TESTING)
+    assert (clone.run("demo").returncode, clone.installed()) == (0, [])
+    assert (clone.run("test", "fast").returncode, clone.installed()) == (0, [])
+
+
+@pytest.mark.root
+def test_what_running_needs_is_installed_anew_when_its_versions_change_and_so_is_what_tests_need(clone: Clone) -> None:
+    clone.run("test", "fast")
+    clone.installed()
+    with (clone.folder / "requirements.lock").open("a") as lock:
+        lock.write("# other versions\n")
+    assert (clone.run("demo").returncode, clone.installed()) == (0, RUNNING)
+    assert (clone.run("test", "fast").returncode, clone.installed()) == (0, TESTING)
+
+
+@pytest.mark.root
+def test_an_installation_that_failed_is_said_and_begun_again(clone: Clone) -> None:
+    (clone.folder / "no-network").touch()
+    failed = clone.run("demo")
+    assert failed.returncode == 1
+    assert "run: pip cannot install what requirements.lock lists; it has said why\n" in failed.stderr
+    (clone.folder / "no-network").unlink()
+    clone.installed()
+    assert (clone.run("demo").returncode, clone.installed()) == (0, RUNNING)
+
+
+@pytest.mark.root
+def test_who_is_not_root_and_has_no_sudo_is_told_before_anything_is_installed(clone: Clone) -> None:
+    clone.folder.chmod(0o777)
+    for parent in clone.folder.parents[:3]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    (clone.folder / "bin").mkdir()
+    for name in ("id", "dirname", "sh", "uname"):
+        (clone.folder / "bin" / name).symlink_to(str(shutil.which(name)))
+    done = subprocess.run(
+        [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "env",
+            f"PATH={clone.folder}/bin",
+            "./run",
+            "demo",
+        ],
+        cwd=clone.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "run: demo needs root, for containers' cgroups and mounts; as root: ./run demo\n",
+    )
+    assert not (clone.folder / ".venv").exists()
