@@ -34,6 +34,18 @@ ROWS: Sequence[Row] = (
         "Turn Kubernetes and Compose files and docker run into apps, pods and jobs.",
         RUN,
     ),
+    Row(
+        "apply",
+        "files.apply:apply",
+        "Bring about what files define: apps, pods, jobs and groups of ours, and objects of Kubernetes.",
+        RUN,
+    ),
+    Row(
+        "remove",
+        "files.apply:remove",
+        "Remove what files define, and end its tasks: apps, pods, jobs, groups, and objects of Kubernetes.",
+        RUN,
+    ),
     Row("app", "", "Apps: what runs, in how many copies, on how many GPUs.", RUN),
     Row("app add", "apps.app_add:add", "Add the app that FILE defines."),
     Row("app list", "apps.app:list_apps", "List the apps."),
@@ -278,5 +290,6 @@ ROWS: Sequence[Row] = (
         "machine.door:install",
         "Install the programs that Docker, nvidia-docker's users or podman call for GPUs.",
     ),
+    Row("help", "machine.help:help_", "Show what COMMAND does and takes; without one, which commands there are.", BOX),
     Row("completion", "machine.completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
 )

@@ -14,7 +14,7 @@ from marathon_cli.registry import ROWS, Row
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
 _WIDTH = 100
-_PLACEHOLDERS = {"describe thing": "NAME", "top task": "TASK"}
+_PLACEHOLDERS = {"delete files": "-f FILE", "describe thing": "NAME", "top task": "TASK"}
 """How those aliases are typed that stand for the absence of a word."""
 _HELP_HEAD = """# What each command says of itself
 

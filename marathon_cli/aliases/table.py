@@ -86,7 +86,7 @@ _TIME = "!how long a task has to end is its app's taskKillGracePeriodSeconds; --
 GATHERINGS: Sequence[Gathering] = (
     Gathering("get", KUBECTL, "List nodes, jobs, pods or deployments, or show those that are named."),
     Gathering("describe", KUBECTL, "Tell all about a node, job, pod or deployment.", otherwise="thing"),
-    Gathering("delete", KUBECTL, "Remove what is named."),
+    Gathering("delete", KUBECTL, "Remove what is named, or what files define (-f).", "files"),
     Gathering("top", KUBECTL, "Show what GPUs, nodes or pods do now.", "gpus", "task"),
     Gathering("accelerator-types", GCLOUD, "The kinds of GPUs.", "list"),
     Gathering("node-pools", GCLOUD, "The commands of `gcloud container node-pools`, for the box.", "list"),
@@ -215,6 +215,7 @@ ALIASES: Sequence[Alias] = (
         help="Show all about apps, pods, jobs or tasks.",
         listed=False,
     ),
+    Alias("delete files", "remove", KUBECTL, options={"--now": NOTHING}, listed=False),
     Alias(
         "delete deployment",
         {"app": ("app remove {}",)},

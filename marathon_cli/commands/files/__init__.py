@@ -1,0 +1,1 @@
+"""Commands about files that define several things of any kind."""
