@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from tests.support import walls
 
 AT_LEAST = 95.0
-WITH_SLOW_TESTS = {"marathon_cli.convert": 91.0}
-"""Rooms whose rest is for tests that start programs, which are not measured: what the fast ones must take at least."""
 OTHERS = "deciding modules of other rooms"
 
 
@@ -34,7 +32,7 @@ class Taken(NamedTuple):
 
     @property
     def least(self) -> float:
-        return WITH_SLOW_TESTS.get(self.room, AT_LEAST) if self.decides else 0.0
+        return AT_LEAST if self.decides else 0.0
 
     @property
     def too_few(self) -> bool:
