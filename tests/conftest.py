@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import re
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.support.histories import register_profiles
+
+# jsonschema checks no IRI for us. Where this is installed (the bill of materials brings it), importing jsonschema takes
+# 2 s, because the grammars of RFC 3987 are compiled.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 if not os.environ.get("PACKAGING"):
     collect_ignore = ["packaging"]  # `./run test packaging`: builds and installs for minutes
@@ -28,14 +36,42 @@ skipped_as_root = pytest.StashKey[list[str]]()
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[skipped_as_root] = []
     _config.append(config)
+    if hasattr(config, "workerinput"):
+        # `./run coverage` measures what runs in the workers. Programs that tests start say what they load, and in what
+        # time: a measurement in them would be in the way.
+        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 
 _config: list[pytest.Config] = []
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    # Reading a module takes longer than most of its tests: the fast tests leave out those that have none of them.
+    if config.option.markexpr != "fast":
+        return None
+    if collection_path.is_dir():
+        return True if collection_path in WHOLE else None
+    return True if _NOT_FAST.search(collection_path.read_text()) else None
+
+
+_NOT_FAST = re.compile(r"^pytestmark = .*\bpytest\.mark\.(?:root|gpu|slow)\b", re.M)
+"""What marks a whole module."""
+
+
+@cache
+def _is_whole(folder: Path) -> bool:
+    return any(whole == folder or whole in folder.parents for whole in WHOLE)
+
+
+def pytest_collection_finish() -> None:
+    # What is there now stays: looking at it again and again for garbage takes a tenth of the time of the fast tests.
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if any(folder in item.path.parents for folder in WHOLE):
+        if _is_whole(item.path.parent):
             item.add_marker(pytest.mark.slow)
         if not any(item.get_closest_marker(name) for name in ("root", "gpu", "slow")):
             item.add_marker(pytest.mark.fast)

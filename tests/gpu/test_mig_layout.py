@@ -84,7 +84,7 @@ def test_what_is_no_division_is_refused(text: str) -> None:
         read_wanted(text)
 
 
-@pytest.mark.parametrize("model", ["A30", "A100-40GB"])
+@pytest.mark.parametrize("model", ["A30", pytest.param("A100-40GB", marks=pytest.mark.slow)])
 def test_every_state_with_anything_in_use_is_divided_exactly_as_trying_all_says(model: str) -> None:
     # What an A100 can hold, an H100 and an H200 can: only the names differ. What matters of those in use is which
     # slices they take and how many of each profile there are.

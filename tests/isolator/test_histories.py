@@ -107,7 +107,8 @@ class AnyHistory(RuleBasedStateMachine):
         super().__init__()
         self._no_sync = mock.patch.object(os, "fsync")
         self._no_sync.start()
-        self.world = World(Path(tempfile.mkdtemp(prefix="mesos-gpu-histories-")))
+        in_memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+        self.world = World(Path(tempfile.mkdtemp(prefix="mesos-gpu-histories-", dir=in_memory)))
         self.start()
 
     def teardown(self) -> None:

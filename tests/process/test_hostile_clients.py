@@ -144,6 +144,7 @@ async def longest_turn(work: asyncio.Future[object]) -> float:
     return longest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/call", "/json"])
 async def test_json_of_millions_of_values_is_refused(endpoint: Endpoint, path: str) -> None:
     body = json.dumps({f"k{n}": n for n in range(bodies.MAX_VALUES // 2 + 2)}).encode()

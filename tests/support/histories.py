@@ -6,7 +6,7 @@ from hypothesis import settings
 
 USUAL = 100
 """Examples of a test that does not say how many, in the profile `ci`."""
-PROFILES = {"fast": 0.2, "ci": 1.0, "deep": 20.0}
+PROFILES = {"fast": 0.1, "ci": 1.0, "deep": 20.0}
 """How many times the usual number of examples each profile tries."""
 
 

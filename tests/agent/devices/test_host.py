@@ -21,6 +21,7 @@ from mesos_gpu.errors import ContainerError, MesosGpuError, NotEnoughGpus, NotFo
 from mesos_gpu.kubelet.messages import message
 from mesos_gpu.kubelet.services import DEVICE_PLUGIN, REGISTRATION, Stub, channel, server
 from mesos_gpu.mesos.ids import ContainerId
+from tests.support.histories import examples
 from tests.support.master.live import until
 
 X = "example.com/x"
@@ -254,7 +255,7 @@ async def test_of_a_storm_of_registrations_the_last_one_counts(
     await last.stop()
 
 
-async def test_hundreds_of_kills_give_no_device_to_two_and_lose_none(
+async def test_kills_at_any_moment_give_no_device_to_two_and_lose_none(
     make_host: MakeHost, plugin: Plugin, tmp_path: Path
 ) -> None:
     """Agent, plugin or container end at any moment, as kill -9 ends them; what runs goes on with what it has."""
@@ -262,7 +263,7 @@ async def test_hundreds_of_kills_give_no_device_to_two_and_lose_none(
     host: DeviceHost = await make_host()
     await plugin.register()
     kills = started = 0
-    while kills < 500:
+    while kills < examples(500):
         match dice.randrange(6):
             case 0:  # the agent; a container whose launch it did not finish is not there for the next one
                 work = asyncio.ensure_future(host.prepare(config(f"c{started}-lost", dice.randrange(1, 4))))

@@ -60,7 +60,9 @@ def dig(folder: Path, levels: int, name: str) -> int:
     return at
 
 
-@pytest.mark.parametrize(("levels", "name"), [(30, "d" * 200), (6000, "d"), (40, "ü" * 100)])
+@pytest.mark.parametrize(
+    ("levels", "name"), [(30, "d" * 200), pytest.param(6000, "d", marks=pytest.mark.slow), (40, "ü" * 100)]
+)
 def test_what_lies_below_a_path_that_no_kernel_takes_counts(tmp_path: Path, levels: int, name: str) -> None:
     (tmp_path / "sandbox").mkdir()
     deep = dig(tmp_path / "sandbox", levels, name)
