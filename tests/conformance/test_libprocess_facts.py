@@ -51,8 +51,8 @@ FACTS: dict[str, tuple[str, ...]] = {
     "a kill before, during and after a task, and of an unknown one": (
         f"{AGENT}::test_a_kill_before_the_container_runs",
         f"{AGENT}::test_a_kill_reaches_the_container_and_is_told_of",
-        "agent/decisions/test_state.py::test_a_kill_of_an_unknown_task_of_a_known_framework_is_answered",
-        "agent/decisions/test_state.py::test_a_kill_of_an_unknown_framework_or_an_ended_task_does_nothing",
+        "agent/decisions/test_kills.py::test_a_kill_of_an_unknown_task_of_a_known_framework_is_answered",
+        "agent/decisions/test_kills.py::test_a_kill_of_an_unknown_framework_or_an_ended_task_does_nothing",
     ),
     "an agent that is killed loses no task": (f"{LIVE}::test_killed_and_started_again_nothing_is_lost",),
     "an agent without its state is a new one": (
@@ -81,7 +81,7 @@ FACTS: dict[str, tuple[str, ...]] = {
         "conformance/test_mesos_master_sessions.py::test_an_agent_marked_gone_is_gone",
     ),
     "draining kills with a capped grace": (
-        "agent/decisions/test_state.py::test_draining_kills_with_a_capped_grace_and_takes_no_more_tasks",
+        "agent/decisions/test_kills.py::test_draining_kills_with_a_capped_grace_and_takes_no_more_tasks",
         "cluster/test_draining.py::test_draining_outlives_the_agent_and_ends_with_the_last_task",
     ),
     "an agent that is stopped says goodbye": (

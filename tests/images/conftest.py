@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from mesos_gpu.images.store import ImageStore
 from tests.support.images.registry import RealRegistry
+from tests.support.images.store import Watched, opened
 
 
 @pytest.fixture
@@ -33,3 +35,15 @@ def registry(tmp_path: Path) -> Iterator[RealRegistry]:
     """A registry for one test, which may stop it and damage its storage."""
     with RealRegistry(tmp_path / "registry") as registry:
         yield registry
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Watched:
+    (tmp_path / "archives").mkdir()
+    return Watched(tmp_path / "archives")
+
+
+@pytest.fixture
+async def store(tmp_path: Path, archives: Watched) -> AsyncIterator[ImageStore]:
+    async with opened(tmp_path / "store", archives) as store:
+        yield store

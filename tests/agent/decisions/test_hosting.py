@@ -16,14 +16,7 @@ from mesos_gpu.agent.model.executors import Stage
 from mesos_gpu.agent.model.tasks import Phase
 from mesos_gpu.agent.model.updates import Forward
 from mesos_gpu.container.spec.config import Termination
-from tests.support.agent.documents import (
-    FRAMEWORK_ID,
-    IDENTITY,
-    at,
-    key,
-    new_state,
-    run,
-)
+from tests.support.agent.documents import FRAMEWORK_ID, IDENTITY, at, key, new_state, run
 from tests.support.agent.hosting import AWARE, ECHO, AnyHistory, hosted, says
 from tests.support.histories import examples
 

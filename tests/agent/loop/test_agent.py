@@ -7,26 +7,13 @@ import base64
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mesos_gpu.agent.decisions.registration import Standing
-from mesos_gpu.agent.gpus.care import AgentGpus
-from mesos_gpu.agent.gpus.gpu_record import HealthRecord
 from mesos_gpu.container.spec.config import Termination
 from mesos_gpu.errors import ContainerError
-from mesos_gpu.gpu.device import HealthEvent
-from mesos_gpu.mesos.messages import devolve
-from tests.fakes.containerizer import FakeContainerizer
-from tests.fakes.gpus import GPUS, ScriptedDriver, ScriptedPool
 from tests.fakes.master import ScriptedMaster
-from tests.support.agent.documents import AGENT_ID, ALL_CAPABILITIES, FRAMEWORK_ID, framework, task
+from tests.support.agent.documents import AGENT_ID, FRAMEWORK_ID
+from tests.support.agent.internal import FRAMEWORK, internal, wait_for
 from tests.support.agent.running import Start
-
-FRAMEWORK = devolve("mesos.FrameworkInfo", framework(*ALL_CAPABILITIES))
-
-
-def internal(*args: Any, **more: Any) -> dict[str, Any]:
-    return devolve("mesos.TaskInfo", task(*args, **more))
 
 
 async def test_it_registers_with_all_that_a_master_wants_to_know(start: Start, master: ScriptedMaster) -> None:
@@ -258,114 +245,6 @@ async def test_reservations_of_the_master_are_kept_and_told_again(start: Start, 
     assert (await master.got("ReregisterSlaveMessage", 2))["checkpointed_resources"] == [reserved]
 
 
-async def test_killed_and_started_again_it_is_the_same_agent_and_its_task_runs_on(
-    start: Start, master: ScriptedMaster
-) -> None:
-    first = await start()
-    master.acknowledges = False
-    master.run(FRAMEWORK, internal())
-    before = await master.reaches("t1", "TASK_STARTING")
-    await wait_for(lambda: first.containers.running)
-    await first.die()
-    master.received.clear()
-    master.acknowledges = True
-    containers = FakeContainerizer(gpus=4, running=first.containers.running)
-    second = await start(containers)
-    document = await master.got("ReregisterSlaveMessage")
-    assert document["slave"]["id"]["value"] == AGENT_ID
-    assert [t["state"] for t in document["tasks"]] == ["TASK_RUNNING"]
-    await master.reaches("t1", "TASK_RUNNING")
-    assert master.updates("t1")[0]["uuid"] == before["uuid"]
-    (container_id,) = containers.running
-    containers.end(container_id, Termination(exit_code=3))
-    update = await master.reaches("t1", "TASK_FAILED")
-    assert update["status"]["message"] == "Command exited with status 3"
-    assert second.agent.agent_id == AGENT_ID
-
-
-async def test_an_end_while_it_was_away_is_told_when_it_is_back(start: Start, master: ScriptedMaster) -> None:
-    first = await start()
-    master.run(FRAMEWORK, internal())
-    await master.reaches("t1", "TASK_RUNNING")
-    await first.die()
-    (container_id,) = first.containers.running
-    ended = FakeContainerizer(gpus=4, ended={container_id: Termination(exit_code=0)})
-    await start(ended)
-    await master.reaches("t1", "TASK_FINISHED")
-
-
-async def test_a_container_that_is_gone_is_told_of_as_gone(start: Start, master: ScriptedMaster) -> None:
-    first = await start()
-    master.run(FRAMEWORK, internal())
-    await master.reaches("t1", "TASK_RUNNING")
-    await first.die()
-    await start(FakeContainerizer(gpus=4))
-    update = await master.reaches("t1", "TASK_GONE")
-    assert update["status"]["reason"] == "REASON_SLAVE_RESTARTED"
-
-
-async def test_after_a_reboot_nothing_is_taken_up_again(start: Start, master: ScriptedMaster) -> None:
-    first = await start()
-    master.run(FRAMEWORK, internal())
-    await master.reaches("t1", "TASK_RUNNING")
-    await first.die()
-    second = await start(FakeContainerizer(gpus=4), boot="boot-2")
-    assert second.containers.recovered == frozenset()
-    update = await master.reaches("t1", "TASK_GONE")
-    assert "machine was restarted" in update["status"]["message"]
-
-
-@pytest.mark.parametrize("dies", [False, True])
-async def test_tasks_of_a_framework_that_does_not_checkpoint_end_with_the_agent(
-    start: Start, master: ScriptedMaster, dies: bool
-) -> None:
-    first = await start()
-    master.run(devolve("mesos.FrameworkInfo", framework(checkpoint=False)), internal())
-    await master.reaches("t1", "TASK_RUNNING")
-    await (first.die() if dies else first.close())
-    containers = FakeContainerizer(gpus=4, running=first.containers.running)
-    second = await start(containers)
-    assert containers.running == {}
-    assert second.agent.state.frameworks.tasks() == []
-    assert master.messages("ReregisterSlaveMessage")[-1].get("tasks", []) == []
-
-
-async def test_stopped_it_leaves_tasks_running(start: Start, master: ScriptedMaster) -> None:
-    running = await start()
-    master.run(FRAMEWORK, internal())
-    await master.reaches("t1", "TASK_RUNNING")
-    await running.close()
-    assert len(running.containers.running) == 1
-    assert running.containers.kills == []
-
-
-async def test_stopped_in_the_middle_of_a_launch_it_lets_the_launch_succeed(
-    start: Start, master: ScriptedMaster
-) -> None:
-    first = await start()
-    first.containers.launches_go_on.clear()
-    master.run(FRAMEWORK, internal())
-    await master.reaches("t1", "TASK_STARTING")
-    closing = asyncio.ensure_future(first.close())
-    await wait_for(lambda: first.containers.launched)
-    first.containers.launches_go_on.set()
-    await closing
-    await start(FakeContainerizer(gpus=4, running=first.containers.running))
-    await master.reaches("t1", "TASK_RUNNING")
-
-
-async def test_a_checkpoint_that_cannot_be_written_stops_the_agent_before_it_acts(
-    start: Start, master: ScriptedMaster, tmp_path: Path
-) -> None:
-    running = await start()
-    blocked = tmp_path / "meta" / "slaves" / AGENT_ID / "frameworks"
-    blocked.write_text("a file where a folder must be")
-    master.run(FRAMEWORK, internal())
-    await asyncio.wait_for(running.agent.stopped.wait(), 60)
-    assert "checkpoint" in str(running.agent.stop_reason)
-    assert running.containers.launched == []
-
-
 async def test_a_task_group_is_refused_where_nothing_could_run_it(start: Start, master: ScriptedMaster) -> None:
     await start()
     executor = {"executor_id": {"value": "pod"}, "type": "DEFAULT"}
@@ -383,88 +262,3 @@ def kill(master: ScriptedMaster, task_id: str) -> None:
 
 def image(name: str) -> dict[str, Any]:
     return {"type": "MESOS", "mesos": {"image": {"type": "DOCKER", "docker": {"name": name}}}}
-
-
-async def wait_for(true: Any, timeout_s: float = 20.0) -> None:
-    """Let the loop turn until something is true."""
-
-    async def wait() -> None:
-        while not true():  # noqa: ASYNC110 - turns of the loop, no waiting
-            await asyncio.sleep(0)
-
-    await asyncio.wait_for(wait(), timeout_s)
-
-
-@pytest.fixture
-def care(tmp_path: Path) -> AgentGpus:
-    return AgentGpus(ScriptedDriver(), ScriptedPool(), HealthRecord(tmp_path / "gpu_health.json"))
-
-
-def gpus_of(document: dict[str, Any]) -> float:
-    return sum(float(r["scalar"]["value"]) for r in document["slave"]["resources"] if r["name"] == "gpus")
-
-
-def fall_ill(care: AgentGpus, number: int) -> None:
-    care._on_event(HealthEvent(f"GPU-{number}", 79, "it hurts"))
-
-
-async def test_a_gpu_that_falls_ill_makes_it_register_again_with_one_less(
-    start: Start, master: ScriptedMaster, care: AgentGpus
-) -> None:
-    running = await start(gpus=care)
-    assert gpus_of(await master.got("RegisterSlaveMessage")) == 4
-    fall_ill(care, 1)
-    assert gpus_of(await master.got("ReregisterSlaveMessage")) == 3
-    await running.agent.registered.wait()
-    fall_ill(care, 1)
-    care.clear("GPU-1")
-    assert gpus_of(await master.got("ReregisterSlaveMessage", 2)) == 4
-    await running.agent.registered.wait()
-    assert len(master.messages("ReregisterSlaveMessage")) == 2
-
-
-async def test_a_gpu_that_falls_ill_before_the_first_answer_is_told_after_it(
-    start: Start, master: ScriptedMaster, care: AgentGpus
-) -> None:
-    master.answers = False
-    running = await start(gpus=care, follow=False)
-    running.agent.follow(master.pid)
-    await master.got("RegisterSlaveMessage")
-    fall_ill(care, 0)
-    assert gpus_of(await master.got("RegisterSlaveMessage", 2)) == 3
-    # A master that knew the first one answers again what it answered then, and keeps what it was told then.
-    master.answers = True
-    master._welcome("RegisterSlaveMessage")
-    assert gpus_of(await master.got("ReregisterSlaveMessage")) == 3
-
-
-async def test_a_gpu_that_the_master_reserved_is_not_taken_out_of_the_total(
-    start: Start, master: ScriptedMaster, care: AgentGpus
-) -> None:
-    running = await start(gpus=care)
-    reservation = {"type": "DYNAMIC", "role": "ml"}
-    kept = {"name": "gpus", "type": "SCALAR", "scalar": {"value": 4.0}, "reservations": [reservation]}
-    master.send("CheckpointResourcesMessage", {"resources": [kept]})
-    await wait_for(lambda: running.agent.holdings.kept)
-    fall_ill(care, 0)
-    assert gpus_of({"slave": {"resources": running.agent.info["resources"]}}) == 4
-    assert master.messages("ReregisterSlaveMessage") == []
-
-
-async def test_sent_away_it_does_not_come_back_for_a_gpu_that_is_ill(
-    start: Start, master: ScriptedMaster, care: AgentGpus
-) -> None:
-    running = await start(gpus=care)
-    master.run(FRAMEWORK, internal())
-    await master.reaches("t1", "TASK_RUNNING")
-    (container_id,) = running.containers.running
-    pool = care._isolator
-    assert isinstance(pool, ScriptedPool)
-    pool.held = {container_id: frozenset(GPUS[:1])}
-    fall_ill(care, 0)
-    assert master.messages("ReregisterSlaveMessage") == []
-    pool.held = {}
-    running.agent.leave()
-    await running.agent.stopped.wait()
-    await master.got("UnregisterSlaveMessage")
-    assert master.messages("ReregisterSlaveMessage") == []

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from mesos_gpu.marathon.matching.matching import GpuBehaviour
 from mesos_gpu.marathon.state.actions import Action, Launch
 from mesos_gpu.marathon.state.events import Offered
 from mesos_gpu.mesos.conversions import applied, conversions
 from mesos_gpu.mesos.resources import Resources
-from tests.support.marathon.builders import ROLE, Run, app, offer, only, status
+from tests.support.marathon.builders import ROLE, SETTINGS, Run, app, offer, only, status
 
 VOLUME = {"containerPath": "data", "mode": "RW", "persistent": {"size": 100}}
+SHARED = replace(SETTINGS, gpu_behaviour=GpuBehaviour.UNRESTRICTED)
+"""Apps without GPUs may take what an agent with GPUs has."""
 
 
 def resident(app_id: str = "/a", *, volumes: Sequence[Mapping[str, Any]] = (VOLUME,), **changes: Any) -> dict[str, Any]:
     return app(app_id, container={"type": "MESOS", "volumes": [dict(v) for v in volumes]}, **changes)
+
+
+def one(run: Run, app_id: str = "/a") -> Any:
+    """Return the one instance of an app."""
+    (instance,) = run.state.instances_of(app_id)
+    return instance
 
 
 class Agent:

@@ -1,0 +1,179 @@
+"""A store that is opened again: after a run, a kill, a fall of the machine, by two processes, by another user."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import stat
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import Conflict, ImageError
+from mesos_gpu.images.folders import Folders
+from mesos_gpu.images.progress import Progress
+from mesos_gpu.images.sources import open_source
+from mesos_gpu.images.store import ImageStore
+from tests.support.images.build import BuiltImage, Layer, file, tar_of
+from tests.support.images.registry import RealRegistry
+from tests.support.images.store import EMPTY, ONE, ROOMY, THREE, TWO, Watched, contents, opened
+
+pytestmark = pytest.mark.root  # layers are unpacked with their owners
+
+
+async def test_an_earlier_runs_images_and_uses_are_there_again(tmp_path: Path, archives: Watched) -> None:
+    archives.add("cuda", BuiltImage((ONE, TWO)))
+    async with opened(tmp_path / "store", archives) as store:
+        image = await store.pull("cuda", by="alive")
+        store.use(image, "dead")
+        before = store.images()
+    store = ImageStore(tmp_path / "store", archives, ROOMY)
+    await store.recover(["alive", "without an image"])
+    try:
+        assert set(store.uses()) == {"alive"}
+        assert store.images()[0].digest == before[0].digest
+        assert await store.pull("cuda") == image
+        assert (await store.prune(0)).images == ()
+    finally:
+        await store.close()
+
+
+async def test_what_a_kill_left_unfinished_is_cleaned(tmp_path: Path, archives: Watched) -> None:
+    archives.add("cuda", BuiltImage((ONE,)))
+    async with opened(tmp_path / "store", archives) as store:
+        await store.pull("cuda")
+    directory = tmp_path / "store"
+    (directory / "unpacking" / "7" / "root" / "deep").mkdir(parents=True)
+    (directory / "trash" / "7" / "root").mkdir(parents=True)
+    (directory / "layers" / "sha256-half").mkdir()
+    (directory / "images" / "x.new").write_text("{")
+    (directory / "images" / "x.json").write_text("{")
+    fresh, stale = directory / "downloads" / "fresh", directory / "downloads" / "stale"
+    fresh.write_bytes(b"1")
+    stale.write_bytes(b"1")
+    os.utime(stale, (1, 1))
+    async with opened(directory, archives) as store:
+        assert contents(directory) == {**EMPTY, "images": 1, "layers": 1, "downloads": 1}
+        assert fresh.exists()
+        assert len(store.images()) == 1
+
+
+async def test_an_image_that_lost_a_layer_is_pulled_again(tmp_path: Path, archives: Watched) -> None:
+    archives.add("cuda", BuiltImage((ONE, TWO)))
+    async with opened(tmp_path / "store", archives) as store:
+        image = await store.pull("cuda")
+    shutil.rmtree(image.layers[0].parent)
+    async with opened(tmp_path / "store", archives) as store:
+        assert store.images() == ()
+        assert await store.pull("cuda") == image
+
+
+async def settled(directory: Path) -> None:
+    """Wait until images are known to be on the disk."""
+    while any(json.loads(path.read_bytes())["boot_id"] for path in (directory / "images").glob("*.json")):  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
+async def test_after_the_machine_went_down_only_what_reached_the_disk_counts(
+    tmp_path: Path, archives: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "store"
+    archives.add("sure", BuiltImage((ONE, TWO)))
+    archives.add("unsure", BuiltImage((ONE, THREE)))
+    store = ImageStore(directory, archives, ROOMY)
+    await store.recover()
+    await store.pull("sure")
+    await settled(directory)
+    over = threading.Event()
+    monkeypatch.setattr(Folders, "sync", lambda self: over.wait())
+    try:
+        await store.pull("unsure")
+        await store.close()
+    finally:
+        over.set()
+    for path in [*directory.glob("images/*.json"), *directory.glob("layers/*/layer.json")]:
+        record = json.loads(path.read_bytes())
+        path.write_text(json.dumps({**record, "boot_id": record["boot_id"] and "an earlier boot"}))
+    async with opened(directory, archives) as store:
+        assert [image.reference for image in store.images()] == ["sure:latest"]
+        assert contents(directory) == {**EMPTY, "images": 1, "layers": 2}
+
+
+async def test_two_processes_cannot_have_one_store(store: ImageStore, archives: Watched, tmp_path: Path) -> None:
+    with pytest.raises(Conflict, match="another process uses the image store"):
+        await ImageStore(tmp_path / "store", archives).recover()
+
+
+async def test_a_folder_of_another_user_is_no_store(archives: Watched, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    os.chown(tmp_path / "store", 65534, 65534)
+    with pytest.raises(ImageError, match="belongs to another user"):
+        await ImageStore(tmp_path / "store", archives).recover()
+
+
+def test_other_users_cannot_reach_set_user_id_files(tmp_path: Path, archives: Watched) -> None:
+    async def pull() -> None:
+        async with opened(tmp_path / "store", archives) as store:
+            await store.pull("cuda")
+
+    archives.add("cuda", BuiltImage((ONE,)))
+    asyncio.run(pull())
+    assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
+
+
+KILLED = """
+    import asyncio, sys
+    from pathlib import Path
+    from mesos_gpu.images.sources import open_source
+    from mesos_gpu.images.store import ImageStore
+
+    async def main():
+        store = ImageStore(Path(sys.argv[1]), open_source(sys.argv[2]))
+        await store.recover()
+        image = await store.pull("used", by="container")
+        def tell(progress):
+            if progress.phase == sys.argv[3] and progress.bytes_done > 0:
+                print("now", flush=True)
+        await store.pull("big", tell)
+        await asyncio.sleep(60)
+
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("phase", ["downloading", "extracting", "done"])
+async def test_after_a_kill_uses_stay_and_the_pull_goes_on(
+    shared_registry: RealRegistry, tmp_path: Path, phase: str
+) -> None:
+    shared_registry.push("used", BuiltImage((ONE, TWO)))
+    shared_registry.push("big", BuiltImage((ONE, Layer(tar_of(file("big", os.urandom(48 << 20))), "plain"))))
+    code = textwrap.dedent(KILLED).replace(
+        "progress.bytes_done > 0", "progress.bytes_done > 0 or progress.phase == 'done'"
+    )
+    arguments = [str(tmp_path / "store"), shared_registry.url, phase]
+    path = os.pathsep.join(sys.path)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code, *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"now\n"
+    process.kill()
+    await process.wait()
+    store = ImageStore(tmp_path / "store", open_source(shared_registry.url))
+    await store.recover(["container"])
+    try:
+        assert contents(tmp_path / "store")["unpacking"] == 0
+        (used,) = (image for image in store.images() if image.reference == "used:latest")
+        assert used.used_by == ("container",)
+        assert (await store.prune(0)).bytes in (0, 48 << 20)
+        told: list[Progress] = []
+        assert len((await store.pull("big", told.append)).layers) == 2
+    finally:
+        await store.close()
