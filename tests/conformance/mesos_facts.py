@@ -121,11 +121,11 @@ EXECUTORS = """
 3.1 the name, source and share of a command executor | agent/launching/launch::the_executors_name_shows_the_begin_of_the_command agent/launching/launch::the_executor_itself_has_a_tenth_of_a_cpu_and_32_mb
 3.2 STARTING, RUNNING, the end in words | agent/live::endings_in_the_words_of_mesos agent/decisions/state::how_a_command_ends_is_told_in_the_words_of_mesos
 3.3 what is an end of which state | agent/decisions/state::how_a_command_ends_is_told_in_the_words_of_mesos
-3.4 max_completion_time | agent/decisions/state::a_task_may_only_run_for_so_long agent/live::a_task_may_only_run_for_so_long
-3.5 the grace of a kill: the event's, the task's, 3 s | agent/decisions/state::the_grace_is_the_messages_else_the_tasks_else_three_seconds
-3.6 TASK_KILLING for who knows it | agent/decisions/state::a_framework_without_the_capability_is_not_told_of_killing
+3.4 max_completion_time | agent/decisions/kills::a_task_may_only_run_for_so_long agent/live::a_task_may_only_run_for_so_long
+3.5 the grace of a kill: the event's, the task's, 3 s | agent/decisions/kills::the_grace_is_the_messages_else_the_tasks_else_three_seconds
+3.6 TASK_KILLING for who knows it | agent/decisions/kills::a_framework_without_the_capability_is_not_told_of_killing
 3.7 TERM to all processes, KILL after the grace | agent/live::a_task_that_ignores_term_is_killed_after_its_grace container/life/containerizer::daemons_and_those_that_ignore_term_are_gone_after_the_grace
-3.8 killing again can only shorten the grace | agent/decisions/state::killing_again_can_only_shorten_the_grace
+3.8 killing again can only shorten the grace | agent/decisions/kills::killing_again_can_only_shorten_the_grace
 3.9 a kill_policy raises the shutdown grace | agent/launching/launch::a_kill_policy_raises_the_shutdown_grace_shown
 3.10 how long a command executor waits after the end | none: command tasks have no executor process here
 4.1 an executor that does not subscribe in time is ended | agent/executors_live::an_executor_that_never_subscribes_is_ended agent/decisions/hosting::an_executor_that_does_not_subscribe_in_time_is_ended_and_its_task_told
