@@ -14,7 +14,7 @@ from marathon_cli.connection.box import CREDENTIAL_NAME, box_login, default_work
 from marathon_cli.connection.profiles import ProfileStore
 from marathon_cli.connection.settings import Settings
 from marathon_cli.screen.output import say
-from mesos_gpu.errors import BadInput
+from mesos_gpu.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
     from marathon_cli.clients.client import Marathon
@@ -66,6 +66,15 @@ class Connections:
         url, source = find_marathon(self.box_dir), f"the box in {self.box_dir}"
         access = self._with_box_login(url, access.anonymous())
         return Marathon(url, named_by=source, access=access, find_mesos=self.mesos)
+
+    def box_in_use(self) -> tuple[str, str] | None:
+        """Return the URL of Marathon in this machine's box, and where it is from, if that is what commands speak to."""
+        if self.settings.marathon() is not None:
+            return None
+        try:
+            return find_marathon(self.box_dir), f"the box in {self.box_dir}"
+        except Unavailable:
+            return None
 
     @property
     def box_dir(self) -> Path:

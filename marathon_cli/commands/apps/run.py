@@ -105,7 +105,7 @@ def run(
     """Run a command once, on GPUs of its own, and end as it ends.
 
     In IMAGE, or behind -- with the machine's own files. What it writes is shown, and it is removed when it has ended or
-    Ctrl-C is typed. With -it a terminal is attached: COMMAND (else sh) then runs beside the image's entrypoint.
+    Ctrl-C is typed. With -it a terminal is attached, and the image's ENTRYPOINT is not used: COMMAND, else sh, runs.
 
     \b
       mesos-gpu run -- nvidia-smi

@@ -108,7 +108,7 @@ def list_profiles(console: Console) -> None:
 def show(console: Console, name: str | None) -> None:
     """Show which settings count now and where each is from; or those of PROFILE.
 
-    Secrets are shown as asterisks.
+    The box of this machine is among them where no other Marathon is named. Secrets are shown as asterisks.
     """
     if name is not None:
         settings = [
@@ -119,6 +119,8 @@ def show(console: Console, name: str | None) -> None:
         found = console.connections().settings.values
         values = _shown({key: setting.value for key, setting in sorted(found.items())})
         settings = [{"key": key, "value": value, "source": found[key].source} for key, value in values.items()]
+        if (box := console.connections().box_in_use()) is not None:
+            settings.insert(0, {"key": "marathon-url", "value": box[0], "source": box[1]})
     rows = [[one["key"], one["value"], one["source"]] for one in settings]
     table = Table((Column("KEY"), Column("VALUE", cut=True), Column("SOURCE")), rows)
     console.show(settings, table=lambda: table, names=[one["key"] for one in settings])

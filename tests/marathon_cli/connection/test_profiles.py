@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -176,6 +177,19 @@ def test_profiles_are_listed_shown_changed_and_removed(config: Run) -> None:
     assert config("config", "unset", "--all").exit_code == 0
     assert config("config", "list", "-q").stdout.split() == ["one"]
     assert json.loads(config("config", "show", "--json").stdout) == []
+
+
+def test_the_box_of_this_machine_is_shown_where_nothing_else_is_named(
+    config: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MESOS_GPU_WORK_DIR", str(tmp_path))
+    note = {"pid": os.getpid(), "marathon": {"url": "http://127.0.0.1:8080"}}
+    (tmp_path / "box.json").write_text(json.dumps(note))
+    (shown,) = json.loads(config("config", "show", "--json").stdout)
+    assert (shown["key"], shown["value"]) == ("marathon-url", "http://127.0.0.1:8080")
+    assert shown["source"] == f"the box in {tmp_path}"
+    config("config", "set", "marathon-url", "http://other")
+    assert [one["value"] for one in json.loads(config("config", "show", "--json").stdout)] == ["http://other"]
 
 
 def test_commands_name_the_profile_that_is_wrong(config: Run, tmp_path: Path) -> None:
