@@ -17,12 +17,14 @@ from jsonschema import Draft202012Validator
 from tests.support import rooms, walls
 from tools.make_cli import cli_page, help_page
 from tools.make_flags import flags_page
+from tools.make_site import TOP, place
 
 pytestmark = pytest.mark.slow  # `./run check` runs it
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *PAGES])
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 # Words in backticks that look like a path of this project.
@@ -99,6 +101,26 @@ def test_links_and_paths_in_documents_lead_somewhere(document: Path) -> None:
     missing = [link for link in LINK.findall(text) if not (document.parent / link).exists()]
     missing += [path for path in PATH.findall(text) if not (ROOT / path).exists()]
     assert missing == []
+
+
+def test_every_page_is_in_one_of_the_four_parts_and_in_the_table_of_contents() -> None:
+    listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    there = [place(str(path.relative_to(ROOT))) for path in PAGES]
+    there += [place for place in TOP.values() if place.endswith(".md")]
+    assert sorted(listed) == sorted(there), "each page has its line in mkdocs.yml, under nav"
+    assert {place.split("/")[0] for place in there} == {"index.md", "start", "do", "reference", "why"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_code_stands_between_fences_that_name_its_language(page: Path) -> None:
+    """So that tests find it, and a reader's eye its colours."""
+    text = page.read_text()
+    fences = re.findall(r"^ *```(.*)$", text, re.M)
+    assert [name for name in fences[::2] if not name] == []
+    outside = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.M | re.S)
+    assert (
+        re.findall(r"\n(?:#.*)?\n {4}\S.*", re.sub(r"^ *(?:\d+\.|\*) .*?(?=^\S)", "", outside, flags=re.M | re.S)) == []
+    )
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda path: path.name)
