@@ -159,6 +159,17 @@ ROWS: Sequence[Row] = (
         "machine.mig:apply",
         "Divide a GPU of this machine into MIG instances; none that is used is touched.",
     ),
+    Row("share", "", "Shared GPUs: who has which part, and changes while tasks run.", LOOK),
+    Row(
+        "share list",
+        "look.share:list_shares",
+        "List the GPUs that tasks share: who has which part, and what keeps it to that.",
+    ),
+    Row(
+        "share set",
+        "look.share:set_share",
+        "Change how a GPU of this machine is shared, or the part of a task, at once and until it is changed again.",
+    ),
     Row("agent", "", "Agents: the machines that tasks run on.", LOOK),
     Row(
         "agent describe",

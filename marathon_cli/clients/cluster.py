@@ -51,6 +51,15 @@ class Cluster:
 
         return self._each(agents, ask)
 
+    def shares(self, agents: Iterable[Agent]) -> dict[str, list[dict[str, Any]] | None]:
+        """Return the cards that tasks share on agents, by agent id; None where an agent does not show them."""
+
+        def ask(agent: Agent) -> list[dict[str, Any]] | None:
+            found = self._mesos.ask_agent(agent.address, "/gpu_shares", missing=None)
+            return [card for card in found if isinstance(card, dict)] if isinstance(found, list) else None
+
+        return self._each(agents, ask)
+
     def tasks(self, agents: Iterable[Agent]) -> dict[str, list[dict[str, Any]]]:
         """Return the tasks that are on agents now, by agent id, each with the name of its framework."""
 

@@ -37,6 +37,12 @@ class GpuLine:
     lessee: str | None = None
     """That holder, and its lease."""
     lease: str | None = None
+    memory_level: str | None = None
+    """What keeps tasks to their part of its memory, where they share it."""
+    sharers: tuple[str, ...] = ()
+    """The tasks that share it."""
+    shares: tuple[tuple[str, int, str], ...] = ()
+    """Their parts: task, MiB, and what keeps it to that."""
     memory_used_mib: int | None = None
     utilization_percent: int | None = None
     power_w: float | None = None
@@ -45,18 +51,25 @@ class GpuLine:
     @property
     def held(self) -> bool:
         """Tell whether somebody holds it, in Mesos or outside."""
-        return self.task is not None or self.lease is not None
+        return self.task is not None or self.lease is not None or bool(self.sharers)
 
     @property
     def holder(self) -> str:
         """Return who holds it, in a word."""
         if self.lease is not None:
             return f"{self.door}: {self.lessee or self.lease}"
+        if self.sharers:
+            return ", ".join(self.sharers)
         return self.app or self.task or "---"
 
     def document(self) -> dict[str, Any]:
         """Return it for programs; what is not known is left out."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        found = {key: value for key, value in asdict(self).items() if value is not None}
+        del found["sharers"]
+        found["shares"] = [{"task": task, "memory_mib": mib, "level": level} for task, mib, level in self.shares]
+        if self.memory_level is None:
+            del found["shares"]
+        return found
 
 
 def gpu_lines(
@@ -94,6 +107,12 @@ def gpu_lines(
                 door=_words(gpu.get("door")),
                 lessee=_words(gpu.get("holder")),
                 lease=_words(gpu.get("lease_id")),
+                memory_level=_words(gpu.get("memory_level")),
+                sharers=tuple(_called(one, apps or {}) for one in gpu.get("sharers", [])),
+                shares=tuple(
+                    (str(one.get("task_id", "")), int(one.get("memory_mib", 0)), str(one.get("memory_level", "")))
+                    for one in gpu.get("sharers", [])
+                ),
                 memory_used_mib=_whole(gpu.get("memory_used_mib")),
                 utilization_percent=_whole(gpu.get("utilization_percent")),
                 power_w=gpu.get("power_w"),
@@ -101,6 +120,12 @@ def gpu_lines(
             )
         )
     return sorted(lines, key=lambda line: (line.index is None, line.index or 0, line.uuid or ""))
+
+
+def _called(sharer: Mapping[str, Any], apps: Mapping[str, str]) -> str:
+    """Return who has a part of a card, in a word."""
+    task = str(sharer.get("task_id", ""))
+    return apps.get(task) or app_of(task) or task or f"container {sharer.get('container_id')}"
 
 
 def _counted(agent: Agent, called: str, tasks: Sequence[Mapping[str, Any]], apps: Mapping[str, str]) -> list[GpuLine]:

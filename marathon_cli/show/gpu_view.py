@@ -11,6 +11,7 @@ from marathon_cli.clients.cluster import Cluster, owners
 from marathon_cli.show.gpu_lines import NO_ANSWER, GpuLine, gpu_lines, group_of, pod_gpus, untold
 from mesos_gpu.errors import MesosGpuError, NotFound
 from mesos_gpu.mesos.clients.agents import Agent, names
+from mesos_gpu.mesos.shares.cgpu import MEM_CONTAINER
 
 if TYPE_CHECKING:
     from marathon_cli.clients.client import Marathon
@@ -66,20 +67,26 @@ class GpuView:
         self._cluster.close()
 
 
-def asked_gpus(marathon: Marathon, tasks: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def asked_gpus(marathon: Marathon, tasks: Sequence[Mapping[str, Any]]) -> dict[str, int | None]:
     """Return how many GPUs each task's app was to have, or its pod, by their ids; Marathon's tasks do not tell.
 
-    A pod that is not there any more is left out. Raises Unavailable.
+    A pod that is not there any more is left out; of an app with parts of GPUs its agents know more. Raises Unavailable.
     """
     if not tasks:
         return {}
-    asked = {str(app.get("id")): int(app.get("gpus") or 0) for app in marathon.apps()}
+    asked: dict[str, int | None] = {
+        str(app.get("id")): None if _has_part(app) else int(app.get("gpus") or 0) for app in marathon.apps()
+    }
     for name in {str(task.get("appId")) for task in tasks} - set(asked):
         try:
             asked[name] = pod_gpus(Pods(marathon).show(name))
         except NotFound:
             continue
     return asked
+
+
+def _has_part(app: Mapping[str, Any]) -> bool:
+    return bool(app.get("gpuShare")) or MEM_CONTAINER in (app.get("env") or {})
 
 
 def held_gpus(marathon: Marathon, tasks: Sequence[Mapping[str, Any]]) -> dict[str, list[GpuLine]]:
@@ -101,8 +108,9 @@ def held_gpus(marathon: Marathon, tasks: Sequence[Mapping[str, Any]]) -> dict[st
         for agent_id, shown in cluster.gpus(mine).items():
             (agent,) = (one for one in mine if one.id == agent_id)
             for line in gpu_lines(agent, called[agent_id], shown or [], (), apps):
-                if line.task is not None:
-                    found.setdefault(group_of(line.task), []).append(line)
+                for task in [line.task, *(share[0] for share in line.shares)]:
+                    if task:
+                        found.setdefault(group_of(task), []).append(line)
         return found
     except MesosGpuError:
         return {}

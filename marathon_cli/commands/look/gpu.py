@@ -24,6 +24,7 @@ _LIST = (
     Column("MEMORY", number=True, rank=2),
     Column("DRIVER", rank=3),
     Column("HEALTH"),
+    Column("SHARED"),
     Column("HOLDER", cut=True),
     Column("UUID", rank=4),
     Column("TASK", rank=5),
@@ -64,6 +65,7 @@ _OTHER_SCREEN, _THIS_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 def list_gpus(console: Console) -> None:
     """List the GPUs of all agents: where, what, how they are, who holds them.
 
+    SHARED is what keeps tasks to their part of the memory of a GPU that they share; others are given whole.
     Agents of Mesos' own tell how many GPUs they have, and not which: those have no number here.
     """
     view = _view(console)
@@ -72,9 +74,11 @@ def list_gpus(console: Console) -> None:
         view.look_again()
         lines = view.lines()
         view.tell_silent(say)
-        ill = any(line.reason for line in lines)
-        columns = _LIST if ill else _LIST[:-1]
-        rows = [_listed(line)[: len(columns)] for line in lines]
+        # Columns that would be empty are left out.
+        some = {"SHARED": any(line.memory_level for line in lines), "REASON": any(line.reason for line in lines)}
+        shown = [at for at, column in enumerate(_LIST) if some.get(column.name, True)]
+        columns = tuple(_LIST[at] for at in shown)
+        rows = [[_listed(line)[at] for at in shown] for line in lines]
         names = [line.uuid for line in lines if line.uuid]
         console.show([line.document() for line in lines], table=lambda: Table(columns, rows), names=names)
 
@@ -180,6 +184,7 @@ def _listed(line: GpuLine) -> list[object]:
         mebibytes(line.memory_mib),
         line.driver or _NONE,
         line.condition,
+        line.memory_level or _NONE,
         line.holder,
         line.uuid or _NONE,
         line.task or _NONE,

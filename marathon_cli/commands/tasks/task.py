@@ -32,6 +32,8 @@ _COLUMNS = (
     Column("ID", short=short_ids),
 )
 
+_PART = Column("GPU MEMORY")
+
 
 @click.command(name="list")
 @click.argument("name", metavar="[APP_OR_TASK]", required=False)
@@ -63,7 +65,12 @@ def list_tasks(
             tasks = [item for item in tasks if str(item.get("appId")) in labelled]
         gpus = asked_gpus(marathon, tasks)
         tasks = _with_devices(marathon, [{**item, "gpus": gpus.get(str(item.get("appId")))} for item in tasks])
-        table = Table(_COLUMNS, [_row(item) for item in tasks])
+        rows = [_row(item) for item in tasks]
+        columns: tuple[Column, ...] = _COLUMNS
+        if console.form == "wide" and any("gpuMemory" in item for item in tasks):
+            columns = (*_COLUMNS[:3], _PART, *_COLUMNS[3:])
+            rows = [[*row[:3], _part(item), *row[3:]] for row, item in zip(rows, tasks, strict=True)]
+        table = Table(columns, rows)
         console.show(tasks, table=lambda: table, names=[str(item.get("id")) for item in tasks], none=_NONE)
 
     console.repeat(look)
@@ -119,6 +126,12 @@ def _labels(task: Mapping[str, Any]) -> dict[str, str]:
     return {str(item.get("key")): str(item.get("value", "")) for item in found if isinstance(item, dict)}
 
 
+def _part(item: Mapping[str, Any]) -> str:
+    """Return a task's part of each of its cards' memory, and what keeps it to that."""
+    parts = item.get("gpuMemory") or []
+    return ", ".join(f"{part['memoryMib']} MiB, {part['level']}" for part in parts) or "---"
+
+
 def _row(item: Mapping[str, Any]) -> list[object]:
     return [
         item.get("appId") or "---",
@@ -138,6 +151,11 @@ def _with_devices(marathon: Marathon, tasks: list[dict[str, Any]]) -> list[dict[
     held = held_gpus(marathon, wanting) if wanting else {}
     found = []
     for item in tasks:
-        mine = [{"index": gpu.index, "uuid": gpu.uuid} for gpu in held.get(group_of(str(item.get("id"))), [])]
-        found.append({**item, "gpus": len(mine) if item["gpus"] is None else item["gpus"], "gpuDevices": mine})
+        lines = held.get(group_of(str(item.get("id"))), [])
+        mine = [{"index": gpu.index, "uuid": gpu.uuid} for gpu in lines]
+        whole = len([gpu for gpu in lines if gpu.memory_level is None])
+        found.append({**item, "gpus": whole if item["gpus"] is None else item["gpus"], "gpuDevices": mine})
+        parts = [share for gpu in lines for share in gpu.shares if share[0] == item.get("id")]
+        if parts:
+            found[-1]["gpuMemory"] = [{"memoryMib": mib, "level": level} for _, mib, level in parts]
     return found

@@ -13,6 +13,7 @@ from mesos_gpu.agent.api.share_api import ShareApi
 from mesos_gpu.agent.decisions.permissions import sees_container
 from mesos_gpu.agent.gpus.care import AgentGpus
 from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.model import share_json
 from mesos_gpu.agent.model.gpu_json import PROMETHEUS_TYPE, GpuView, Sharer, Sharing, exposition, gpu_shown, view_shown
 from mesos_gpu.agent.model.tasks import Task
 from mesos_gpu.errors import NotFound
@@ -33,7 +34,7 @@ class GpuApi:
 
     def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer] = lambda request: EVERYBODY) -> None:
         self._agent, self._viewer_of = agent, viewer_of
-        self._shares = ShareApi(agent)
+        self._shares = ShareApi(agent, viewer_of)
 
     def shown(self) -> Mapping[str, Handler]:
         """Return the endpoints that are looked at, by name."""
@@ -59,6 +60,7 @@ class GpuApi:
         advertised = 0 if self._agent.gpus is None else self._agent.gpus.advertised
         views, hostname = await self._views(self._viewer_of(request)), str(self._agent.info.get("hostname", ""))
         text = exposition(views, advertised=advertised, hostname=hostname)
+        text += share_json.exposition(self._shares.cards(self._viewer_of(request)))
         return web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS_TYPE})
 
     async def _clear(self, request: web.Request) -> web.Response:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiohttp import web
 
+from mesos_gpu.agent.decisions.permissions import sees_container
 from mesos_gpu.agent.gpus.turns import Turns, said_of
 from mesos_gpu.agent.loop.agent import Agent
+from mesos_gpu.agent.model.share_json import named
 from mesos_gpu.errors import BadInput, NotFound
+from mesos_gpu.mesos.ids import ContainerId
+from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.security.viewing import Viewer
 from mesos_gpu.process.http import error_response, json_response
 from mesos_gpu.process.operator_frame import Handler, only
 
@@ -22,8 +27,8 @@ log = logging.getLogger(__name__)
 class ShareApi:
     """Shows and changes shares. A change is taken from this machine only."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, viewer_of: Callable[[web.Request], Viewer]) -> None:
+        self._agent, self._viewer_of = agent, viewer_of
 
     def shown(self) -> Mapping[str, Handler]:
         """Return the endpoint that is looked at, by name."""
@@ -33,12 +38,22 @@ class ShareApi:
         """Return the endpoint that changes something."""
         return {"gpu_shares/set": only("POST", self._set)}
 
+    def cards(self, viewer: Viewer) -> list[Document]:
+        """Return the shared cards with those of their containers that may be seen."""
+        turns, frameworks = self._turns(), self._agent.state.frameworks
+        if turns is None:
+            return []
+        cards = turns.shown()
+        names = {str(task.container_id): (task.key.framework, task.key.task) for task in frameworks.tasks()}
+        containers = {one["container_id"] for card in cards for one in card["containers"]}
+        hidden = [one for one in containers if not sees_container(viewer, frameworks, ContainerId(one))]
+        return named(cards, names, hidden)
+
     def _turns(self) -> Turns | None:
         return None if self._agent.shared_gpus is None else self._agent.shared_gpus.turns
 
     async def _show(self, request: web.Request) -> web.Response:
-        turns = self._turns()
-        return json_response([] if turns is None else turns.shown(), request=request)
+        return json_response(self.cards(self._viewer_of(request)), request=request)
 
     async def _set(self, request: web.Request) -> web.Response:
         """Take `{"card": 0, "policy": 2}`, or `{"container_id": ..., "weight": 4}`; answer with the shared cards."""
@@ -56,7 +71,7 @@ class ShareApi:
         except (BadInput, NotFound) as error:
             log.warning("how GPUs are shared was not changed: %s", error)
             raise
-        return json_response(turns.shown(), request=request)
+        return json_response(self.cards(self._viewer_of(request)), request=request)
 
 
 async def _object(request: web.Request) -> dict[str, Any]:

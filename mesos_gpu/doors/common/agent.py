@@ -81,6 +81,14 @@ class Book:
         """Return every lease."""
         return list(self._ask("GET", "/gpus/leases"))
 
+    def shares(self) -> list[dict[str, Any]]:
+        """Return the cards that tasks share, and who has which part."""
+        return list(self._ask("GET", "/gpu_shares"))
+
+    def set_share(self, said: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Change how a card is shared, or the part of a container; return the cards."""
+        return list(self._ask("POST", "/gpu_shares/set", said))
+
     def gpus(self) -> list[dict[str, Any]]:
         """Return every GPU with what it does and who holds it."""
         return list(self._ask("GET", "/gpus"))
