@@ -22,6 +22,29 @@ def default_work_dir(environ: Mapping[str, str]) -> Path:
     return home / "mesos-gpu"
 
 
+SYSTEM_WORK_DIR = Path("/var/lib/mesos-gpu/box")
+"""Where a box lies that is for more than who started it (`mesos-gpu up --system`): everybody's commands look there."""
+
+
+def found_work_dir(environ: Mapping[str, str], system: Path = SYSTEM_WORK_DIR) -> Path:
+    """Return the work_dir of the box that is meant: the one that is named, else one's own, else the machine's.
+
+    The machine's counts where it runs and one's own does not.
+    """
+    own = default_work_dir(environ)
+    if environ.get("MESOS_GPU_WORK_DIR") or is_up(own) or not is_up(system):
+        return own
+    return system
+
+
+def is_up(work_dir: Path) -> bool:
+    """Tell whether a box runs in a work_dir, as far as we may know."""
+    try:
+        return _runs(int(json.loads((work_dir / "box.json").read_bytes())["pid"]))
+    except (OSError, ValueError, TypeError, LookupError):
+        return False
+
+
 CREDENTIAL_NAME = "box"
 """The name that goes with a box's secret; mesos_gpu/local/credentials.py makes both."""
 

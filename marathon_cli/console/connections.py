@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marathon_cli.connection.access import Access, addresses, origin
-from marathon_cli.connection.box import CREDENTIAL_NAME, box_login, default_work_dir, find_marathon
+from marathon_cli.connection.box import CREDENTIAL_NAME, box_login, find_marathon, found_work_dir
 from marathon_cli.connection.profiles import ProfileStore
 from marathon_cli.connection.settings import Settings
 from marathon_cli.screen.output import say
@@ -79,7 +79,7 @@ class Connections:
     @property
     def box_dir(self) -> Path:
         """Return the work_dir of the box that is meant where no server is named."""
-        return self.work_dir or default_work_dir(os.environ if self.environ is None else self.environ)
+        return self.work_dir or found_work_dir(os.environ if self.environ is None else self.environ)
 
     @cached_property
     def _box(self) -> tuple[frozenset[str], str] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from marathon_cli.connection.box import default_work_dir
+from marathon_cli.connection.box import found_work_dir
 from marathon_cli.screen.output import DEFAULT, Output, Table, render, say
 from mesos_gpu.errors import Unavailable
 
@@ -95,7 +95,7 @@ class Console:
 
     def box_dir(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the work_dir of the box that is meant."""
-        return self.work_dir or default_work_dir(environ)
+        return self.work_dir or found_work_dir(environ)
 
     def marathon(self) -> Marathon:
         """Return a client of the Marathon that is meant. Raises Unavailable when none is named and no box runs.

@@ -40,9 +40,14 @@ _DOWN_TIMEOUT_S = 2 * STOP_S + AGENT_STOP_S + 15.0
 def up(options: UpOptions) -> int:
     """Bring a box up and print where it is; stay until Ctrl-C, or with `detach` return once it can be used.
 
-    Returns the exit status. Raises BadInput, Conflict (already running) or Unavailable.
+    Returns the exit status. Raises BadInput, Conflict (already running) or Unavailable, for what is missing before
+    anything is started.
     """
+    # It takes longer to import than the rest, which `status` and `down` share.
+    from mesos_gpu.local.preflight import check_machine
+
     options = with_switches(options.checked())
+    check_machine()
     if options.detach:
         return _up_detached(options)
     # What the supervisor has to say while the box runs is about services that died and came back.

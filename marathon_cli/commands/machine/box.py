@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from marathon_cli.connection.box import SYSTEM_WORK_DIR, default_work_dir
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Table, columns, say
+from mesos_gpu.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -55,6 +59,11 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
     "default: Docker Hub.",
 )
 @_option("docker_config", metavar="PATH", help="Credentials for registries: Docker's config.json, or its path.")
+@click.option(
+    "--system",
+    is_flag=True,
+    help=f"The box of this machine, in {SYSTEM_WORK_DIR}: everybody's commands find it.",
+)
 @_option(
     "enable_gpu_isolation",
     type=click.BOOL,
@@ -76,7 +85,7 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
 )
 @click.option("--detach", "-d", is_flag=True, help="Return when the box is ready, and let it run.")
 @pass_console
-def up(console: Console, /, **options: Any) -> int:
+def up(console: Console, /, system: bool, **options: Any) -> int:
     """Start a box: master, agents and Marathon on this machine.
 
     Its services ask for a credential, which lies in the work_dir for you alone and which mesos-gpu finds by itself;
@@ -85,7 +94,15 @@ def up(console: Console, /, **options: Any) -> int:
     from mesos_gpu import local
 
     given = {name: value for name, value in options.items() if value is not None and value != ()}
-    return local.up(local.UpOptions(work_dir=console.box_dir(), **given))
+    return local.up(local.UpOptions(work_dir=_new_box_dir(console, system), **given))
+
+
+def _new_box_dir(console: Console, system: bool) -> Path:
+    if not system:
+        return console.work_dir or default_work_dir(os.environ)
+    if console.work_dir not in (None, SYSTEM_WORK_DIR):
+        raise BadInput(f"--system is --work_dir {SYSTEM_WORK_DIR}: leave --work_dir {console.work_dir} out")
+    return SYSTEM_WORK_DIR
 
 
 @click.command()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from marathon_cli.connection.box import default_work_dir, find_marathon
+from marathon_cli.connection.box import SYSTEM_WORK_DIR, default_work_dir, find_marathon, found_work_dir
 from mesos_gpu import local
 from mesos_gpu.errors import Conflict, Unavailable
 from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
@@ -133,3 +133,33 @@ def test_status_without_a_box_says_how_to_start_one(run: Run) -> None:
     result = run("status")
     assert result.exit_code == 1
     assert "`mesos-gpu up` starts one" in result.stderr
+
+
+def test_the_box_of_the_machine_is_found_where_ones_own_does_not_run(tmp_path: Path) -> None:
+    own, system = tmp_path / "own" / "mesos-gpu", tmp_path / "system"
+    environ = {"XDG_STATE_HOME": str(tmp_path / "own")}
+    assert found_work_dir(environ, system) == own
+    for folder in (own, system):
+        folder.mkdir(parents=True)
+    (system / "box.json").write_text(json.dumps({"pid": os.getpid()}))
+    assert found_work_dir(environ, system) == system
+    assert found_work_dir({**environ, "MESOS_GPU_WORK_DIR": "/named"}, system) == Path("/named")
+    (own / "box.json").write_text("{")
+    assert found_work_dir(environ, system) == system
+    (own / "box.json").write_text(json.dumps({"pid": os.getpid()}))
+    assert found_work_dir(environ, system) == own
+
+
+def test_up_for_everybody_has_its_own_place(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+
+    def up(options: local.UpOptions) -> int:
+        asked.append(options.work_dir)
+        return 0
+
+    monkeypatch.setattr(local, "up", up)
+    assert run("up", "--system").exit_code == 0
+    assert asked == [SYSTEM_WORK_DIR]
+    refused = run("up", "--system", f"--work_dir={tmp_path}")
+    assert refused.exit_code == 1
+    assert "leave --work_dir" in refused.output
