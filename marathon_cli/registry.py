@@ -302,5 +302,11 @@ ROWS: Sequence[Row] = (
         "Install the programs that Docker, nvidia-docker's users or podman call for GPUs.",
     ),
     Row("help", "machine.help:help_", "Show what COMMAND does and takes; without one, which commands there are.", BOX),
+    Row(
+        "uninstall",
+        "machine.uninstall:uninstall",
+        "Undo what was set up on this machine: programs of doors, hooks, CDI files, systemd units, completions.",
+        BOX,
+    ),
     Row("completion", "machine.completion:completion", "Print what SHELL needs to complete commands and names.", BOX),
 )

@@ -40,8 +40,8 @@ def work_dir_option(command: Command, *, hidden: bool = False) -> Command:
         expose_value=False,
         callback=_keep,
         hidden=hidden,
-        help="Folder of the box; default: MESOS_GPU_WORK_DIR, else mesos-gpu in the user's state folder, else the box of "
-        "this machine (`up --system`).",
+        help="Folder of the box; default: MESOS_GPU_WORK_DIR, else mesos-gpu in the user's state folder, else the "
+        "machine's box (`up --system`).",
     )(command)
 
 

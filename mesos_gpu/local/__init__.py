@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mesos_gpu.local.commands import down, status, up
     from mesos_gpu.local.control import ask
+    from mesos_gpu.local.installed import find_installed
     from mesos_gpu.local.plan import UpOptions
+    from mesos_gpu.local.purging import kept, purge
 
-__all__ = ["UpOptions", "ask", "down", "status", "up"]
-_ELSEWHERE = {"UpOptions": "plan", "ask": "control"}
+__all__ = ["UpOptions", "ask", "down", "find_installed", "kept", "purge", "status", "up"]
+_ELSEWHERE = {
+    "UpOptions": "plan",
+    "ask": "control",
+    "find_installed": "installed",
+    "kept": "purging",
+    "purge": "purging",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ from mesos_gpu.local.credentials import FOLDER, credential
 from mesos_gpu.local.plan import MAX_LOG_MIB, MESOS_ROLE, GpuChoice, UpOptions, program
 from mesos_gpu.local.pools import DEFAULT
 from mesos_gpu.local.record import Box, Records, Service, is_alive
+from mesos_gpu.local.returning import named, what_runs
 from mesos_gpu.local.supervisor import AGENT_STOP_S, KEEP_TASKS, STOP_S, Supervisor, check_ended
 from mesos_gpu.mesos.dcos.switches import ISOLATION, SCARCE
 from mesos_gpu.process.log_file import LogFile
@@ -73,8 +74,10 @@ def with_switches(options: UpOptions) -> UpOptions:
     )
 
 
-def down(work_dir: Path, keep_tasks: bool) -> int:
+def down(work_dir: Path, keep_tasks: bool, *, for_ever: bool = False) -> int:
     """Stop the box of this work_dir; its tasks end too unless `keep_tasks`. Returns the exit status.
+
+    What comes back with the next box is told, unless this is `for_ever`.
 
     Raises NotFound when no box runs there, Unavailable when it does not stop or tasks may run on that were to end.
     """
@@ -84,6 +87,7 @@ def down(work_dir: Path, keep_tasks: bool) -> int:
         if not keep_tasks:
             check_ended(records.work_dir)
         raise NotFound(f"no box runs in {records.work_dir}; `mesos-gpu up` starts one")
+    back = what_runs(box.marathon.url, None if box.open else credential(records.work_dir))
     if is_alive(box.pid, box.started):
         _end(box.pid, KEEP_TASKS if keep_tasks else signal.SIGTERM)
     else:
@@ -99,6 +103,8 @@ def down(work_dir: Path, keep_tasks: bool) -> int:
     if not keep_tasks:
         check_ended(records.work_dir)
     print("The box is down; its tasks run on." if keep_tasks else "The box is down, and its tasks have ended.")
+    if back and not keep_tasks and not for_ever:
+        print(f"At the next `mesos-gpu up` these come back: {named(back)}. `mesos-gpu down --purge` forgets them.")
     return 0
 
 
@@ -182,6 +188,9 @@ def _screen(box: Box, gpus: GpuChoice, options: UpOptions) -> str:
     lines.append(f"marathon  {box.marathon.url}  role {MESOS_ROLE}")
     lines.append(f"page      {box.marathon.url}/ui/")
     lines.append(f"state     {options.work_dir}")
+    back = what_runs(box.marathon.url, None if box.open else credential(options.work_dir))
+    if back:
+        lines.append(f"back      from last time: {named(back)}; `mesos-gpu app remove` ends one for good")
     if options.open:
         lines.append("access    open: every user of this machine may use it, and run tasks as its owner")
     else:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +16,7 @@ from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Table, columns, say
-from mesos_gpu.errors import BadInput
+from mesos_gpu.errors import BadInput, NotFound
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -109,12 +111,36 @@ def _new_box_dir(console: Console, system: bool) -> Path:
 @work_dir_option
 @debug_option
 @_option("keep_tasks", is_flag=True, help="Stop the services only; tasks run on and are taken over by the next `up`.")
+@click.option("--purge", is_flag=True, help="Remove what it keeps, too: apps, images, volumes, sandboxes, logs.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask whether --purge is meant.")
 @pass_console
-def down(console: Console, keep_tasks: bool) -> int:
-    """Stop the box and its tasks."""
+def down(console: Console, keep_tasks: bool, purge: bool, yes: bool) -> int:
+    """Stop the box and its tasks.
+
+    Apps, pods and jobs come back at the next `up`; with --purge nothing does. --purge also removes what a box that is
+    down already has left.
+    """
     from mesos_gpu import local
 
-    return local.down(console.box_dir(), keep_tasks)
+    work_dir = console.box_dir().expanduser().absolute()
+    if not purge:
+        return local.down(work_dir, keep_tasks)
+    if keep_tasks:
+        raise BadInput("--purge forgets the tasks that --keep_tasks keeps: say one of the two")
+    found = local.kept(work_dir)
+    say(f"In {work_dir}:")
+    for one in found:
+        say(f"  {one.bytes / (1 << 20):9.1f} MiB  {one.what}")
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise BadInput("this would be gone for good; --yes says that it is meant")
+        click.confirm("End all tasks there, and remove this for good?", default=False, abort=True, err=True)
+    with suppress(NotFound):
+        local.down(work_dir, keep_tasks=False, for_ever=True)
+    others = local.purge(work_dir)
+    stays = f" What else lies there stays: {', '.join(others)}." if others else ""
+    click.echo(f"Removed what the box kept in {work_dir}.{stays}")
+    return 0
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Pools of a box that runs: agents come and go, and tasks move."""
+"""A box that changes while it runs, and that is gone for good: agents come and go, tasks move, nothing is left."""
 
 from __future__ import annotations
 
@@ -56,3 +56,17 @@ def test_wrong_pools_are_told_before_anything_starts(new_box: LiveBox) -> None:
     assert "small letters" in done.stderr
     assert not new_box.work_dir.exists()
     assert "no box runs" in new_box.cli("pool", "create", "x").stderr
+
+
+def test_what_comes_back_is_told_until_it_is_purged(new_box: LiveBox) -> None:
+    box = new_box
+    box.up("--gpu_driver=simulated", "--simulated_gpus=1")
+    box.add({"id": "stays", "cmd": "sleep 1000", "cpus": 0.1, "mem": 32})
+    assert "these come back: /stays" in box.ok("down")
+    assert "from last time: /stays" in box.up("--gpu_driver=simulated", "--simulated_gpus=1")
+    asked = box.cli("down", "--purge")
+    assert (asked.returncode, "sandboxes" in asked.stderr, "--yes" in asked.stderr) == (1, True, True)
+    assert box.status()["marathon"]["pid"]
+    box.ok("down", "--purge", "--yes")
+    assert not box.work_dir.exists()
+    assert "nothing of a box" in box.cli("down", "--purge", "--yes").stderr

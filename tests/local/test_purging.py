@@ -1,0 +1,85 @@
+"""What a box keeps is told by kinds, and removed with nothing else."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from mesos_gpu.errors import Conflict, NotFound
+from mesos_gpu.local import purging
+from mesos_gpu.local.purging import kept, purge
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "run" / "box"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(purging, "runtime_dir", lambda _: folder)
+    monkeypatch.setattr(purging, "remove_network", lambda _: None)
+    return folder
+
+
+@pytest.fixture
+def work_dir(tmp_path: Path, runtime: Path) -> Path:
+    folder = tmp_path / "box"
+    agent = ("agent1/store/docker", "agent1/slaves", "agent1/meta")
+    for name in ("log", "marathon", "master", "access", "networks", *agent):
+        (folder / name).mkdir(parents=True)
+    (folder / "lock").touch()
+    (folder / "networks" / "mesos-bridge.conflist").touch()
+    (folder / "agent1" / "store" / "docker" / "layer").write_bytes(b"x" * MIB)
+    (folder / "agent1" / "meta" / "info").write_bytes(b"x" * MIB)
+    return folder
+
+
+def test_each_kind_is_counted_once(work_dir: Path) -> None:
+    (work_dir / "agent1" / "slaves" / "link").symlink_to("/")
+    found = {one.what: one.bytes for one in kept(work_dir)}
+    assert MIB <= found["images"] < 2 * MIB
+    assert MIB <= found["the agents' records"] < 2 * MIB
+    assert found["sandboxes, with what tasks wrote"] < MIB
+    assert "persistent volumes" not in found
+
+
+def test_nothing_of_a_box_is_left(work_dir: Path, runtime: Path) -> None:
+    assert purge(work_dir) == []
+    assert not work_dir.exists()
+    assert not runtime.exists()
+    with pytest.raises(NotFound):
+        kept(work_dir)
+
+
+def test_what_is_not_the_boxs_stays(work_dir: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (work_dir / "mine").touch()
+    (work_dir / "networks" / "mine.conflist").touch()
+    (work_dir / "agent1" / "slaves" / "link").symlink_to(outside)
+    assert purge(work_dir) == ["mine", "networks"]
+    assert outside.is_dir()
+
+
+def test_a_folder_without_a_box_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    with pytest.raises(NotFound, match="nothing of a box"):
+        kept(tmp_path)
+
+
+def test_a_box_that_runs_is_not_purged(work_dir: Path) -> None:
+    with (work_dir / "lock").open("rb+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(Conflict, match="a box runs"):
+            purge(work_dir)
+    assert (work_dir / "marathon").is_dir()
+
+
+def test_records_of_containers_that_may_still_run_are_kept(work_dir: Path, runtime: Path) -> None:
+    (runtime / "agent1" / "containers").mkdir(parents=True)
+    (runtime / "agent1" / "containers" / "c.json").touch()
+    with pytest.raises(Conflict, match="may still run"):
+        purge(work_dir)
+    assert (work_dir / "agent1").is_dir()
