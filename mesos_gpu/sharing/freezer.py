@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+FROZEN = "frozen.json"
+"""The record's name in the folder of an agent's turns."""
 _WORDS = {"freezer.state": ("FROZEN", "THAWED"), "cgroup.freeze": ("1", "0")}
 
 

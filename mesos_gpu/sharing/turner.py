@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.sharing.freezer import FrozenRecord, freeze, thaw
+from mesos_gpu.sharing.freezer import FROZEN, FrozenRecord, freeze, thaw
 from mesos_gpu.sharing.meters import ClockMeter, Meter, SimulatedMeter
 from mesos_gpu.sharing.policies import CardRules, Member, Policy
 from mesos_gpu.sharing.ring import Reading, Ring
@@ -192,7 +192,7 @@ def main(folder: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     control = socket.socket(fileno=0)
     control.setblocking(True)
-    record = FrozenRecord(Path(folder) / "frozen.json")
+    record = FrozenRecord(Path(folder) / FROZEN)
     turner = Turner(control, record)
     _be_punctual()
     turner.run()

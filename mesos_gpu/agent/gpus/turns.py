@@ -23,6 +23,7 @@ from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.shares.gpu_shares import level_of
+from mesos_gpu.sharing.freezer import FROZEN, FrozenRecord
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ ANSWER_S = 1.0
 LONGEST_HOLD_S = 1.0
 """How long a container is not frozen because something is run in it; that goes on in turns then."""
 AGAIN_S = 0.2
+SILENCE_S = 1.5
+"""A turner that has said nothing for so long hangs: it tells figures twice a second."""
 _MOST_SOCKET_PATH = 100
 
 
@@ -282,12 +285,13 @@ class Turns:
     async def _watch(self) -> None:
         """Hear what the turner says; start another when it is gone."""
         while True:
-            while line := await self._reader.readline():
+            while line := await self._line():
                 told = msgspec.json.decode(line)
                 self._figures = told.get("figures", self._figures)
                 done = self._done.get(told.get("done", 0))
                 if done is not None and not done.done():
                     done.set_result(None)
+            self._thaw_all()  # its watchdog does so, too, unless both were killed
             log.warning("the program that gives turns on shared GPUs is gone; everybody is thawed, and it starts anew")
             if self._writer is not None:
                 self._writer.close()
@@ -295,6 +299,21 @@ class Turns:
                 await asyncio.to_thread(self._turner.wait)
             await asyncio.sleep(AGAIN_S)
             await self._begin()
+
+    async def _line(self) -> bytes:
+        """Return what the turner says next; nobody stays frozen while it is silent."""
+        reading = asyncio.ensure_future(self._reader.readline())
+        try:
+            while not (await asyncio.wait([reading], timeout=SILENCE_S))[0]:
+                self._thaw_all()
+            return await reading
+        except OSError:
+            return b""
+        finally:
+            reading.cancel()
+
+    def _thaw_all(self) -> None:
+        FrozenRecord(self._folder / FROZEN).thaw_all()
 
 
 def _known(**values: int | None) -> Document:

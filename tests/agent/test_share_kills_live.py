@@ -1,0 +1,125 @@
+"""Random kill -9 of the agent, of who gives turns and of its watchdog: nobody stays frozen, nothing is given twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesos_gpu.sharing.freezer import is_frozen
+from tests.support.agent.live import PATIENCE_S, LiveAgent, new_master
+from tests.support.histories import examples
+from tests.support.sharing.parts import part
+from tests.support.sharing.real_turns import freezer_v1, freezer_v2
+
+pytestmark = pytest.mark.root
+BURNER = Path(__file__).parents[1] / "support" / "sharing" / "burner.py"
+AGENT, TURNER, WATCHDOG = "agent", "turner", "watchdog"
+WEIGHTS = {"one": 1, "two": 2, "three": 3}
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
+    master = await new_master()
+    agent = LiveAgent(tmp_path, master)
+    try:
+        yield agent
+    finally:
+        try:
+            await agent.end()
+        finally:
+            await master.stop()
+    assert agent.leftovers() == []
+
+
+def children(pid: int) -> Iterator[tuple[int, str]]:
+    """Yield the children of a process with what they were called."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == pid:
+                yield int(path.parent.name), (path.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def turner_of(pid: int) -> int | None:
+    return next((child for child, words in children(pid) if " turner " in words), None)
+
+
+async def processes(agent: LiveAgent) -> dict[str, int]:
+    """Wait until all three are there; return their pids."""
+    found: dict[str, int] = {}
+
+    def there() -> bool:
+        assert agent.process is not None
+        turner = turner_of(agent.process.pid)
+        watchdog = None if turner is None else next((child for child, _ in children(turner)), None)
+        if turner is not None and watchdog is not None:
+            found.update({AGENT: agent.process.pid, TURNER: turner, WATCHDOG: watchdog})
+        return len(found) == 3
+
+    await agent.until(there)
+    return found
+
+
+def assigned(cards: list[dict[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Return what each container has; fail when that is more than there is."""
+    for card in cards:
+        assert sum(one["mem_units"] for one in card["containers"]) <= card["mem_units"]
+        assert sum(one["weight"] for one in card["containers"]) <= card["max_inst"]
+    return {one["container_id"]: (one["mem_units"], one["weight"]) for card in cards for one in card["containers"]}
+
+
+async def used(agent: LiveAgent) -> dict[str, float]:
+    (card,) = await agent.get("/gpu_shares")
+    return {one["container_id"]: one.get("used_s", 0.0) for one in card["containers"]}
+
+
+async def all_go_on(agent: LiveAgent) -> None:
+    """Wait until each container has used more of the card: none stays frozen while the turns go on."""
+    before: dict[str, float] = {}
+    went_on = set[str]()
+    while len(went_on) < len(WEIGHTS):
+        now = await used(agent)
+        went_on |= {one for one, seconds in now.items() if seconds > before.get(one, seconds)}
+        before = {one: min(seconds, before.get(one, seconds)) for one, seconds in now.items()}
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.timeout(3600)
+async def test_nobody_stays_frozen_and_nothing_is_given_twice(agent: LiveAgent) -> None:
+    chance = random.Random(int(os.environ.get("MESOS_GPU_SEED", "14")))
+    await agent.start("--shared_gpus=2")
+    line, first = f'exec {sys.executable} -S {BURNER} "$MESOS_GPU_SIMULATED_CARDS" 2 4', 0
+    for name, weight in WEIGHTS.items():
+        agent.run(name, line, resources=part(2, 5, weight, first=first))
+        first += 5
+        await agent.reaches(name, "TASK_RUNNING")
+    parts = assigned(await agent.get("/gpu_shares"))
+    tree, file = (v1, "freezer.state") if (v1 := freezer_v1()) else (freezer_v2(), "cgroup.freeze")
+    files = [f"{tree}/{agent.cgroups_root}/{one}/{file}" for one in parts]
+    kills = examples(25)  # 500 in the profile `deep`; a few tell whether it works at all
+    for number in range(kills if kills > 25 else 6):
+        pids = await processes(agent)
+        await agent.until(lambda: any(map(is_frozen, files)))
+        await asyncio.sleep(chance.random() / 4)
+        victims = chance.sample(sorted(pids), chance.randint(1, 3))
+        print(number, *victims, flush=True)
+        for victim in victims:
+            with suppress(ProcessLookupError):  # one ended with another
+                os.kill(pids[victim], signal.SIGKILL)
+        if AGENT in victims:
+            assert agent.process is not None
+            await agent.process.wait()
+            if len(victims) < 3:  # of all three, the next agent thaws: nobody else is left
+                await agent.until(lambda: not any(map(is_frozen, files)))
+            await agent.start("--shared_gpus=2")
+        await asyncio.wait_for(all_go_on(agent), PATIENCE_S)
+        assert assigned(await agent.get("/gpu_shares")) == parts
+    assert all(agent.master.states(name)[-1] == "TASK_RUNNING" for name in WEIGHTS)
