@@ -7,6 +7,7 @@ removed when its task has ended: that works on any Marathon.
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ class Order:
     driver: bool = True
     """Whether a GPU task in an image gets the NVIDIA driver, also when its image says nothing of it."""
     hold: bool = False
+    entrypoint: bool = False
+    """Whether `argv` replaces the image's ENTRYPOINT, too."""
 
 
 def document(order: Order) -> dict[str, Any]:
@@ -56,6 +59,8 @@ def document(order: Order) -> dict[str, Any]:
         app["gpuShare"] = dict(order.share)
     if order.hold:
         app["cmd"] = HOLDER
+    elif order.argv and order.entrypoint and order.image is not None:
+        app["cmd"] = f"exec {shlex.join(order.argv)}"
     elif order.argv:
         app["args"] = list(order.argv)
     if order.image is not None:
@@ -77,7 +82,7 @@ def document(order: Order) -> dict[str, Any]:
 def _labels(order: Order) -> dict[str, str]:
     """Return the labels of the app: ours, those that give a command in an image docker's meaning, and the user's."""
     labels = {LABEL: "true"}
-    if order.image is not None and order.argv and not order.hold:
+    if order.image is not None and order.argv and not (order.hold or order.entrypoint):
         labels[COMMAND_LABEL] = DOCKER_COMMAND
     if order.image is not None and order.gpus and order.driver:
         labels[DRIVER_LABEL] = DRIVER_VALUE

@@ -13,11 +13,23 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from marathon_cli.api.apps import Apps
 from marathon_cli.clients import detach_keys
 from marathon_cli.clients.news import News
 from marathon_cli.clients.sandbox import Mesos
+from marathon_cli.commands.apps.run_words import (
+    ImageOrCommand,
+    kubectl_options,
+    labels_of,
+    read_words,
+    refuse_what_no_run_can,
+    share_of,
+    variable,
+    whole_gpus,
+    with_limits,
+)
 from marathon_cli.commands.tasks.task_exec import DETACHED, UNKNOWN, container_of, find_task
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import target_options
@@ -33,22 +45,9 @@ from mesos_gpu.marathon.why.warnings import about_place
 from mesos_gpu.mesos.clients.agents import read_agent
 
 _NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0-9])?)*")
-_NO_IMAGE = "\0--"
-"""Stands for the -- in front of a command without an image, which click would take away."""
 
 
-class _ImageOrCommand(click.Command):
-    """A command that tells `IMAGE COMMAND...` from `-- COMMAND...`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options."""
-        if "--" in args:
-            at = args.index("--")
-            args = [*args[:at], _NO_IMAGE, *args[at + 1 :]]
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_ImageOrCommand, context_settings={"allow_interspersed_args": False})
+@click.command(cls=ImageOrCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("words", metavar="IMAGE [COMMAND]... | -- COMMAND...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--gpus", type=Whole(min=0), metavar="N", help="Whole GPUs; default: 1, or 0 with --gpu-mem.")
 @click.option(
@@ -79,7 +78,8 @@ class _ImageOrCommand(click.Command):
     multiple=True,
     help="Where it may run, such as gpu_model=Tesla-T4 or rack:LIKE:r[12].",
 )
-@click.option("--label", "-l", "labels", metavar="NAME=VALUE", multiple=True, help="Label its app; may be repeated.")
+@click.option("--label", "labels", metavar="NAME=VALUE", multiple=True, help="Label its app; may be repeated.")
+@click.option("--labels", "-l", "label_lists", metavar="NAME=VALUE,...", multiple=True, help="Several labels.")
 @click.option(
     "--driver/--no-driver",
     "driver",
@@ -97,6 +97,7 @@ class _ImageOrCommand(click.Command):
     "--rm/--no-rm", "remove", default=True, show_default=True, help="Remove the app afterwards, or only stop it."
 )
 @click.option("--timeout", type=Number(min=0), default=0, metavar="SECONDS", help="How long it may take to start.")
+@kubectl_options
 @target_options
 @pass_console
 def run(
@@ -111,11 +112,13 @@ def run(
       mesos-gpu run -- nvidia-smi
       mesos-gpu run --gpus 2 nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia-smi -L
       mesos-gpu run -it nvidia/cuda:12.4.1-base-ubuntu22.04 bash
+      mesos-gpu run smi --image=nvidia/cuda:12.4.1-base-ubuntu22.04 --limits=nvidia.com/gpu=2 -- nvidia-smi
     """
-    image = None if words[:1] == (_NO_IMAGE,) else next(iter(words), None)
-    argv = ["--" if word == _NO_IMAGE else word for word in words[1:]]
-    if image is None and not argv:
-        raise click.UsageError("give an IMAGE, or a command behind --")
+    refuse_what_no_run_can(options)
+    image, argv, called = read_words(words, options["image"])
+    source = click.get_current_context().get_parameter_source
+    options = with_limits(options, lambda name: source(name) is not ParameterSource.DEFAULT)
+    options["name"] = options["name"] or called
     if image is None and options["volumes"]:
         raise BadInput("without an image a command sees the machine's own files; -v needs an IMAGE")
     hold = options["interactive"] or options["tty"]
@@ -123,59 +126,26 @@ def run(
         raise BadInput("-t needs a terminal to type in, and standard input is none; leave -t out to pipe into it")
     if options["name"] is not None and not _NAME.fullmatch(options["name"]):
         raise BadInput(f"--name {options['name']!r}: a name has lower-case letters, digits, - and ., as in train-2")
-    share = _share(options)
+    share = share_of(options)
     order = oneoff.Order(
         name=(options["name"] or oneoff.name_of(image, argv, os.urandom(3).hex())).strip("/"),
         image=image,
         argv=argv,
-        gpus=_whole_gpus(options, share),
+        gpus=whole_gpus(options, share),
         share=share,
         cpus=options["cpus"],
         mem_mib=options["mem"],
         disk_mib=options["disk"],
-        env=dict(_variable(text) for text in variables),
+        env=dict(variable(text) for text in variables),
         volumes=[oneoff.volume(text) for text in options["volumes"]],
         constraints=[oneoff.constraint(text) for text in options["constraints"]],
         user=options["user"],
-        labels=dict(text.partition("=")[::2] for text in labels),
+        labels=labels_of(labels, options["label_lists"]),
         driver=options["driver"],
         hold=hold,
+        entrypoint=options["entrypoint"],
     )
     return _carry_out(console, order, options)
-
-
-def _share(options: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the part of a GPU that is asked for. Raises BadInput."""
-    if options["gpu_mem"] is None:
-        if options["gpu_weight"] is not None or options["gpu_high_priority"]:
-            raise BadInput("--gpu-weight and --gpu-high-priority are about a part of a GPU: say --gpu-mem, too")
-        return None
-    share: dict[str, Any] = {"memGiB": oneoff.gib(options["gpu_mem"]), "weight": options["gpu_weight"] or 1}
-    return {**share, "highPriority": True} if options["gpu_high_priority"] else share
-
-
-def _whole_gpus(options: dict[str, Any], share: dict[str, Any] | None) -> int:
-    given: int | None = options["gpus"]
-    if options["devices"]:
-        if given is not None or share is not None:
-            raise BadInput("--device names GPUs one by one, --gpus says how many, --gpu-mem a part of one: say one")
-        return _named_gpus(options["devices"])
-    if share is not None and given:
-        raise BadInput("--gpus is about whole GPUs and --gpu-mem about a part of one: say one of them")
-    return (0 if share is not None else 1) if given is None else given
-
-
-def _named_gpus(devices: tuple[str, ...]) -> int:
-    """Return how many GPUs CDI names ask for. Which ones they are is the agent's choice, as for every task."""
-    from marathon_cli.convert.drivers import cdi_gpu
-
-    named = [cdi_gpu(device) for device in devices]
-    for device, name in zip(devices, named, strict=True):
-        if name is None:
-            raise BadInput(f"--device {device}: tasks have GPUs as devices, nvidia.com/gpu=0, and no others")
-        if name == "all":
-            raise BadInput(f"--device {device}: how many that is depends on the agent; say --gpus N")
-    return len(set(named))
 
 
 def _carry_out(console: Console, order: Any, options: dict[str, Any]) -> int:
@@ -235,14 +205,6 @@ def _hands_on(console: Console, order: Any, task_id: str, options: dict[str, Any
         say(f"how {words[0]} ended is not known: the agent does not tell")
         return UNKNOWN
     return end.status
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name:
-        raise click.UsageError(f"--env {text!r} is not NAME=VALUE")
-    # As docker does: a name alone takes the value that it has here.
-    return name, value if equals else os.environ.get(name, "")
 
 
 @contextmanager
