@@ -93,9 +93,15 @@ class Marathon:
         told, self._told = self._told, None
         return self._object("GET", "/v2/info") if told is None else told
 
-    def apps(self, *, label: str | None = None) -> list[Document]:
-        """Return every app (of a label selector) with its counts, by id. Raises Refused for a bad selector."""
-        found = self.call("GET", "/v2/apps", query={"label": label} if label else None)
+    def apps(self, *, label: str | None = None, failures: bool = False) -> list[Document]:
+        """Return every app (of a label selector) with its counts, by id; with `failures`, each with its last one.
+
+        Raises Refused for a bad selector.
+        """
+        query: dict[str, Any] = {"label": label} if label else {}
+        if failures:
+            query["embed"] = ["apps.lastTaskFailure"]
+        found = self.call("GET", "/v2/apps", query=query or None)
         apps = self._list(self.object_of(found, "an object"), "apps")
         return sorted(apps, key=lambda app: str(app.get("id")))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from marathon_cli.clients.cluster import Cluster, owners
@@ -21,6 +22,7 @@ def inquire(marathon: Marathon, app_id: str, say: Callable[[str], None]) -> Situ
     document = _document(marathon, app_id, queued)
     wish = wish_of(document)
     situation = of_app(document, wish, queued, marathon.deployments(blockers=True))
+    situation["now"] = datetime.now(timezone.utc)
     if queued is None:
         return Situation(**situation)
     info = marathon.info()

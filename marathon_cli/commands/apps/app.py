@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import click
@@ -18,6 +19,7 @@ from marathon_cli.screen.output import Column, Table, columns
 from marathon_cli.show.gpu_lines import GpuLine, by_agent
 from marathon_cli.show.gpu_view import held_gpus
 from mesos_gpu.errors import NotFound, Unavailable
+from mesos_gpu.marathon.why.failure import failing
 
 _NONE = "no apps; `mesos-gpu app add FILE` adds one, `mesos-gpu run -- nvidia-smi` runs a command once"
 _COLUMNS = (
@@ -27,7 +29,8 @@ _COLUMNS = (
     Column("CPUS", number=True, rank=1),
     Column("MEM", number=True, rank=1),
     Column("TASKS", number=True),
-    Column("HEALTH"),
+    Column("STATUS", cut=True),
+    Column("HEALTH", rank=2),
     Column("DEPLOYMENT"),
     Column("WAITING", rank=2),
     Column("CONTAINER", rank=4),
@@ -49,7 +52,7 @@ def list_apps(console: Console, app_ids: tuple[str, ...], label: str | None) -> 
     wanted = [app_id(name) for name in app_ids]
 
     def look() -> None:
-        apps = named(marathon.apps(label=label), wanted, "app")
+        apps = named(marathon.apps(label=label, failures=True), wanted, "app")
 
         def table() -> Table:
             beside = _beside(marathon, apps)
@@ -153,6 +156,22 @@ def _waiting(marathon: Marathon) -> dict[str, str]:
     return found
 
 
+def _status(item: Mapping[str, Any], beside: _Beside) -> str:
+    """Return how an app is, in as few words as tell what to look at: what fails comes before all else."""
+    running, wanted = int(item.get("tasksRunning") or 0), int(item.get("instances") or 0)
+    failure = failing(item, running=running, wanted=wanted, now=datetime.now(timezone.utc))
+    if failure is not None:
+        counted = f" (try {failure.tries})" if failure.tries > 1 else ""
+        return f"{'no image' if failure.of_image else 'failing'}{counted}: {' '.join(failure.message.split())}"
+    if wanted == 0 and running == 0:
+        return "stopped"
+    if item.get("tasksUnhealthy"):
+        return "unhealthy"
+    if running >= wanted:
+        return "running"
+    return "waiting" if str(item.get("id")) in beside.waiting else "starting"
+
+
 def _row(item: Mapping[str, Any], beside: _Beside) -> list[object]:
     name = str(item.get("id"))
     running, healthy, sick = item.get("tasksRunning", 0), item.get("tasksHealthy", 0), item.get("tasksUnhealthy", 0)
@@ -164,6 +183,7 @@ def _row(item: Mapping[str, Any], beside: _Beside) -> list[object]:
         item.get("cpus"),
         item.get("mem"),
         f"{running}/{item.get('instances', 0)}",
+        _status(item, beside),
         f"{healthy}/{running}" if healthy or sick else "---",
         beside.actions.get(name, "waiting" if item.get("deployments") else "---"),
         beside.waiting.get(name, "---"),

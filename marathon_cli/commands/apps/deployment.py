@@ -19,6 +19,7 @@ from marathon_cli.screen.numbers import Number
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import BadInput, NotFound
 
+_NONE = "no deployments: nothing is being changed"
 _COLUMNS = (
     Column("ID"),
     Column("APPS"),
@@ -42,7 +43,7 @@ def list_deployments(console: Console, name: str | None) -> None:
     def look() -> None:
         found = [item for item in marathon.deployments() if wanted is None or wanted in _affected(item)]
         names = [str(item.get("id")) for item in found]
-        console.show(found, table=lambda: Table(_COLUMNS, [_row(item) for item in found]), names=names)
+        console.show(found, table=lambda: Table(_COLUMNS, [_row(item) for item in found]), names=names, none=_NONE)
 
     console.repeat(look)
 

@@ -25,6 +25,7 @@ from marathon_cli.screen.output import Column, Table, say
 from marathon_cli.show.gpu_lines import pod_gpus
 from mesos_gpu.errors import BadInput, Conflict
 
+_NONE = "no groups; `mesos-gpu group add FILE` adds one, and so does an app whose id has a / in it"
 _COLUMNS = (
     Column("ID"),
     Column("APPS", number=True),
@@ -50,7 +51,7 @@ def list_groups(console: Console) -> None:
     def look() -> None:
         found = [group for group in walk(groups.show("/")) if group.get("id") != "/"]
         names = [str(group.get("id")) for group in found]
-        console.show(found, table=lambda: Table(_COLUMNS, [_row(group) for group in found]), names=names)
+        console.show(found, table=lambda: Table(_COLUMNS, [_row(group) for group in found]), names=names, none=_NONE)
 
     console.repeat(look)
 

@@ -71,7 +71,12 @@ def history(console: Console, name: str) -> None:
         ]
         for one in runs
     ]
-    console.show(runs, table=lambda: Table(_RUNS, rows), names=[str(one.get("id")) for one in runs])
+    console.show(
+        runs,
+        table=lambda: Table(_RUNS, rows),
+        names=[str(one.get("id")) for one in runs],
+        none=f"no runs; `mesos-gpu job run {name}` runs it now",
+    )
 
 
 @click.command()

@@ -52,7 +52,12 @@ def list_schedules(console: Console, name: str) -> None:
         ]
         for one in found
     ]
-    console.show(found, table=lambda: Table(_SCHEDULES, rows), names=[str(one.get("id")) for one in found])
+    console.show(
+        found,
+        table=lambda: Table(_SCHEDULES, rows),
+        names=[str(one.get("id")) for one in found],
+        none=f"no schedules; `mesos-gpu job schedule add {name} --cron '0 3 * * *'` adds one",
+    )
 
 
 @click.command(name="add")

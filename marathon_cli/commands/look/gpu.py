@@ -17,6 +17,9 @@ from marathon_cli.show.gpu_lines import GpuLine, GpuType, busiest, gpu_types
 from marathon_cli.show.gpu_view import GpuView
 from mesos_gpu.errors import Unavailable
 
+_NO_GPUS = (
+    "no GPUs; `mesos-gpu doctor` says what an agent's machine lacks, `mesos-gpu agent list` which agents there are"
+)
 _LIST = (
     Column("AGENT"),
     Column("GPU", number=True),
@@ -80,7 +83,9 @@ def list_gpus(console: Console) -> None:
         columns = tuple(_LIST[at] for at in shown)
         rows = [[_listed(line)[at] for at in shown] for line in lines]
         names = [line.uuid for line in lines if line.uuid]
-        console.show([line.document() for line in lines], table=lambda: Table(columns, rows), names=names)
+        console.show(
+            [line.document() for line in lines], table=lambda: Table(columns, rows), names=names, none=_NO_GPUS
+        )
 
     console.repeat(look)
 

@@ -16,6 +16,7 @@ from marathon_cli.screen.names import app_id
 from marathon_cli.screen.output import Column, Table
 from mesos_gpu.errors import NotFound
 
+_NONE = "nothing waits to be launched"
 _LIST = (
     Column("ID"),
     Column("TO LAUNCH", number=True),
@@ -53,7 +54,9 @@ def list_queue(console: Console) -> None:
 
     def look() -> None:
         found = sorted(cluster.queue(), key=id_of)
-        console.show(found, table=lambda: Table(_LIST, [_row(item) for item in found]), names=[*map(id_of, found)])
+        console.show(
+            found, table=lambda: Table(_LIST, [_row(item) for item in found]), names=[*map(id_of, found)], none=_NONE
+        )
 
     console.repeat(look)
 

@@ -6,8 +6,9 @@ import click
 
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import output_options, target_options
-from marathon_cli.screen.output import Column, Table, display_width, say, table_lines
+from marathon_cli.screen.output import Column, Table, display_width, printable, say, table_lines
 from marathon_cli.screen.paragraphs import say_paragraph, terminal, wrapped
+from marathon_cli.show.last_words import last_words
 from marathon_cli.show.why_facts import inquire
 from mesos_gpu.marathon.definitions.app_ids import canonical_id
 from mesos_gpu.marathon.why.answer import REASONS, Answer, answer
@@ -27,17 +28,28 @@ _LEAST = 30
 def why(console: Console, app_id: str) -> None:
     """Explain why APP is not running, and what would make it run.
 
-    Each agent is held against what one instance asks for: what it lacks now, and what it can never have. APP may be
-    a pod. The exit status is 0 whatever the answer is; programs read `state` with -o json: running, starting,
-    stopped, delayed, blocked, waiting or impossible.
+    Tasks that fail one after the other, and images that cannot be had, are named first, with the end of what the last
+    task wrote. Each agent is held against what one instance asks for: what it lacks now, and what it can never have.
+    APP may be a pod. The exit status is 0 whatever the answer is; programs read `state` with -o json: running,
+    starting, stopped, delayed, blocked, waiting or impossible.
     """
-    found = answer(inquire(console.marathon(), canonical_id(app_id), say))
+    marathon = console.marathon()
+    found = answer(inquire(marathon, canonical_id(app_id), say))
+    failure = found.failure
+    wrote = None if failure is None else last_words(console.mesos(marathon), failure.task_id, failure.agent_id)
     if console.form not in ("table", "wide"):
-        console.show(found.document(), table=lambda: Table(()), names=[found.state])
+        document = found.document()
+        if wrote is not None:
+            document["failure"] |= {"file": wrote[0], "lines": list(wrote[1])}
+        console.show(document, table=lambda: Table(()), names=[found.state])
         return
     say_paragraph(found.headline)
+    if wrote is not None:
+        click.echo(f"\nThe end of what that task wrote to {wrote[0]}:")
+        for line in wrote[1]:
+            click.echo(f"    {printable(line)}")
     shown = found.verdicts if console.form == "wide" else found.verdicts[:_MOST]
-    if shown and found.state not in ("running", "stopped"):
+    if shown and failure is None and found.state not in ("running", "stopped"):
         click.echo()
         _agents(found, len(shown))
     if found.remedies:

@@ -15,6 +15,7 @@ from marathon_cli.screen.output import Table, columns
 from marathon_cli.show.pulls import PullDisplay
 from mesos_gpu.errors import BadInput, MesosGpuError, Refused, Unavailable
 
+_NONE = "no images; `mesos-gpu image pull IMAGE` has the agents pull one"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -43,7 +44,7 @@ def list_images(console: Console) -> None:
     ]
     numbers = ("SIZE", "LAYERS", "CONTAINERS")
     shape = columns("IMAGE", "DIGEST", "SIZE", "LAYERS", "LAST USED", "CONTAINERS", "AGENT", numbers=numbers)
-    console.show(found, table=lambda: Table(shape, rows), names=[str(item["reference"]) for item in found])
+    console.show(found, table=lambda: Table(shape, rows), names=[str(item["reference"]) for item in found], none=_NONE)
 
 
 @click.command()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mesos_gpu.marathon.why.failure import Failure, failing
 from mesos_gpu.marathon.why.judge import Verdict, count_text, room
 from mesos_gpu.marathon.why.remedies import behaviour_remedy, impossible, one_missing, releases, scattered
 from mesos_gpu.marathon.why.situation import Situation
@@ -39,6 +40,8 @@ class Answer:
     said: Mapping[str, Sequence[str]]
     """What Marathon said of the last offer of each agent, by agent id."""
     remedies: tuple[str, ...]
+    failure: Failure | None = None
+    """What keeps it from running, where its tasks fail."""
 
     def document(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -61,15 +64,19 @@ class Answer:
                 for verdict in self.verdicts
             ],
             "remedies": list(self.remedies),
+            "failure": None
+            if self.failure is None
+            else {"message": self.failure.message, "taskId": self.failure.task_id, "tries": self.failure.tries},
         }
 
 
 def answer(it: Situation) -> Answer:
     """Return why an app is not running, and what would make it run."""
-    state, headline, remedies = _judged(it)
+    failure = failing(it.app, running=it.running, wanted=it.wish.instances, now=it.now)
+    state, headline, remedies = _judged(it, failure)
     order = {"now": 0, "ever": 1, "never": 2}
     verdicts = sorted(it.verdicts, key=lambda v: order["now" if v.now else "ever" if v.ever else "never"])
-    return Answer(it.wish.id, state, headline, tuple(verdicts), said_by_marathon(it.queued), tuple(remedies))
+    return Answer(it.wish.id, state, headline, tuple(verdicts), said_by_marathon(it.queued), tuple(remedies), failure)
 
 
 def said_by_marathon(queued: Mapping[str, Any] | None) -> dict[str, list[str]]:
@@ -81,16 +88,18 @@ def said_by_marathon(queued: Mapping[str, Any] | None) -> dict[str, list[str]]:
     return found
 
 
-def _judged(it: Situation) -> tuple[str, str, list[str]]:
+def _judged(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]]:
     wish, name = it.wish, it.wish.id
     if it.queued is None:
-        return _not_queued(it)
+        return _not_queued(it, failure)
     waiting = int(it.queued.get("count") or 1)
     plural = f"{waiting} instance{'s' if waiting != 1 else ''} of {name} wait{'' if waiting != 1 else 's'}"
     left_s = float((it.queued.get("delay") or {}).get("timeLeftSeconds") or 0)
     if left_s > 0:
-        failure = it.app.get("lastTaskFailure") or {}
-        ended = f" The last one: {failure.get('message') or failure.get('state')}." if failure else ""
+        if failure is not None:
+            return "delayed", f"{name}: {failure.sentence} It starts again in {left_s:g} s.", _of_failure(it, failure)
+        last = it.app.get("lastTaskFailure") or {}
+        ended = f" The last one: {last.get('message') or last.get('state')}." if last else ""
         return (
             "delayed",
             f"{name} starts again in {left_s:g} s: its tasks end too soon, so each try waits longer.{ended}",
@@ -112,7 +121,7 @@ def _judged(it: Situation) -> tuple[str, str, list[str]]:
         return "impossible", f"No agent could ever run {name}: {_wanted(wish)}.", impossible(it)
     ready = [verdict for verdict in able if verdict.now]
     if ready:
-        return _ready(it, plural, ready)
+        return _ready(it, plural, ready, failure)
     if it.upgrading and _waits_for_itself(it, able):
         return _blocked_by_itself(it, plural)
     headline = f"{plural} for {_wanted(wish)}: {_some(len(able))} could run it, and none can now."
@@ -121,7 +130,7 @@ def _judged(it: Situation) -> tuple[str, str, list[str]]:
     return "waiting", headline, [*(full if slots < wish.instances else []), *scattered(it, able), *releases(it, able)]
 
 
-def _not_queued(it: Situation) -> tuple[str, str, list[str]]:
+def _not_queued(it: Situation, failure: Failure | None) -> tuple[str, str, list[str]]:
     wish = it.wish
     if wish.instances == 0:
         start = (
@@ -136,12 +145,29 @@ def _not_queued(it: Situation) -> tuple[str, str, list[str]]:
                 f"{wish.id} runs, {it.running} of {wish.instances}, but {sick} fail their health checks.",
                 [f"`mesos-gpu task log {wish.id}` shows what its tasks write"],
             )
+        if failure is not None:
+            headline = f"{wish.id}: {failure.sentence} At the moment it runs again: {it.running} of {wish.instances}."
+            return "running", headline, _of_failure(it, failure)
         return "running", f"{wish.id} runs: {it.running} of {wish.instances}.", []
+    if failure is not None:
+        headline = f"{wish.id}: {failure.sentence} The next try is on its way; {it.running} of {wish.instances} run."
+        return "starting", headline, _of_failure(it, failure)
     return (
         "starting",
         f"{wish.id} does not wait for resources: {it.running} of {wish.instances} run, and the rest is on its way.",
         [f"`mesos-gpu task list {wish.id}` shows how far its tasks are"],
     )
+
+
+def _of_failure(it: Situation, failure: Failure) -> list[str]:
+    """Return what helps against failures."""
+    if failure.of_image:
+        image = ((it.app.get("container") or {}).get("docker") or {}).get("image")
+        return [
+            f"`mesos-gpu image pull {image}` tries it now, and says what is wrong: its name, the registry, or a login",
+            f"`mesos-gpu app update {it.wish.id} container.docker.image=NAME` takes another",
+        ]
+    return [f"`mesos-gpu task log {it.wish.id}` shows what the last task wrote, --stderr its errors", *_ends(it)]
 
 
 def _ends(it: Situation) -> list[str]:
@@ -198,7 +224,7 @@ def _over_quota(it: Situation) -> str:
     return ""
 
 
-def _ready(it: Situation, plural: str, ready: Sequence[Verdict]) -> tuple[str, str, list[str]]:
+def _ready(it: Situation, plural: str, ready: Sequence[Verdict], failure: Failure | None) -> tuple[str, str, list[str]]:
     said = said_by_marathon(it.queued)
     where = ", ".join(verdict.agent for verdict in ready[:5])
     told = {reason for verdict in ready for reason in said.get(verdict.agent_id, ())}
@@ -214,9 +240,8 @@ def _ready(it: Situation, plural: str, ready: Sequence[Verdict]) -> tuple[str, s
         )
     else:
         headline += " An offer of it has not come yet."
-    failure = it.app.get("lastTaskFailure") or {}
-    if failure.get("version") == it.app.get("version"):  # what an earlier version failed of says nothing of this one
-        headline += f" The last task: {failure.get('message') or failure.get('state')}." if failure else ""
+    if failure is not None:
+        return "waiting", f"{it.wish.id}: {failure.sentence} {headline}", _of_failure(it, failure)
     remedies = ["wait: offers come within a few seconds, and those refused come back after decline_offer_duration"]
     if "DeclinedScarceResources" in told:
         remedies = [behaviour_remedy()]

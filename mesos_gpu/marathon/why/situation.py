@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from mesos_gpu.marathon.why.judge import Holder, Verdict
@@ -34,3 +35,5 @@ class Situation:
     """Whether this Marathon has the feature gpu_resources."""
     agents_known: bool = True
     """Whether the master could be asked."""
+    now: datetime | None = None
+    """When this was so; None where nobody tells: failures are then taken for recent ones."""

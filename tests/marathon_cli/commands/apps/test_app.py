@@ -212,13 +212,50 @@ def populated(marathon: ScriptedServer) -> ScriptedServer:
 def test_list_shows_gpus_and_what_deployments_do(populated: ScriptedServer, run: Run) -> None:
     header, train, web = run("app", "list").stdout.splitlines()
     assert header.split() == [
-        *("ID", "GPUS", "DEVICES", "CPUS", "MEM", "TASKS", "HEALTH", "DEPLOYMENT"),
+        *("ID", "GPUS", "DEVICES", "CPUS", "MEM", "TASKS", "STATUS", "HEALTH", "DEPLOYMENT"),
         *("WAITING", "CONTAINER", "ROLE", "CMD"),
     ]
-    assert train.split()[:11] == ["/train", "2", "---", "1", "128", "1/1", "1/1", "---", "---", "MESOS", "slave_public"]
+    cells = ["/train", "2", "---", "1", "128", "1/1", "running", "1/1", "---", "---", "MESOS", "slave_public"]
+    assert train.split()[:12] == cells
     assert train.endswith("while true; do nvidia-smi; sleep 5; done # a long one")
-    assert web.split()[:11] == ["/web", "0", "---", "0.1", "64", "1/3", "---", "scale", "---", "DOCKER", "*"]
+    assert web.split()[:12] == [
+        "/web",
+        "0",
+        "---",
+        "0.1",
+        "64",
+        "1/3",
+        "starting",
+        "---",
+        "scale",
+        "---",
+        "DOCKER",
+        "*",
+    ]
     assert web.endswith("[serve, now]")
+
+
+def test_list_says_how_each_app_is_and_names_what_fails(marathon: ScriptedServer, run: Run) -> None:
+    failure = {"message": "Command exited with status 3", "taskId": "x.instance-1._app.7"}
+    pull = {"message": "Failed to launch container: cannot get nope:1: not known", "taskId": "x.instance-1._app.1"}
+    image = {"container": {"docker": {"image": "nope:1"}}}
+    apps = [
+        {"id": "/a", "instances": 1, "lastTaskFailure": failure},
+        {"id": "/b", "instances": 1, "lastTaskFailure": pull, **image},
+        {"id": "/c", "instances": 0},
+        {"id": "/d", "instances": 1, "tasksRunning": 1, "tasksUnhealthy": 1},
+        {"id": "/e", "instances": 1},
+    ]
+    marathon.on("GET", "/v2/apps", {"apps": apps})
+    marathon.on("GET", "/v2/queue", {"queue": [{"app": {"id": "/e"}, "count": 1}]})
+    said = [line.split("/", 2)[2] for line in run("app", "list").stdout.splitlines()[1:]]
+    assert [line.split("  ")[1] for line in said] == [
+        "failing (try 7): Command exited with status 3",
+        "no image: cannot get nope:1: not known",
+        "stopped",
+        "unhealthy",
+        "waiting",
+    ]
 
 
 def test_list_of_nothing_is_an_empty_table(marathon: ScriptedServer, run: Run) -> None:

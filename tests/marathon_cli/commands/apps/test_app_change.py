@@ -334,7 +334,7 @@ def test_dry_run_of_add_creates_nothing(train: ScriptedServer, run: Run, app_fil
 
 def test_list_asks_for_labels(train: ScriptedServer, run: Run) -> None:
     run("app", "list", "-l", "team==vision", "-q")
-    assert train.sent("GET")[0].query == {"label": "team==vision"}
+    assert train.sent("GET")[0].query == {"label": "team==vision", "embed": "apps.lastTaskFailure"}
 
 
 def test_watch_shows_what_has_changed(train: ScriptedServer, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

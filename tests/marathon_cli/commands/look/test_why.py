@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.marathon_cli.scripted_server import Answer, Run, ScriptedServer
+from tests.support.marathon_cli.scripted_server import Answer, Request, Run, ScriptedServer
 
 TRAIN = {"id": "/train", "cmd": "./train", "cpus": 1, "mem": 128, "gpus": 2, "instances": 1, "role": "slave_public"}
 
@@ -39,6 +39,39 @@ def test_why_tells_who_holds_what_is_wanted(full: ScriptedServer, run: Run) -> N
     found = json.loads(run("why", "train", "-o", "json").stdout)
     assert (found["state"], found["agents"][0]["lastOffer"]) == ("waiting", ["InsufficientGpus"])
     assert run("why", "train", "-q").stdout == "waiting\n"
+
+
+@pytest.mark.parametrize("written", ["stderr", "stdout", None])
+def test_why_names_a_crash_loop_first_with_what_the_task_wrote_last(
+    full: ScriptedServer, run: Run, written: str | None
+) -> None:
+    task_id = "train.instance-1._app.4"
+    failure = {"taskId": task_id, "slaveId": "A-S0", "message": "Command exited with status 3"}
+    full.on("GET", "/v2/apps/train", {"app": {**TRAIN, "tasks": [], "tasksRunning": 0, "lastTaskFailure": failure}})
+    full.on("GET", "/v2/queue", {"queue": []})
+    executor = {"id": task_id, "directory": "/sandbox", "completed_tasks": [{"id": task_id, "state": "TASK_FAILED"}]}
+    full.on("GET", "/state", {"frameworks": [{"name": "marathon", "completed_executors": [executor]}]})
+    text = "".join(f"line {n}\n" for n in range(9)) + "ValueError: no checkpoint\n"
+
+    def read(request: Request) -> Answer:
+        offset, length = int(request.query["offset"]), int(request.query["length"])
+        if request.query["path"] != f"/sandbox/{written}":
+            return Answer(404, {})
+        if offset < 0:
+            return Answer(200, {"data": "", "offset": len(text)})
+        return Answer(200, {"data": text[offset : offset + length], "offset": offset})
+
+    full.on("GET", "/files/read", read)
+    said = run("why", "train").stdout
+    assert said.startswith("/train: its tasks keep failing (try 4). The last task: Command exited with status 3.")
+    found = json.loads(run("why", "train", "-o", "json").stdout)
+    if written is None:
+        assert "The end of what" not in said
+        assert "lines" not in found["failure"]
+        return
+    assert f"The end of what that task wrote to {written}:\n    line 5\n" in said
+    assert "    ValueError: no checkpoint\n" in said
+    assert (found["failure"]["file"], found["failure"]["lines"][-1]) == (written, "ValueError: no checkpoint")
 
 
 def test_why_asks_for_the_last_offers_and_the_blockers(full: ScriptedServer, run: Run) -> None:

@@ -1,0 +1,101 @@
+"""Which failures keep an app from running, and how they are told."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from mesos_gpu.marathon.why.answer import answer
+from mesos_gpu.marathon.why.failure import Failure, failing, last_failure
+from mesos_gpu.marathon.why.situation import Situation
+from mesos_gpu.marathon.why.wish import wish_of
+from tests.support.marathon.why import agent, app
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+TASK = "train.instance-1._app.9"
+
+
+def failed(ago_s: float = 2, **more: Any) -> dict[str, Any]:
+    moment = (NOW - timedelta(seconds=ago_s)).isoformat().replace("+00:00", "Z")
+    what = {"message": "Command exited with status 3", "taskId": TASK, "slaveId": "S1", "timestamp": moment, **more}
+    return {"lastTaskFailure": what}
+
+
+def in_image(message: str) -> dict[str, Any]:
+    return {**failed(message=message), "container": {"docker": {"image": "busybox"}}}
+
+
+def test_the_last_failure_is_that_of_the_present_version() -> None:
+    assert last_failure({}) is None
+    assert last_failure(failed()) == Failure("Command exited with status 3", 9, TASK, "S1", False)
+    changed = {"versionInfo": {"lastConfigChangeAt": "2"}, "version": "5"}
+    assert last_failure({**failed(version="1"), **changed}) is None
+    assert last_failure({**failed(version="3"), **changed}) is not None  # it was scaled since
+    assert last_failure({"lastTaskFailure": {"state": "TASK_LOST"}}) == Failure("TASK_LOST", 0, "", "", False)
+
+
+@pytest.mark.parametrize(
+    ("running", "wanted", "ago_s", "fails"),
+    [(0, 1, 2, True), (0, 1, 3600, False), (1, 1, 2, True), (1, 1, 120, False), (0, 0, 2, False), (1, 2, 30, True)],
+)
+def test_what_failed_long_ago_says_nothing_of_now(running: int, wanted: int, ago_s: float, fails: bool) -> None:
+    assert (failing(failed(ago_s), running=running, wanted=wanted, now=NOW) is not None) == fails
+
+
+def test_without_a_clock_only_what_does_not_run_fails() -> None:
+    assert failing(failed(), running=0, wanted=1) is not None
+    assert failing(failed(), running=1, wanted=1) is None
+    assert failing(failed(timestamp="soon"), running=1, wanted=1, now=NOW) is None
+    # One failure of an app that runs again is no loop.
+    assert failing(failed(taskId="x._app.1"), running=1, wanted=1, now=NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "of_image"),
+    [
+        ("Failed to launch container: cannot get nope:1: the registry cannot be reached", True),
+        ("Failed to launch container: Failed to pull image 'nope'", True),
+        ("manifest unknown", True),
+        ("Command exited with status 1", False),
+    ],
+)
+def test_an_image_that_cannot_be_had_is_told_from_a_command_that_fails(message: str, of_image: bool) -> None:
+    found = last_failure(in_image(message))
+    assert found is not None
+    assert found.of_image == of_image
+    assert not found.message.startswith("Failed to launch container: ")
+    assert last_failure(failed(message=message)).of_image is False  # type: ignore[union-attr] # it has no image
+
+
+def why(document: dict[str, Any], **more: Any) -> tuple[str, str, tuple[str, ...]]:
+    wish = wish_of(document)
+    found = answer(Situation(document, wish, now=NOW, **more))
+    assert found.failure is not None
+    assert found.document()["failure"]["tries"] == 9
+    return found.state, found.headline, found.remedies
+
+
+def test_a_crash_loop_comes_first_whatever_the_app_does_at_the_moment() -> None:
+    document = app(**failed())
+    begin = f"{document['id']}: its tasks keep failing (try 9). The last task: Command exited with status 3. "
+    state, said, helps = why(document)
+    assert (state, said) == ("starting", begin + "The next try is on its way; 0 of 1 run.")
+    assert "--stderr" in helps[0]
+    state, said, _ = why(document, running=1)
+    assert (state, said) == ("running", begin + "At the moment it runs again: 1 of 1.")
+    state, said, _ = why(document, queued={"count": 1, "delay": {"timeLeftSeconds": 12}})
+    assert (state, said) == ("delayed", begin + "It starts again in 12 s.")
+    from mesos_gpu.marathon.why.judge import judge
+
+    one = agent()
+    verdicts = [judge(wish_of(document), one, one.hostname)]
+    state, said, _ = why(document, queued={"count": 1}, agents=[one], verdicts=verdicts)
+    assert (state, said.startswith(begin)) == ("waiting", True)
+
+
+def test_what_helps_against_an_image_that_cannot_be_had() -> None:
+    _, said, helps = why(app(**in_image("cannot get busybox: no such host")))
+    assert "its image cannot be had (try 9). The last task: cannot get busybox" in said
+    assert helps[0].startswith("`mesos-gpu image pull busybox`")
