@@ -81,7 +81,8 @@ setup(
     package_data={
         "mesos_gpu": ["py.typed"],
         "mesos_gpu.mesos": ["messages.json"],
-        "mesos_gpu.gpu": ["nvidia-smi", "simulated_nvml.c", "simulated_mig.c"],
+        "mesos_gpu.gpu": ["nvidia-smi"],
+        "mesos_gpu.simulated": ["*.c"],
         "mesos_gpu.schemas": ["*.json"],
         "mesos_gpu.ui": ["static/**/*"],
         "marathon_cli": ["py.typed"],

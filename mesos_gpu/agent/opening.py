@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import fcntl
 import logging
@@ -37,6 +38,7 @@ from mesos_gpu.agent.gpus.memory_watcher import MemoryWatcher
 from mesos_gpu.agent.gpus.share_rules import ShareRules
 from mesos_gpu.agent.gpus.sharing_parts import keep_memory, memory_reader, shared_cards
 from mesos_gpu.agent.gpus.sharing_settings import shared_of
+from mesos_gpu.agent.gpus.simulated_cards import control_of, open_cards
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.loop.shared_gpus import SharedGpus
@@ -131,6 +133,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         info = _info(configuration, gpus)
         if not found.rebooted:
             _check_free(configuration.runtime_dir, gpus.shared)
+        plays = open_cards(gpus.driver, gpus.cards, configuration.runtime_dir, configuration.tasks.cgroups_root)
         whole = _open_isolator(configuration.runtime_dir, gpus)
         records = ShareRecords(configuration.runtime_dir / "shares")
         isolator = SharingIsolator(whole, gpus.shared, gpus.cards, records)
@@ -151,6 +154,11 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         sharing = configuration.gpus.sharing
         keep_memory(isolator, whole, gpus.shared, sharing, configuration.runtime_dir, containers.freeze_file)
         turns = _open_turns(configuration, isolator, gpus, containers)
+        if plays is not None:
+            closing.callback(
+                lambda: plays.close(keep=bool(isolator.shares or any(whole.held.values()) or any(whole.lent.values())))
+            )
+            await asyncio.to_thread(plays.start, None if whole.volume is None else whole.volume.host_path)
         await turns.start()
         shared = SharedContainers(containers, turns)
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
@@ -262,6 +270,7 @@ def _open_gpus(configuration: Configuration, before: Document | None) -> Machine
         simulated_gpus=settings.simulated,
         simulated_machine=settings.simulated_machine,
         simulated_make=settings.simulated_make,
+        simulated_cards=control_of(configuration.runtime_dir),
         mig_strategy=settings.mig_strategy,
         simulated_faults=settings.simulated_faults,
     )
@@ -300,7 +309,6 @@ def _open_turns(
         isolator,
         rules,
         configuration.runtime_dir / "turns",
-        cgroups_root=configuration.tasks.cgroups_root,
         simulated=gpus.driver.kind == "simulated",
         freeze_file=containers.freeze_file,
     )

@@ -21,13 +21,15 @@ def open_driver(
     simulated_faults: Path | None = None,
     simulated_machine: int = 0,
     simulated_make: Make | None = None,
+    simulated_cards: Path | None = None,
 ) -> GpuDriver:
     """Return the driver that `--gpu_driver=kind` names.
 
     `auto` is NVML where it answers, else none, with the reason in the log. `mig_strategy`: what becomes of a GPU in
     MIG mode: `none` leaves it out, `single` gives each of its instances as if it were a GPU. `simulated_faults`
     names the file that says which simulated GPUs are ill; those of another `simulated_machine` have other UUIDs;
-    `simulated_make` is what they say of themselves. Raises BadFlag for another kind or strategy or a bad count or
+    `simulated_make` is what they say of themselves, `simulated_cards` where the program answers that plays them.
+    Raises BadFlag for another kind or strategy or a bad count or
     make, DeviceError when the driver asked for by name does not answer or is too old.
     """
     if mig_strategy not in MIG_STRATEGIES:
@@ -38,7 +40,11 @@ def open_driver(
             return NullDriver()
         case "simulated":
             return SimulatedDriver(
-                simulated_gpus, faults=simulated_faults, machine=simulated_machine, make=simulated_make
+                simulated_gpus,
+                faults=simulated_faults,
+                machine=simulated_machine,
+                make=simulated_make,
+                cards=simulated_cards,
             )
         case "nvml":
             from mesos_gpu.gpu.nvml import NvmlDriver

@@ -25,13 +25,14 @@ from mesos_gpu.gpu.device import (
 )
 from mesos_gpu.gpu.faults import Faults
 from mesos_gpu.gpu.numbers import PROC_DEVICES, read_character_majors
+from mesos_gpu.simulated.client import Cards, CardsRefused, CardsSilent
 
 _log = logging.getLogger(__name__)
 
 SIMULATED_VERSION = "999.0-simulated"
 """No NVIDIA driver has it, so a driver volume of ours is never taken for a real one."""
 SIMULATED_CUDA = "12.4"
-"""What images that need some CUDA are told; no CUDA program runs on simulated GPUs."""
+"""What images that need some CUDA are told; kernels take time on simulated GPUs and compute nothing."""
 
 MAX_GPUS = 254
 """Minors 254 and 255 of major 195 are nvidia-modeset and nvidiactl."""
@@ -42,13 +43,16 @@ devices.txt), so the choice is the same after every restart and whatever module 
 
 MEMORY_MIB = 16384
 MAX_MEMORY_MIB = 1 << 24
+IDLE_W, BUSY_W, IDLE_C, BUSY_C = 25.0, 250.0, 30, 65
+"""As mesos_gpu/simulated/nvml.c says, too."""
+ANSWER_S = 1.0
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.-]{0,40}")
 """It names a folder, and stands between tabs in the table that nvidia-smi reads."""
 _IDLE = GpuUsage(
     memory_used_mib=0,
     utilization_percent=0,
-    power_w=25.0,
-    temperature_c=30,
+    power_w=IDLE_W,
+    temperature_c=IDLE_C,
     memory_busy_percent=0,
     encoder_percent=0,
     decoder_percent=0,
@@ -80,7 +84,7 @@ _DETAILS = GpuDetails(
     l2_kib=4096,
     memory_mb_s=732160,
 )
-"""Those of a Tesla P100 with NVLink; as in simulated_nvml.c."""
+"""Those of a Tesla P100 with NVLink; as in mesos_gpu/simulated/nvml.c."""
 _ON_A_SWITCH, _IN_A_NODE, _NVLINKS = 2, 4, 4
 """GPUs in pairs, each on a PCIe switch and bridged with NVLink; two pairs to a NUMA node."""
 _NAMESPACE = uuid.UUID("b5c65e2f-31f0-5b5b-9d0e-6f2a7c1d4e80")
@@ -114,7 +118,8 @@ class SimulatedDriver:
     Opening their nodes gives ENXIO where the device cgroup lets it through, and EPERM where it does not.
     `faults` names a file that says which of them are ill (see `Faults`), so that a whole box can be tested.
     Those of different `machine` numbers have different UUIDs, as the GPUs of several agents must. `make` says what
-    they show of themselves. Raises BadFlag when `count` is not 0..254 or the make cannot be, DeviceError when no major
+    they show of themselves. `cards` is where the program answers that plays them (mesos_gpu/simulated); without it
+    they are idle. Raises BadFlag when `count` is not 0..254 or the make cannot be, DeviceError when no major
     number is left for nvidia-uvm.
     """
 
@@ -129,6 +134,7 @@ class SimulatedDriver:
         faults: Path | None = None,
         machine: int = 0,
         make: Make | None = None,
+        cards: Path | None = None,
     ) -> None:
         if not 0 <= count <= MAX_GPUS:
             raise BadFlag("simulated_gpus", f"must be 0 to {MAX_GPUS}, not {count}")
@@ -147,6 +153,7 @@ class SimulatedDriver:
         self.version: str | None = self._make.driver_version
         self._gpus = tuple(_gpu(index, machine, self._make) for index in range(count))
         self._faults = Faults(faults, self._gpus)
+        self._cards = cards
 
     def gpus(self) -> Sequence[Gpu]:
         """Return the simulated GPUs; minor and index are equal."""
@@ -161,12 +168,23 @@ class SimulatedDriver:
         )
 
     def usage(self, gpu: Gpu) -> GpuUsage:
-        """Return that the GPU is idle. Raises DeviceError when it is said to be lost or is not here."""
+        """Return what the program that plays the cards says, idle where there is none.
+
+        Raises DeviceError when the GPU is said to be lost or is not here.
+        """
         if gpu not in self._gpus:
             raise DeviceError(f"there is no GPU {gpu.uuid}")
         if self._faults.of(gpu).lost:
             raise DeviceError(f"GPU {gpu.uuid} is lost")
-        return replace(_IDLE, memory_total_mib=self._make.memory_mib)
+        busy_percent, used = self._does(gpu)
+        return replace(
+            _IDLE,
+            memory_used_mib=-(-used >> 20),
+            memory_total_mib=self._make.memory_mib,
+            utilization_percent=busy_percent,
+            power_w=IDLE_W + (BUSY_W - IDLE_W) * busy_percent / 100,
+            temperature_c=IDLE_C + (BUSY_C - IDLE_C) * busy_percent // 100,
+        )
 
     def details(self, gpu: Gpu) -> GpuDetails:
         """Return what a Tesla P100 is, of the NUMA node that `topology` says; nothing of a GPU that is not here."""
@@ -175,6 +193,18 @@ class SimulatedDriver:
     def memory(self) -> CardMemory | None:
         """Return that this driver cannot tell: cards that are shared are programs, which are asked themselves."""
         return None
+
+    def _does(self, gpu: Gpu) -> tuple[int, int]:
+        """Return how busy a card is, in percent, and how many bytes of it are taken."""
+        if self._cards is None:
+            return 0, 0
+        try:
+            with Cards(self._cards, answer_s=ANSWER_S) as cards:
+                busy_percent, used, *_ = map(int, cards.ask(f"card {gpu.minor}").split())
+        except (CardsSilent, CardsRefused) as error:
+            _log.debug("the simulated GPUs are taken for idle: %s", error)
+            return 0, 0
+        return busy_percent, used
 
     def topology(self) -> Topology:
         """Return pairs bridged with NVLink, each on a switch of its own; two pairs to a NUMA node."""

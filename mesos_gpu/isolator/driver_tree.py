@@ -10,8 +10,6 @@ from importlib import resources
 from pathlib import Path
 
 from mesos_gpu.gpu.device import Gpu
-from mesos_gpu.gpu.simulated_library import NAME as NVML
-from mesos_gpu.gpu.simulated_library import simulated_library
 from mesos_gpu.isolator.driver_files import (
     LIBRARY_FOLDERS,
     LINKS,
@@ -22,6 +20,7 @@ from mesos_gpu.isolator.driver_files import (
 )
 from mesos_gpu.isolator.elf import read_library
 from mesos_gpu.isolator.ldcache import libraries
+from mesos_gpu.simulated.libraries import CUDA, NVML, simulated_library
 
 _log = logging.getLogger(__name__)
 
@@ -52,12 +51,15 @@ Entry = VolumeFile | VolumeLink
 
 
 def simulated_tree(gpus: Iterable[Gpu], version: str) -> tuple[Entry, ...]:
-    """Return the files of the simulated driver: nvidia-smi, NVML where there is a compiler, and the table they read."""
+    """Return the files of the simulated driver: nvidia-smi, NVML and CUDA where there is a compiler, and the table
+    they read.
+    """
     script = resources.files("mesos_gpu.gpu").joinpath("nvidia-smi").read_bytes()
-    library = simulated_library()
+    compiled = {name: simulated_library(name) for name in (NVML, CUDA)}
     return (
         VolumeFile("bin/nvidia-smi", script, 0o755),
-        *([] if library is None else [VolumeFile(f"lib64/{NVML}", library, 0o755)]),
+        *(VolumeFile(f"lib64/{name}", bytes_, 0o755) for name, bytes_ in compiled.items() if bytes_ is not None),
+        *([] if compiled[CUDA] is None else [VolumeLink("lib64/libcuda.so", CUDA)]),
         VolumeFile("gpus", gpu_table(gpus, version).encode()),
     )
 

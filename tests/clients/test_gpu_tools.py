@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.gpu.simulated_library import NAME, simulated_library
+from mesos_gpu.simulated.libraries import NVML, simulated_library
 from tests.clients.environments import Environment
 from tests.support.box.live import LiveBox
 
@@ -59,7 +59,7 @@ def run(tools: Environment, *words: str, **variables: str) -> str:
 def test_they_see_the_gpus_of_a_machine_and_who_uses_them(tools: Environment, tmp_path: Path) -> None:
     library = simulated_library()
     assert library is not None
-    (tmp_path / NAME).write_bytes(library)
+    (tmp_path / NVML).write_bytes(library)
     me = os.getpid()
     answers = {
         **{"count": 2, "driver": "550.54.15", "gpu.0.name": "NVIDIA A100", "gpu.0.total": 40960, "gpu.0.used": 700},

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mesos_gpu.gpu.simulated_library import NAME, simulated_library
+from mesos_gpu.simulated.libraries import NVML, simulated_library
 from tests.support.nvml_program import PRELUDE, Program
 from tests.support.places import ROOT
 
@@ -20,10 +20,10 @@ from tests.support.places import ROOT
 def stub_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a libnvidia-ml.so.1 that answers from a file."""
     folder = tmp_path_factory.mktemp("nvml")
-    library = simulated_library(folder / "kept")
+    library = simulated_library(NVML, folder / "kept")
     if library is None:
         pytest.skip("needs a C compiler to build a libnvidia-ml.so.1: apt-get install gcc libc6-dev")
-    (folder / NAME).write_bytes(library)
+    (folder / NVML).write_bytes(library)
     return folder
 
 

@@ -17,7 +17,7 @@ from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.shares.gpu_shares import level_of
 from mesos_gpu.mesos.shares.levels import Level
 from mesos_gpu.sharing.memory import Excess, Holding, MemoryWatch, Place
-from mesos_gpu.sharing.simulated_card import owner_of
+from mesos_gpu.simulated.peers import owner_of
 
 log = logging.getLogger(__name__)
 

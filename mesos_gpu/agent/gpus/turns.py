@@ -41,7 +41,7 @@ _MOST_SOCKET_PATH = 100
 class Turns:
     """Has the containers of shared cards take turns. Lives in one event loop; without shared cards it does nothing.
 
-    `freeze_file` finds the file that freezes a container. With `simulated`, cards are programs that count.
+    `freeze_file` finds the file that freezes a container. With `simulated`, cards count themselves.
     """
 
     def __init__(
@@ -50,15 +50,13 @@ class Turns:
         rules: ShareRules,
         folder: Path,
         *,
-        cgroups_root: str,
         simulated: bool,
         freeze_file: Callable[[ContainerId], Path | None],
     ) -> None:
         self._isolator, self.rules, self._folder = isolator, rules, folder
-        self._root, self._simulated, self._freeze_file = cgroups_root, simulated, freeze_file
+        self._simulated, self._freeze_file = simulated, freeze_file
         self._running: set[ContainerId] = set()
         self._held: dict[ContainerId, int] = {}
-        self._cards: list[subprocess.Popen[bytes]] = []
         self._turner: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -70,18 +68,13 @@ class Turns:
 
     def sockets(self) -> Mapping[int, Path]:
         """Return where simulated cards answer, by index."""
-        found = {index: self._folder / "cards" / f"{index}.sock" for index in self._isolator.cards}
-        fits = all(len(os.fsencode(path)) <= _MOST_SOCKET_PATH for path in found.values())
-        return found if self._simulated and fits else {}
+        return card_sockets(self._folder, self._isolator.cards) if self._simulated else {}
 
     async def start(self) -> None:
         """Start the programs; whatever a process before this one left frozen is thawed on return."""
         if not self._isolator.cards:
             return
         self.rules.load()
-        for path in self.sockets().values():
-            if not _answers(path):  # that of a process before this one does: a card does not end with its agent
-                self._cards.append(_start(["card", str(path), self._root]))
         await self._begin()
         self._watching = asyncio.ensure_future(self._watch())
 
@@ -94,14 +87,6 @@ class Turns:
             self._writer.close()
         if self._turner is not None:
             await asyncio.to_thread(self._turner.wait)
-        if not self._isolator.shares:
-            for path in self.sockets().values():
-                await asyncio.to_thread(_end, path)
-        for card in self._cards:
-            if self._isolator.shares:
-                card.returncode = 0  # it ends when its last client does
-            else:
-                await asyncio.to_thread(card.wait)
 
     async def add(self, container_ids: Iterable[ContainerId]) -> None:
         """Tell that these containers run now."""
@@ -320,24 +305,11 @@ def _known(**values: int | None) -> Document:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        try:
-            asking.connect(str(path))
-        except OSError:
-            return False
-    return True
-
-
-def _end(path: Path) -> None:
-    """Have a simulated card end, and wait for that."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        try:
-            asking.connect(str(path))
-            asking.sendall(b"Q\n")
-            asking.recv(1)
-        except OSError:
-            pass
+def card_sockets(folder: Path, cards: Iterable[int]) -> Mapping[int, Path]:
+    """Return where simulated cards answer, by index; none where paths are too long for tasks to use them."""
+    found = {index: folder / "cards" / f"{index}.sock" for index in cards}
+    fits = all(len(os.fsencode(path)) <= _MOST_SOCKET_PATH for path in found.values())
+    return found if fits else {}
 
 
 def _start(words: Sequence[str], stdin: socket.socket | None = None) -> subprocess.Popen[bytes]:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-
 from mesos_gpu.gpu.simulated_library import NAME, simulated_library
+
 from tests.support.agent.live import LiveAgent, new_master
 from tests.support.doors.golden import INFO_TEXT, STATUS_TEXT
 

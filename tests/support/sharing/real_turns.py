@@ -19,6 +19,7 @@ from mesos_gpu.container.host.mounts import current_mounts, unified_tree
 from mesos_gpu.sharing.freezer import is_frozen, thaw
 
 PROGRAM = str(Path(__file__).parents[3] / "mesos_gpu" / "sharing" / "__main__.py")
+CARDS = str(Path(__file__).parents[3] / "mesos_gpu" / "simulated" / "__main__.py")
 BURNER = str(Path(__file__).parent / "burner.py")
 PATIENCE_S = 20.0
 
@@ -39,7 +40,7 @@ class RealTurns:
         self._tree = tree / self.root
         self._tree.mkdir()
         self.socket = str(folder / "card.sock")
-        self.card = subprocess.Popen([sys.executable, "-S", PROGRAM, "card", self.socket, self.root])
+        self.card = subprocess.Popen([sys.executable, "-S", CARDS, self.root, "", f"0={16 << 30}={self.socket}"])
         self.until(lambda: Path(self.socket).exists())
         self.processes: list[subprocess.Popen[bytes]] = []
         self.members: dict[str, dict[str, Any]] = {}

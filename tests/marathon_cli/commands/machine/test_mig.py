@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mesos_gpu.gpu.simulated_library import NAME, simulated_library
+from mesos_gpu.simulated.libraries import NVML, simulated_library
 from tests.support.marathon_cli.scripted_server import Answer, ScriptedServer, scripted_server
 
 pytestmark = pytest.mark.slow
@@ -33,9 +33,9 @@ def agent() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def mig(agent: ScriptedServer, tmp_path: Path) -> Mig:
-    library = simulated_library(tmp_path / "kept")
+    library = simulated_library(NVML, tmp_path / "kept")
     assert library is not None, "needs a C compiler: apt-get install gcc libc6-dev"
-    (tmp_path / NAME).write_bytes(library)
+    (tmp_path / NVML).write_bytes(library)
     machine = tmp_path / "machine"
     machine.write_text(
         "count=1\ngpu.0.mig=1\ngpu.0.name=NVIDIA A100-SXM4-40GB\ngpu.0.slot.0=1:0:19:0:1\ngpu.0.slot.1=2:0:19:6:1\n"

@@ -1,4 +1,4 @@
-/* MIG instances that can be made and destroyed: compiled behind simulated_nvml.c, as one text.
+/* MIG instances that can be made and destroyed: compiled behind nvml.c, as one text.
  *
  * The GPUs of the file that SIMULATED_NVML names are divided as an A100 of 40 GB is. An instance is a line
  *   gpu.N.slot.S=GI:CI:PROFILE:START:SIZE

@@ -2,7 +2,8 @@
  *
  * Without SIMULATED_NVML in the environment it shows the simulated GPUs of this container, as the nvidia-smi beside it
  * does: those of the table `gpus`, one folder above this library, whose nodes the device cgroup lets this process open
- * (ENXIO: it did, and no driver is behind the number). They are idle.
+ * (ENXIO: it did, and no driver is behind the number). What they do, the program that plays the cards says (connection.c);
+ * where it does not answer, they are idle.
  *
  * SIMULATED_NVML names a file of key=value lines, for tests: it is read anew at every call, so that a test can change
  * the machine while a program runs on it.
@@ -28,18 +29,6 @@
  *
  * Layouts and codes: NVIDIA's nvml.h, as published with nvidia-ml-py.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <time.h>
-#include <unistd.h>
-
 enum {
     SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9,
     TIMEOUT = 10, MAX_GPUS = 254, MAX_SLOTS = 7, A_SWITCH = 99, RECOVERY_ACTION = 230, MEMORY_TEMPERATURE = 82, NOT_THERE = -1
@@ -69,12 +58,72 @@ static const char *line_of(const char *lines, const char *key) {
     return NULL;
 }
 
+/* What the program that plays the cards says of one, as lines of key=value; asked anew when it is older than FRESH_MS. */
+enum { FRESH_MS = 20, IDLE_MW = 25000, BUSY_MW = 250000, IDLE_C = 30, BUSY_C = 35 };
+
+static struct { char *lines; long long at_ms; } live[MAX_GPUS];
+static pthread_mutex_t live_guard = PTHREAD_MUTEX_INITIALIZER;
+
+static void read_live(int gpu, long long now_ms) {
+    static char heard[LONGEST_ANSWER];
+    char key[32];
+    unsigned long long used, total, mine, bytes, shown;
+    unsigned busy, percent, pid;
+    size_t size = 0;
+    free(live[gpu].lines);
+    live[gpu].lines = NULL, live[gpu].at_ms = now_ms;
+    snprintf(key, sizeof key, "gpu.%d.minor", gpu);
+    const char *minor = line_of(table, key);
+    if (!minor || ask(heard, sizeof heard, "card %d", atoi(minor))) return;
+    if (sscanf(heard, "%u %llu %llu %llu", &busy, &used, &total, &mine) != 4) return;
+    snprintf(key, sizeof key, "gpu.%d.total", gpu);
+    const char *said = line_of(table, key);
+    shown = said ? strtoull(said, NULL, 10) << 20 : total;
+    if (shown < total) total = shown, used = mine; /* of a part of a card the table says the part */
+    FILE *made = open_memstream(&live[gpu].lines, &size);
+    if (!made) return;
+    fprintf(made, "gpu.%d.util=%u\ngpu.%d.used=%llu\ngpu.%d.total=%llu\n", gpu, busy, gpu, (used + 1048575) >> 20, gpu, total >> 20);
+    fprintf(made, "gpu.%d.milliwatts=%u\n", gpu, IDLE_MW + (BUSY_MW - IDLE_MW) / 100 * busy);
+    fprintf(made, "gpu.%d.celsius=%u\n", gpu, IDLE_C + BUSY_C * busy / 100);
+    if (!ask(heard, sizeof heard, "processes %d", atoi(minor))) {
+        char *rest = heard, *word;
+        for (int at = 0; (word = strsep(&rest, " "));)
+            if (sscanf(word, "%u:%llu:%u", &pid, &bytes, &percent) == 3)
+                fprintf(made, "gpu.%d.process.%d=%u:%llu:C:%u\n", gpu, at++, pid, (bytes + 1048575) >> 20, percent);
+    }
+    fclose(made);
+}
+
+/* Whether there is such a line: 1 and the text, 0; -1 when it is none of what the program says. */
+static int live_text(const char *key, char *answer, size_t size) {
+    struct timespec now;
+    int gpu, begin = 0, found = -1;
+    if (sscanf(key, "gpu.%d.%n", &gpu, &begin) != 1 || !begin || gpu < 0 || gpu >= MAX_GPUS) return -1;
+    const char *what = key + begin;
+    int process = !strncmp(what, "process.", 8);
+    if (!process && strcmp(what, "util") && strcmp(what, "used") && strcmp(what, "total") && strcmp(what, "milliwatts") &&
+        strcmp(what, "celsius")) return -1;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long long now_ms = (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    pthread_mutex_lock(&live_guard);
+    if (now_ms - live[gpu].at_ms > FRESH_MS || !live[gpu].at_ms) read_live(gpu, now_ms);
+    if (live[gpu].lines) {
+        const char *told = line_of(live[gpu].lines, key);
+        found = told != NULL;
+        if (told) snprintf(answer, size, "%.*s", (int)strcspn(told, "\n"), told);
+    }
+    pthread_mutex_unlock(&live_guard);
+    return found < 0 && process ? 0 : found;
+}
+
 static int text(const char *key, char *answer, size_t size) {
     char line[256];
     const char *path = getenv("SIMULATED_NVML"), *told;
     size_t length = strlen(key);
     int found = 0;
     if (!path) {
+        if ((found = live_text(key, answer, size)) >= 0) return found;
+        found = 0;
         if (!(told = line_of(table, key))) return 0;
         snprintf(answer, size, "%.*s", (int)strcspn(told, "\n"), told);
         return 1;
@@ -90,25 +139,9 @@ static int text(const char *key, char *answer, size_t size) {
     return found;
 }
 
-/* The device cgroup is asked by opening the node, as by the nvidia-smi beside this library. */
-static int may_open(const char *minor) {
-    char path[256];
-    const char *dev = getenv("MESOS_GPU_DEV");
-    snprintf(path, sizeof path, "%s/nvidia%s", dev ? dev : "/dev", minor);
-    int opened = open(path, O_RDWR | O_CLOEXEC);
-    if (opened < 0) return errno == ENXIO || errno == ENODEV;
-    close(opened);
-    return 1;
-}
-
 static void read_table(void) {
-    Dl_info here;
-    char path[512], line[512];
-    if (!dladdr((void *)read_table, &here) || !here.dli_fname) return;
-    const char *slash = strrchr(here.dli_fname, '/');
-    if (slash) snprintf(path, sizeof path, "%.*s/../gpus", (int)(slash - here.dli_fname), here.dli_fname);
-    else snprintf(path, sizeof path, "../gpus");
-    FILE *file = fopen(path, "re");
+    char line[512];
+    FILE *file = open_table();
     if (!file) return;
     char *lines = NULL;
     size_t size = 0;

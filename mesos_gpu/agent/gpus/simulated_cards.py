@@ -1,0 +1,32 @@
+"""The program that plays an agent's GPUs where they are simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from mesos_gpu.agent.gpus.turns import card_sockets
+from mesos_gpu.gpu.device import GpuDriver
+from mesos_gpu.mesos.shares.gpu_shares import SharedCard
+from mesos_gpu.simulated.running import CONTROL, RunningCards
+
+_FOLDER = "cards"
+
+
+def control_of(runtime_dir: Path) -> Path:
+    """Return where the program answers the agent of this runtime_dir."""
+    return runtime_dir / _FOLDER / CONTROL
+
+
+def open_cards(
+    driver: GpuDriver, shared: Iterable[SharedCard], runtime_dir: Path, cgroups_root: str
+) -> RunningCards | None:
+    """Return the program, which starts meanwhile; None where GPUs are not simulated, or there are none."""
+    gpus = driver.gpus() if driver.kind == "simulated" else ()
+    if not gpus:
+        return None
+    sizes = {gpu.minor: (gpu.memory_mib or 0) << 20 for gpu in gpus}
+    sockets = card_sockets(runtime_dir / "turns", [card.index for card in shared])
+    plays = RunningCards(sizes, runtime_dir / _FOLDER, cgroups_root, sockets)
+    plays.begin()
+    return plays
