@@ -1,4 +1,7 @@
-"""What people look at GPUs with sees simulated ones, too: gpustat and nvitop, from PyPI, over our libnvidia-ml.so.1."""
+"""What people look at GPUs with sees simulated ones, too: gpustat and nvitop, from PyPI, over our libnvidia-ml.so.1.
+
+So does a program that uses them by NVIDIA's own binding of CUDA's driver API, over our libcuda.so.1.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ print(json.dumps(shown))
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     environment = Environment(tmp_path_factory.mktemp("tools") / "venv")
-    environment.begin("gpustat==1.1.1", "nvitop==1.7.2")
+    environment.begin("gpustat==1.1.1", "nvitop==1.7.2", "cuda-bindings==13.5.0")
     try:
         environment.finish()
         # A task may run as anybody, who can read no folder of pytest's.
@@ -99,11 +102,15 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
         made.cli("down")
 
 
+def run_json(box: LiveBox, tools: Environment, gpus: int, *words: str) -> Any:
+    done = box.cli("run", "--gpus", str(gpus), "--", tools.python, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
 def test_in_a_simulated_container_they_see_its_gpus_and_no_others(tools: Environment, box: LiveBox) -> None:
     def seen(gpus: int, *words: str) -> Any:
-        done = box.cli("run", "--gpus", str(gpus), "--", tools.python, *words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout)
+        return run_json(box, tools, gpus, *words)
 
     known = {one["uuid"] for one in json.loads(box.ok("gpu", "list", "-o", "json"))}
     assert len(known) == 4
@@ -118,3 +125,49 @@ def test_in_a_simulated_container_they_see_its_gpus_and_no_others(tools: Environ
     assert {row[1] for row in four} == known
     assert {tuple(row[2:5]) for row in four} == {("Simulated GPU", 16384, 0)}
     assert seen(0, "-c", NVITOP) == []
+
+
+# A program of a user, and beside it in the same container what looks at the card; both end.
+CUDA = """
+import json, os, subprocess, sys
+from cuda.bindings import driver as cuda
+
+def call(name, *arguments):
+    code, *answer = getattr(cuda, name)(*arguments)
+    assert code == cuda.CUresult.CUDA_SUCCESS, (name, code)
+    return answer[0] if answer else None
+
+def seen():
+    return json.loads(subprocess.check_output([sys.executable, "-m", "gpustat", "--json"]))["gpus"]
+
+call("cuInit", 0)
+context = call("cuCtxCreate", None, 0, call("cuDeviceGet", 0))
+memory = call("cuMemAlloc", 3 << 30)
+back = bytearray(9)
+call("cuMemcpyHtoD", memory, b"simulated", 9)
+call("cuMemcpyDtoH", back, memory, 9)
+assert back == b"simulated"
+code, _ = cuda.cuMemAlloc(14 << 30)
+assert code == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY, code
+ptx = b"// takes spin 500000\\n.visible .entry spin(\\n)\\n\\0"
+function = call("cuModuleGetFunction", call("cuModuleLoadData", ptx), b"spin")
+for _ in range(4):
+    call("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0)
+(during,) = seen()
+call("cuCtxSynchronize")
+percent = 0
+while percent < 100:  # sooner or later the second before was full of kernels; what is left ends with the program
+    for _ in range(20):
+        call("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0)
+    percent = seen()[0]["utilization.gpu"]
+print(json.dumps([call("cuDeviceGetCount"), during, os.getpid()]))
+"""
+
+
+def test_a_cuda_program_has_the_gpu_of_its_container_and_is_seen_on_it(tools: Environment, box: LiveBox) -> None:
+    count, gpu, pid = run_json(box, tools, 1, "-W", "ignore", "-c", CUDA)
+    assert (count, gpu["memory.used"], gpu["memory.total"]) == (1, 3072, 16384)
+    assert [(one["pid"], one["gpu_memory_usage"]) for one in gpu["processes"]] == [(pid, 3072)]
+    # It has ended, and left nothing on the card.
+    idle = run_json(box, tools, 4, "-m", "gpustat", "--json")
+    assert {(one["memory.used"], len(one["processes"])) for one in idle["gpus"]} == {(0, 0)}

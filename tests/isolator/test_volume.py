@@ -42,6 +42,8 @@ def test_volume_has_the_layout_of_mesos(tmp_path: Path) -> None:
         "gpus": "0o644",
         "lib": "0o755",
         "lib64": "0o755",
+        "lib64/libcuda.so": "0o755",
+        "lib64/libcuda.so.1": "0o755",
         "lib64/libnvidia-ml.so.1": "0o755",
     }
 

@@ -1,4 +1,4 @@
-"""libcuda.so.1 and libnvidia-ml.so.1 of simulated GPUs, loaded by real programs, over the program that plays the cards."""
+"""libcuda.so.1 and libnvidia-ml.so.1 of simulated GPUs, loaded by real programs, over the program that plays cards."""
 
 from __future__ import annotations
 
