@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import fcntl
 import logging
@@ -38,7 +37,7 @@ from mesos_gpu.agent.gpus.memory_watcher import MemoryWatcher
 from mesos_gpu.agent.gpus.share_rules import ShareRules
 from mesos_gpu.agent.gpus.sharing_parts import keep_memory, memory_reader, shared_cards
 from mesos_gpu.agent.gpus.sharing_settings import shared_of
-from mesos_gpu.agent.gpus.simulated_cards import control_of, open_cards
+from mesos_gpu.agent.gpus.simulated_cards import control_of, open_cards, play
 from mesos_gpu.agent.gpus.turns import Turns
 from mesos_gpu.agent.loop.agent import Agent
 from mesos_gpu.agent.loop.shared_gpus import SharedGpus
@@ -74,7 +73,6 @@ from mesos_gpu.process.browsers import protect
 from mesos_gpu.process.detector import Detector, open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.secure.tls import Tls, for_children
-from mesos_gpu.simulated.running import RunningCards
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +153,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         sharing = configuration.gpus.sharing
         keep_memory(isolator, whole, gpus.shared, sharing, configuration.runtime_dir, containers.freeze_file)
         turns = _open_turns(configuration, isolator, gpus, containers)
-        await _play(plays, isolator, whole, closing)
+        await play(plays, isolator, whole, closing)
         await turns.start()
         shared = SharedContainers(containers, turns)
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
@@ -332,20 +330,6 @@ def _open_devices(settings: DeviceSettings | None, checkpoints: Checkpoints) -> 
     from mesos_gpu.agent.devices.records import DeviceRecords
 
     return DeviceHost(settings.folder, DeviceRecords(checkpoints.meta / "devices.json"), grace_s=settings.grace_s)
-
-
-async def _play(
-    cards: RunningCards | None, isolator: SharingIsolator, whole: NvidiaGpuIsolator, closing: AsyncExitStack
-) -> None:
-    """Have simulated GPUs answer; at the end they stay as long as a container has one."""
-    if cards is None:
-        return
-
-    def close() -> None:
-        cards.close(keep=bool(isolator.shares or any(whole.held.values()) or any(whole.lent.values())))
-
-    closing.callback(close)
-    await asyncio.to_thread(cards.start, None if whole.volume is None else whole.volume.host_path)
 
 
 async def _open_pods(path: Path | None, agent: Agent, closing: AsyncExitStack) -> None:

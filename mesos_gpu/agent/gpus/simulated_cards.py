@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from mesos_gpu.agent.gpus.turns import card_sockets
 from mesos_gpu.gpu.device import GpuDriver
+from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
+from mesos_gpu.isolator.sharing import SharingIsolator
 from mesos_gpu.mesos.shares.gpu_shares import SharedCard
 from mesos_gpu.simulated.running import CONTROL, RunningCards
 
@@ -30,3 +34,17 @@ def open_cards(
     plays = RunningCards(sizes, runtime_dir / _FOLDER, cgroups_root, sockets)
     plays.begin()
     return plays
+
+
+async def play(
+    cards: RunningCards | None, isolator: SharingIsolator, whole: NvidiaGpuIsolator, closing: AsyncExitStack
+) -> None:
+    """Have simulated GPUs answer; at the end of the agent they stay as long as a container has one."""
+    if cards is None:
+        return
+
+    def close() -> None:
+        cards.close(keep=bool(isolator.shares or any(whole.held.values()) or any(whole.lent.values())))
+
+    closing.callback(close)
+    await asyncio.to_thread(cards.start, None if whole.volume is None else whole.volume.host_path)
