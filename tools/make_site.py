@@ -26,7 +26,7 @@ TOP = {
 }
 """What lies at the top of the tree, and where it is in the site."""
 LINK = re.compile(r"(!?\[(?:[^][]|\[[^][]*\])*\])\((?!https?:|mailto:|#)([^()\s#]+)(#[^()\s]*)?\)")
-COMMENT = re.compile(r"^<!-- docs-test:.*?-->\n", re.M)
+COMMENT = re.compile(r"^ *<!-- docs-test:.*?-->\n", re.M)
 """What only tests/docs reads."""
 
 
