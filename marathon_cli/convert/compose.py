@@ -11,7 +11,18 @@ from marathon_cli.convert import accelerators, docker_words, quantities
 from marathon_cli.convert.compose_variables import EnvFile, dot_env, file_variables, interpolate
 from marathon_cli.convert.drivers import is_driver_path, is_driver_volume
 from marathon_cli.convert.env_files import ReadFile
-from marathon_cli.convert.model import Container, Mount, Notes, Place, Port, Probe, Timing, Workload
+from marathon_cli.convert.model import (
+    GROUP_OF_THE_USER,
+    NOBODY_TYPES,
+    Container,
+    Mount,
+    Notes,
+    Place,
+    Port,
+    Probe,
+    Timing,
+    Workload,
+)
 from marathon_cli.convert.source import Section
 
 _PLACEMENT = re.compile(r"\s*([\w.\-]+)\s*(==|!=)\s*(.+?)\s*")
@@ -70,7 +81,12 @@ class _Service:
         container.args = self._words("command") or []
         container.workdir, container.workdir_at = self._text("working_dir"), section.at("working_dir")
         user = self._text("user")
-        container.user = user.partition(":")[0] if user else None
+        container.user, _, group = (user or "").partition(":")
+        container.user = container.user or None
+        if group:
+            notes.lost(section.at("user"), GROUP_OF_THE_USER)
+        if section.flag("stdin_open"):
+            notes.lost(section.at("stdin_open"), NOBODY_TYPES)
         container.tty = section.flag("tty")
         container.force_pull = section.text("pull_policy") == "always"
         self._read_variables(container)

@@ -14,7 +14,16 @@ from marathon_cli.convert import docker_words, quantities
 from marathon_cli.convert.compose_variables import EnvFile, file_variables
 from marathon_cli.convert.drivers import cdi_gpu, is_gpu_node, is_nvidia_node, node_inside
 from marathon_cli.convert.env_files import ReadFile
-from marathon_cli.convert.model import Container, Notes, Place, Probe, Timing, Workload
+from marathon_cli.convert.model import (
+    GROUP_OF_THE_USER,
+    NOBODY_TYPES,
+    Container,
+    Notes,
+    Place,
+    Probe,
+    Timing,
+    Workload,
+)
 from marathon_cli.convert.shell import Word, commands
 
 PROGRAMS = ("docker", "nvidia-docker", "podman")
@@ -29,7 +38,7 @@ _FLAGS = {
     *("publish-all", "quiet", "read-only", "rm", "sig-proxy", "tty", "use-api-socket"),
 }
 _NOTHING_NEEDED = {
-    *("rm", "sig-proxy", "quiet", "init", "attach", "detach-keys", "disable-content-trust", "interactive", "cidfile"),
+    *("rm", "sig-proxy", "quiet", "init", "attach", "detach-keys", "disable-content-trust", "cidfile"),
     *("platform", "log-driver", "log-opt", "no-healthcheck", "volume-driver", "oom-kill-disable"),
 }
 _WHY = {
@@ -130,7 +139,7 @@ def _workload(
     name = options.last("name")
     container = Container(_name_of(image.text), place, image.text)
     workload = Workload(name[0] if name else container.name, name[1] if name else place, [container])
-    _take_command(container, options, behind)
+    _take_command(container, options, behind, notes)
     for text, at in options.of("env-file"):
         container.env.update(file_variables(EnvFile(at, text, raw=True), environ, read_file, notes))
     _take_variables(container, options, environ)
@@ -169,7 +178,19 @@ _TAKEN = {
         "shm-size",
     ),
     *("cpu-quota", "cpu-period", "cpu-shares", "publish", "expose", "volume", "mount", "restart", "detach"),
-    *("stop-timeout", "workdir", "user", "tty", "label", "network", "net", "pull", "health-cmd", "health-interval"),
+    *(
+        "stop-timeout",
+        "workdir",
+        "user",
+        "tty",
+        "interactive",
+        "label",
+        "network",
+        "net",
+        "pull",
+        "health-cmd",
+        "health-interval",
+    ),
     *("health-retries", "health-timeout", "health-start-period"),
 }
 
@@ -212,14 +233,19 @@ def _name_of(image: str) -> str:
     return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
 
 
-def _take_command(container: Container, options: _Options, behind: list[str]) -> None:
+def _take_command(container: Container, options: _Options, behind: list[str], notes: Notes) -> None:
     entrypoint = options.last("entrypoint")
     container.entrypoint = [entrypoint[0]] if entrypoint and entrypoint[0] else None
     container.args = behind
     if workdir := options.last("workdir"):
         container.workdir, container.workdir_at = workdir
     user = options.last("user")
-    container.user = user[0].partition(":")[0] if user else None
+    if user is not None:
+        container.user, _, group = user[0].partition(":")
+        if group:
+            notes.lost(user[1], GROUP_OF_THE_USER)
+    if (interactive := options.last("interactive")) and interactive[0] == "true":
+        notes.lost(interactive[1], NOBODY_TYPES)
     container.tty = (options.last("tty") or ("false",))[0] == "true"
     container.force_pull = (options.last("pull") or ("",))[0] == "always"
 

@@ -112,15 +112,16 @@ def _workload(item: Section, kind: str, maps: ConfigMaps, notes: Notes) -> Workl
         _read_labels(template.section("metadata"), workload)
         if kind in _TEMPLATED:
             _read_replicas(spec, workload)
-        else:
-            _read_job(job, workload, notes)
         claims_mib = kubernetes_sets.read_claims(spec, notes) if kind == kubernetes_sets.KIND else {}
         restart = _read_pod(template.section("spec"), workload, maps, notes, claims_mib)
         if kind == kubernetes_sets.KIND:
             kubernetes_sets.read_set(spec, workload, notes)
         elif kind in _TEMPLATED:
             _read_strategy(spec, workload, notes)
-    workload.restart_on_failure |= restart == "OnFailure"
+        else:
+            _read_job(job, workload, restart, notes)
+    if kind == "Pod":
+        workload.restart_on_failure = restart == "OnFailure"
     return workload
 
 
@@ -207,15 +208,18 @@ def _cron(text: str) -> tuple[str, str | None]:
     return _CRON.get(plain, plain), zone
 
 
-def _read_job(spec: Section, workload: Workload, notes: Notes) -> None:
+def _read_job(spec: Section, workload: Workload, restart: str, notes: Notes) -> None:
     workload.deadline_s = spec.integer("activeDeadlineSeconds")
     if workload.deadline_s is not None:
         notes.check(spec.at("activeDeadlineSeconds"), "a run is not started again after that, but is not ended either")
     again = spec.integer("backoffLimit")
-    workload.restart_on_failure = again != 0
-    if again != 0:
+    workload.restart_on_failure = restart == "OnFailure" and again != 0
+    if workload.restart_on_failure:
         until = "until it succeeds" if workload.deadline_s is None else "until its deadline"
         notes.check(spec.at("backoffLimit"), f"a run that fails is started again {until}, not {again or 6} times")
+    elif again != 0:
+        what = f"a run that fails is not started again, where Kubernetes makes up to {again or 6} pods more"
+        notes.check(spec.at("backoffLimit"), f"{what}; restartPolicy OnFailure starts it again until it succeeds")
     for key in ("completions", "parallelism"):
         if (spec.integer(key) or 1) > 1:
             notes.lost(spec.at(key), f"a run is one task: `mesos-gpu job run` so many times, {spec.text(key)}")

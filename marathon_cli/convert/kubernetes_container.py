@@ -9,7 +9,7 @@ from typing import TypeVar
 from marathon_cli.convert import accelerators, quantities, shares
 from marathon_cli.convert.kubernetes_maps import ConfigMaps
 from marathon_cli.convert.kubernetes_volumes import Volumes
-from marathon_cli.convert.model import Container, Limit, Notes, Place, Port, Probe, Timing
+from marathon_cli.convert.model import NOBODY_TYPES, Container, Limit, Notes, Place, Port, Probe, Timing
 from marathon_cli.convert.shell import join
 from marathon_cli.convert.source import Section
 
@@ -48,6 +48,8 @@ def read_container(item: Section, volumes: Volumes, notes: Notes) -> Container:
     for key in ("allowPrivilegeEscalation", "readOnlyRootFilesystem", "runAsNonRoot"):
         if not security.flag(key):
             security.ignore(key)
+    if item.flag("stdin"):
+        notes.lost(item.at("stdin"), NOBODY_TYPES)
     item.ignore("terminationMessagePath", "terminationMessagePolicy", "stdin", "stdinOnce")
     return container
 

@@ -17,6 +17,9 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place(1, "")
+GROUP_OF_THE_USER = "a task has its user's own groups; none can be named beside it"
+NOBODY_TYPES = "nobody types into it from the start: `mesos-gpu task exec -it` or, once, `mesos-gpu run -it` does"
+"""What is said of wishes that several kinds of sources have."""
 
 
 class Note(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from marathon_cli.convert import quantities
 from marathon_cli.convert.model import Container, Notes, Place, Workload
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.shares.cgpu import MEM_CONTAINER, NAMES, ShareAsk, read_ask
+from mesos_gpu.mesos.shares.cgpu import DEVICES, HIGH_PRIO, MEM_CONTAINER, MEM_DEV, NAMES, WEIGHT, ShareAsk, read_ask
 
 if TYPE_CHECKING:  # it reads YAML, which takes time to import
     from marathon_cli.convert.source import Section
@@ -23,6 +23,9 @@ def take_variables(workload: Workload, notes: Notes) -> None:
     """Turn cGPU's variables of every container into its share; GPUs that it was to see then are no whole ones."""
     for container in workload.containers:
         if MEM_CONTAINER not in container.env:
+            for name in container.env.keys() & {WEIGHT, HIGH_PRIO, DEVICES, MEM_DEV}:
+                alone = f"without {MEM_CONTAINER} it asks for no part of a GPU; it stays a variable"
+                notes.check(Place(container.at.line, name), alone)
             continue
         place = Place(container.at.line, MEM_CONTAINER)
         try:
@@ -31,7 +34,12 @@ def take_variables(workload: Workload, notes: Notes) -> None:
             raise notes.bad(place, str(error)) from None
         if ask is None:
             continue  # they turn sharing off: they stay, and mean the same here
+        if container.gpus:
+            whole = f"{container.gpus} whole GPU{'s' if container.gpus > 1 else ''}"
+            notes.check(place, f"it has a part of a GPU, and not {whole} beside it, which cGPU shows and limits")
         container.share, container.gpus = form_of(ask), 0
+        said = [name for name in NAMES if name in container.env]
+        notes.check(place, f"gpuShare says what {', '.join(said)} said; the agent sets such variables by itself")
         container.env = {name: value for name, value in container.env.items() if name not in NAMES}
         notes.check(place, "an agent with --shared_gpus runs it; without one it waits")
 

@@ -9,6 +9,7 @@ import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 
 from marathon_cli.convert.model import Notes, Place
+from marathon_cli.document import invisible
 from mesos_gpu.errors import BadInput
 
 _T = TypeVar("_T")
@@ -163,6 +164,9 @@ def read_documents(text: str, notes: Notes) -> Iterator[Section]:
             if node is not None and node.tag != _NULL:
                 yield Section(node, Place(node.start_mark.line + 1, ""), notes)
     except yaml.MarkedYAMLError as error:
+        if (at := invisible.structural(text)) is not None:
+            line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+            raise BadInput(f"{notes.name}:{line}:{column}: not YAML: {invisible.sentence(text[at])}") from None
         mark = error.problem_mark or error.context_mark
         where = f"{notes.name}:{mark.line + 1}:{mark.column + 1}" if mark else notes.name
         raise BadInput(f"{where}: not YAML: {error.problem or error.context}") from None
@@ -184,6 +188,11 @@ def _pairs(node: yaml.MappingNode, notes: Notes) -> Iterator[tuple[yaml.ScalarNo
             raise notes.bad(Place(line, ""), "a key must be a text")
         # What is merged comes from elsewhere in the text, stands in front, and what the object says itself counts.
         if node.start_mark.index <= key.start_mark.index < node.end_mark.index:
+            if (
+                key.value
+                and (char := key.value[0] if key.value[0] in invisible.NAMES else key.value[-1]) in invisible.NAMES
+            ):
+                raise notes.bad(Place(line, key.value.strip().strip(char)), invisible.sentence(char))
             if key.value in own:
                 raise notes.bad(Place(line, key.value), "this key is there twice; keep one of them")
             own.add(key.value)

@@ -158,6 +158,8 @@ def _job(workload: Workload, notes: Notes) -> Document:
     run |= _given(taskKillGracePeriodSeconds=workload.kill_grace_s)
     if container.ports:
         notes.lost(container.ports[0].at, "jobs have no ports of their own")
+    if container.tty:
+        notes.lost(container.at, "a run of a job has no terminal; apps and pods have one (tty)")
     if container.shm_mib is not None:
         notes.lost(container.at, f"jobs cannot set the size of /dev/shm ({container.shm_mib} MiB); apps and pods can")
     for probe in filter(None, (container.alive, container.ready)):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from marathon_cli.document import invisible
 from marathon_cli.document.positions import Places, Position, scan
 from mesos_gpu.errors import BadInput, InvalidApp, Problem, Unavailable
 
@@ -78,8 +79,10 @@ def parse(source: Source) -> Any:
     if source.is_yaml:
         return _parse_yaml(source)
     try:
-        return json.loads(source.text, parse_constant=_refuse_constant)
+        return _with_visible_keys(source, json.loads(source.text, parse_constant=_refuse_constant))
     except json.JSONDecodeError as error:
+        if (char := source.text[error.pos : error.pos + 1]) in invisible.NAMES:
+            raise BadInput(_pointed(source, error.pos, f"not JSON: {invisible.sentence(char)}")) from None
         if (comma := _comma_too_many(source.text, error.pos)) is not None:
             raise BadInput(_pointed(source, comma, "not JSON: no comma stands before a } or ]")) from None
         raise BadInput(_pointed(source, error.pos, f"not JSON: {error.msg}")) from None
@@ -228,9 +231,24 @@ def _parse_yaml(source: Source) -> Any:
     from marathon_cli.document.yaml_text import YamlProblem, read_yaml
 
     try:
-        return read_yaml(source.text)[0]
+        found = read_yaml(source.text)[0]
     except YamlProblem as error:
+        if (at := invisible.structural(source.text)) is not None:
+            raise BadInput(_pointed(source, at, f"not YAML: {invisible.sentence(source.text[at])}")) from None
         raise BadInput(_pointed(source, _offset(source.text, error.position), f"not YAML: {error.sentence}")) from None
+
+    at = invisible.structural(source.text) if isinstance(found, str) else None
+    if at is not None:
+        raise BadInput(_pointed(source, at, invisible.sentence(source.text[at])))
+    return _with_visible_keys(source, found)
+
+
+def _with_visible_keys(source: Source, found: Any) -> Any:
+    """Return what was read. Raises BadInput for a key with what looks like a space at its begin or end."""
+    if (key := invisible.strange_key(found)) is not None:
+        at = invisible.place_in(source.text, key)
+        raise BadInput(_pointed(source, at, invisible.sentence(key[0] if key[0] in invisible.NAMES else key[-1])))
+    return found
 
 
 def _offset(text: str, position: Position) -> int:
