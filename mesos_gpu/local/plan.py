@@ -53,6 +53,8 @@ class UpOptions:
     box's Marathon does not."""
     dcos_config: str | None = None
     """The config.yaml that says the switches, where the two do not."""
+    shared_gpus: str | None = None
+    """Of each agent: those that tasks share, as its flag of that name takes them."""
     detach: bool = False
     open: bool = False
     """Whether everybody who can reach the services may use them; else they ask for the box's credential."""
@@ -68,6 +70,10 @@ class UpOptions:
             )
         if self.gpu_driver == "none" and any(wish.pool.gpus for wish in wishes):
             raise BadInput("--pool: with --gpu_driver=none there are no GPUs; gpus=0 says so")
+        if self.shared_gpus and self.gpu_driver == "nvml" and (self.pools or (self.agents or 1) > 1):
+            raise BadInput(
+                "--shared_gpus with real GPUs is for a box of one agent: which agent has which of them is dealt out"
+            )
         if self.agents is not None and self.agents < 1:
             raise BadInput(f"--agents: a box needs at least 1 agent, not {self.agents}")
         if self.simulated_gpus is not None and self.simulated_gpus < 0:
@@ -198,6 +204,8 @@ def agent_spec(options: UpOptions, gpus: GpuChoice, layout: Layout, seat: Seat) 
     if pool.name != DEFAULT:
         flags += [f"--attributes={pool.attributes}"]
     flags += _gpu_flags(gpus, layout, seat, pool)
+    if options.shared_gpus and (gpus.driver == "simulated" or len(layout.seats) == 1):
+        flags += [f"--shared_gpus={options.shared_gpus}"]
     if options.enable_gpu_isolation is False:
         flags += ["--no-enable_gpu_isolation"]
     port = options.agent_port and options.agent_port + seat.number - 1

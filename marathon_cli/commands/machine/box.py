@@ -67,6 +67,11 @@ def _port(name: str, port: int, what: str) -> Callable[[Command], Command]:
     help=f"The box of this machine, in {SYSTEM_WORK_DIR}: everybody's commands find it.",
 )
 @_option(
+    "shared_gpus",
+    metavar="GPU,...",
+    help="GPUs of each agent that several tasks share, by index; the others are given whole.",
+)
+@_option(
     "enable_gpu_isolation",
     type=click.BOOL,
     metavar="true|false",
