@@ -21,6 +21,7 @@ from marathon_cli.console.options import target_options
 from marathon_cli.lazy import LazyGroup
 from marathon_cli.registry import PROGRAM
 from marathon_cli.screen import interrupts, standard_streams
+from marathon_cli.screen.language import told
 from mesos_gpu.errors import MesosGpuError, TimeIsUp
 
 COMPLETING = "_MESOS_GPU_COMPLETE"
@@ -86,7 +87,7 @@ def _explain(message: str, console: Console) -> None:
         traceback.print_exc()
     if sys.stderr.isatty() and message.startswith("interrupted"):
         click.echo(err=True)  # the terminal has written ^C
-    click.echo(f"{PROGRAM}: {message}", err=True)
+    click.echo(told(f"{PROGRAM}: {message}"), err=True)
 
 
 @click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

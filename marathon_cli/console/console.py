@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from marathon_cli.connection.box import found_work_dir
+from marathon_cli.screen.language import told
 from marathon_cli.screen.output import DEFAULT, Output, Table, render, say
 from mesos_gpu.errors import Unavailable
 
@@ -89,7 +90,7 @@ class Console:
         """Print what was done: a sentence, where no other form was asked for."""
         output = self.output or self.default_output
         if output.form in ("table", "wide"):
-            click.echo(sentence)
+            click.echo(told(sentence, sys.stdout))
         else:
             click.echo(render(value, output, table=lambda: Table(()), names=names), nl=False)
 

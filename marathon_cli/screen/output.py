@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from marathon_cli.screen.language import told
 from mesos_gpu.errors import BadInput
 
 if TYPE_CHECKING:
@@ -204,4 +205,4 @@ def terminal_width() -> int:
 def say(message: str) -> None:
     """Print a message that is not the command's result, to stderr."""
     # Not click.echo, which goes round sys.stderr: while a progress bar is shown, that is what keeps lines above it.
-    print(message, file=sys.stderr, flush=True)
+    print(told(message), file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from marathon_cli.screen.language import told
 from marathon_cli.screen.output import printable, say
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Bars:
             self._begun = True
         if name not in self._bars:
             self._bars[name] = self.progress.add_task(printable(name), total=None, info="")
-        info = printable(text.removeprefix(f"{name}: "))
+        info = printable(told(text.removeprefix(f"{name}: ")))
         self.progress.update(self._bars[name], completed=done, total=total or None, info=info)
 
     def close(self) -> None:

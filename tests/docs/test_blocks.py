@@ -31,6 +31,8 @@ from tests.support.images.build import cuda_image, save_archive
 from tests.support.pages import Block, blocks, calls
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ELSEWHERE = {"docs/start/first-five-minutes.md": "tests/box/test_recording.py"}
 """Pages whose blocks another test runs."""

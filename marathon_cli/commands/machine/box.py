@@ -14,6 +14,7 @@ import click
 from marathon_cli.connection.box import SYSTEM_WORK_DIR, default_work_dir
 from marathon_cli.console.console import Console, pass_console
 from marathon_cli.console.options import debug_option, output_options, work_dir_option
+from marathon_cli.screen.language import telling_output
 from marathon_cli.screen.numbers import Whole
 from marathon_cli.screen.output import Table, columns, say
 from mesos_gpu.errors import BadInput, NotFound
@@ -101,7 +102,8 @@ def up(console: Console, /, system: bool, **options: Any) -> int:
     from mesos_gpu import local
 
     given = {name: value for name, value in options.items() if value is not None and value != ()}
-    return local.up(local.UpOptions(work_dir=_new_box_dir(console, system), **given))
+    with telling_output():
+        return local.up(local.UpOptions(work_dir=_new_box_dir(console, system), **given))
 
 
 def _new_box_dir(console: Console, system: bool) -> Path:
@@ -129,7 +131,8 @@ def down(console: Console, keep_tasks: bool, purge: bool, yes: bool) -> int:
 
     work_dir = console.box_dir().expanduser().absolute()
     if not purge:
-        return local.down(work_dir, keep_tasks)
+        with telling_output():
+            return local.down(work_dir, keep_tasks)
     if keep_tasks:
         raise BadInput("--purge forgets the tasks that --keep_tasks keeps: say one of the two")
     found = local.kept(work_dir)
