@@ -63,7 +63,7 @@ def telling_output(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
         yield
         return
     stream = sys.stdout
-    sys.stdout = _Telling(stream)  # type: ignore[assignment]
+    sys.stdout = _Telling(stream)
     try:
         yield
     finally:
