@@ -6,7 +6,8 @@ shows what goes over the wire. It runs under a kubelet as under `mesos-gpu-agent
 
     examples/device-plugins/leds.py FOLDER 4
 
-Lamps whose names stand in FOLDER/leds.broken, one a line, are unhealthy, for as long as they stand there.
+Lamps whose names stand in FOLDER/leds.broken, one a line, are unhealthy, for as long as they stand there. While
+FOLDER/leds.cdi is there lamps are given by their CDI names, example.com/led=led0, for whoever starts the container.
 """
 
 import os
@@ -100,6 +101,10 @@ class Leds:
             if strange := sorted(set(names) - set(self.names)):
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"there is no lamp {', '.join(strange)}")
             pair = field(1, "LEDS") + field(2, ",".join(sorted(names)))
+            if (self.folder / "leds.cdi").exists():
+                devices = (field(5, field(1, f"{RESOURCE}={name}")) for name in sorted(names))
+                answer += field(1, field(1, pair) + b"".join(devices))
+                continue
             specs = [field(1, f"/dev/{name}") + field(2, "/dev/null") + field(3, "rw") for name in sorted(names)]
             answer += field(1, field(1, pair) + b"".join(field(3, spec) for spec in specs))
         return answer

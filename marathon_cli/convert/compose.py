@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from marathon_cli.convert import accelerators, docker_words, quantities
 from marathon_cli.convert.compose_variables import EnvFile, dot_env, file_variables, interpolate
-from marathon_cli.convert.drivers import is_driver_path, is_driver_volume
+from marathon_cli.convert.drivers import cdi_gpu, is_cdi_name, is_driver_path, is_driver_volume
 from marathon_cli.convert.env_files import ReadFile
 from marathon_cli.convert.model import (
     GROUP_OF_THE_USER,
@@ -196,10 +196,15 @@ class _Service:
         visible_at = section.at("environment")
         visible = container.env.pop("NVIDIA_VISIBLE_DEVICES", None)
         runtime = section.text("runtime")
-        nodes = [(text.partition(":")[0], place) for text, place in section.texts("devices")]
+        named = [(name, place) for name, place in section.texts("devices") if is_cdi_name(name)]
+        nodes = [(text.partition(":")[0], at) for text, at in section.texts("devices") if not is_cdi_name(text)]
+        by_cdi = {gpu: place for name, place in named if (gpu := cdi_gpu(name)) is not None}
+        for name, place in named:
+            if cdi_gpu(name) is None:
+                docker_words.take_device(container, name, place, notes)
         for node, place in nodes:
             if not is_driver_path(node):
-                notes.lost(place, f"{node}: the only devices that apps have are GPUs")
+                notes.lost(place, f"{node}: {docker_words.NO_NODES}")
         requests = reserved.sections("devices")
         if section.is_list("gpus"):
             requests += section.sections("gpus")
@@ -214,6 +219,9 @@ class _Service:
             docker_words.take_visible(container, visible, visible_at if visible else section.at("runtime"), notes)
         elif runtime is not None:
             notes.lost(section.at("runtime"), "the agents have one runtime for all")
+        elif by_cdi:
+            wanted = "all" if "all" in by_cdi else ",".join(by_cdi)
+            docker_words.take_visible(container, wanted, next(iter(by_cdi.values())), notes)
         elif nodes:
             container.gpus = len({node for node, _ in nodes if re.fullmatch(r"/dev/nvidia[0-9]+", node)})
 

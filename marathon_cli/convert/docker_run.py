@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from marathon_cli.convert import docker_words, quantities
 from marathon_cli.convert.compose_variables import EnvFile, file_variables
-from marathon_cli.convert.drivers import cdi_gpu, is_gpu_node, is_nvidia_node, node_inside
+from marathon_cli.convert.drivers import cdi_gpu, is_cdi_name, is_gpu_node, is_nvidia_node, node_inside
 from marathon_cli.convert.env_files import ReadFile
 from marathon_cli.convert.model import (
     GROUP_OF_THE_USER,
@@ -265,8 +265,10 @@ def _take_gpus(
     nodes = [node_inside(text) for text, _ in options.of("device")]
     by_cdi = [name for text, _ in options.of("device") if (name := cdi_gpu(text)) is not None]
     for text, at in options.of("device"):
-        if not is_nvidia_node(node_inside(text)) and cdi_gpu(text) is None:
-            notes.lost(at, f"{text}: the only devices that apps have are GPUs")
+        if is_cdi_name(text) and cdi_gpu(text) is None:
+            docker_words.take_device(container, text, at, notes)
+        elif not is_nvidia_node(node_inside(text)) and cdi_gpu(text) is None:
+            notes.lost(at, f"{text}: {docker_words.NO_NODES}")
     if asked is not None:
         docker_words.take_gpus(container, asked[0], asked[1], notes)
     elif nvidia:

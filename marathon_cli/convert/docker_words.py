@@ -13,6 +13,7 @@ from marathon_cli.convert.drivers import is_driver_path, is_driver_volume
 from marathon_cli.convert.model import Container, Mount, Notes, Place, Port
 
 ALL_GPUS = "how many are all? 1 is written here: apps say how many GPUs they take"
+NO_NODES = "apps have GPUs, and devices by their CDI names, vendor.com/class=name, but no nodes of the machine"
 NO_DEVICES = "the agent chooses which GPUs; they are so many here"
 DRIVER = "the driver comes with the GPU, at /usr/local/nvidia"
 _PORTS = re.compile(
@@ -109,3 +110,10 @@ def _range(text: str) -> range | None:
     if found is None or int(found[2] or found[1]) < int(found[1]) or int(found[2] or found[1]) > 65535:
         return None
     return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+def take_device(container: Container, name: str, place: Place, notes: Notes) -> None:
+    """Give a container a device of another vendor by its CDI name, where its agent gives such to tasks."""
+    if name not in container.devices:
+        container.devices.append(name)
+    notes.check(place, f"{name}: the agent needs the vendor's CDI file, and --cdi_devices={name.partition('=')[0]}")

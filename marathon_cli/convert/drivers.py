@@ -12,6 +12,7 @@ _DRIVER_PATH = re.compile(
 _GPU_NODE = re.compile(r"/dev/nvidia[0-9]+")
 _NODE = re.compile(r"/dev/nvidia[^/]*(/nvidia-cap[0-9]+)?")
 _CDI = re.compile(r"nvidia\.com/gpu=(.+)")
+_CDI_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*/[A-Za-z][A-Za-z0-9_.-]*=[A-Za-z0-9][A-Za-z0-9_.:-]*")
 
 
 def is_driver_path(path: str) -> bool:
@@ -45,3 +46,8 @@ def cdi_gpu(device: str) -> str | None:
     """Return which GPU a CDI name is of: `0` of `nvidia.com/gpu=0`; None for other devices."""
     match = _CDI.fullmatch(device)
     return None if match is None else match[1]
+
+
+def is_cdi_name(device: str) -> bool:
+    """Tell whether a device is meant by its CDI name, `vendor.com/class=name`, of whichever vendor."""
+    return _CDI_NAME.fullmatch(device) is not None

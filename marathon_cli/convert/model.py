@@ -130,6 +130,8 @@ class Container:
     env: dict[str, str] = field(default_factory=dict)
     gpus: int = 0
     share: dict[str, Any] | None = None
+    devices: list[str] = field(default_factory=list)
+    """Of other vendors, by their CDI names."""
     cpus: float | None = None
     mem_mib: int | None = None
     disk_mib: int | None = None

@@ -10,7 +10,7 @@ from marathon_cli.convert.model import Container, Notes, Port, Probe, Timing, Wo
 from marathon_cli.convert.shares import take_variables
 from marathon_cli.convert.shell import join
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.tasks import COMMAND_LABEL, DOCKER_COMMAND
+from mesos_gpu.mesos.tasks import COMMAND_LABEL, DEVICES_LABEL, DOCKER_COMMAND
 
 Form = Literal["app", "pod", "job"]
 FORMS: Sequence[Form] = ("app", "pod", "job")
@@ -67,7 +67,7 @@ def _app(workload: Workload, notes: Notes) -> Document:
     app["container"] = {"type": "MESOS", "docker": docker, **_given(volumes=_volumes(container, notes, kept=True))}
     if container.shm_mib is not None:
         app["container"]["linuxInfo"] = _shared_memory(container.shm_mib)
-    labels = {**workload.labels, **_command_labels(app)}
+    labels = {**workload.labels, **_command_labels(app), **_device_labels(container)}
     app |= _given(env=container.env, labels=labels, constraints=workload.constraints, user=container.user)
     app |= _given(tty=container.tty or None, resourceLimits=_limits(container))
     app |= _ports(container, notes)
@@ -104,7 +104,7 @@ def _pod_container(container: Container, workload: Workload, volumes: list[Docum
     resources = {"cpus": container.cpus or DEFAULT_CPUS, "mem": container.mem_mib or DEFAULT_MEM_MIB}
     resources |= _given(disk=container.disk_mib, gpus=container.gpus or None)
     written: Document = {"name": _segment(container.name), "image": image, "resources": resources}
-    written |= _given(gpuShare=container.share)
+    written |= _given(gpuShare=container.share, labels=_device_labels(container))
     if container.shell is not None or container.workdir is not None or container.before:
         command = _command(container, notes)
         if "cmd" in command:
@@ -164,7 +164,7 @@ def _job(workload: Workload, notes: Notes) -> Document:
         notes.lost(container.at, f"jobs cannot set the size of /dev/shm ({container.shm_mib} MiB); apps and pods can")
     for probe in filter(None, (container.alive, container.ready)):
         notes.lost(probe.at, "jobs have no health checks: they end")
-    labels = {**workload.labels, **_command_labels(run)}
+    labels = {**workload.labels, **_command_labels(run), **_device_labels(container)}
     job: Document = {"id": _path(workload, notes, ".").replace("/", "."), **_given(labels=labels), "run": run}
     if workload.schedule is not None:
         job["schedules"] = [_schedule(workload)]
@@ -197,6 +197,10 @@ def _command(container: Container, notes: Notes) -> Document:
         why = "the image's own folder is used; to go elsewhere, name the program (command, entrypoint) as well"
         notes.lost(container.workdir_at, why)
     return {"args": container.args} if container.args else {}
+
+
+def _device_labels(container: Container) -> dict[str, str]:
+    return {DEVICES_LABEL: ",".join(container.devices)} if container.devices else {}
 
 
 def _command_labels(document: Document) -> dict[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mesos_gpu.errors import BadInput
-from mesos_gpu.mesos.tasks import COMMAND_LABEL, DOCKER_COMMAND, DRIVER_LABEL, DRIVER_VALUE
+from mesos_gpu.mesos.tasks import COMMAND_LABEL, DEVICES_LABEL, DOCKER_COMMAND, DRIVER_LABEL, DRIVER_VALUE
 
 HOLDER = "sleep 2147483647"
 """What the task of an interactive run does: it holds GPUs and image while the command runs in its container."""
@@ -42,6 +42,8 @@ class Order:
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: Sequence[Mapping[str, str]] = ()
     constraints: Sequence[Sequence[str]] = ()
+    devices: Sequence[str] = ()
+    """Of other vendors than NVIDIA, by their CDI names."""
     user: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     driver: bool = True
@@ -86,6 +88,8 @@ def _labels(order: Order) -> dict[str, str]:
         labels[COMMAND_LABEL] = DOCKER_COMMAND
     if order.image is not None and order.gpus and order.driver:
         labels[DRIVER_LABEL] = DRIVER_VALUE
+    if order.devices:
+        labels[DEVICES_LABEL] = ",".join(dict.fromkeys(order.devices))
     return {**labels, **order.labels}
 
 

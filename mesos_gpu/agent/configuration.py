@@ -137,7 +137,7 @@ class Configuration:
     access: Access
     resources: ResourceSettings
     gpus: GpuSettings
-    devices: DeviceSettings | None
+    devices: DeviceSettings
     """Of device plugins, None where none are hosted."""
     pod_resources: Path | None
     """The socket of a PodResources API, None for none."""

@@ -19,6 +19,7 @@ from mesos_gpu.agent.configuration import Configuration, GpuSettings
 from mesos_gpu.agent.decisions.operations import fitting
 from mesos_gpu.agent.decisions.registration import Registration
 from mesos_gpu.agent.decisions.state import AgentState, FreshIds
+from mesos_gpu.agent.devices.cdi import CdiFiles
 from mesos_gpu.agent.devices.settings import DeviceSettings
 from mesos_gpu.agent.disk.checkpoints import Checkpoints
 from mesos_gpu.agent.disk.collector import Collector
@@ -148,14 +149,15 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
             _identity(configuration, endpoint),
             shared_cards={card.index: card for card in gpus.cards},
             share_require=configuration.gpus.sharing.require,
-            gpus_from=None if devices is None else devices.gpus_from,
+            gpus_from=devices.gpus_from,
+            cdi_kinds=devices.cdi_kinds,
         )
         sharing = configuration.gpus.sharing
         keep_memory(isolator, whole, gpus.shared, sharing, configuration.runtime_dir, containers.freeze_file)
         turns = _open_turns(configuration, isolator, gpus, containers)
         await play(plays, isolator, whole, closing)
         await turns.start()
-        shared = SharedContainers(containers, turns)
+        shared = SharedContainers(containers, turns, CdiFiles(configuration.devices.cdi_folders).plan)
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
         reader = memory_reader(gpus.driver, gpus.shared, configuration.tasks.cgroups_root, turns.sockets())
         agent.shared_gpus = SharedGpus(turns, MemoryWatcher(isolator, reader, sharing.memory_grace_s))
@@ -321,15 +323,16 @@ def _open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkp
     return LendingDesk(lender, isolator, HostNodes(configuration.runtime_dir / "nodes"), topology, details)
 
 
-def _open_devices(settings: DeviceSettings | None, checkpoints: Checkpoints) -> Devices | None:
+def _open_devices(settings: DeviceSettings, checkpoints: Checkpoints) -> Devices | None:
     """Return the host of device plugins. Raises Unavailable when gRPC is not installed."""
-    if settings is None:
+    if settings.folder is None:
         return None
     # gRPC takes a tenth of a second to import, and few agents need it.
     from mesos_gpu.agent.devices.host import DeviceHost
     from mesos_gpu.agent.devices.records import DeviceRecords
 
-    return DeviceHost(settings.folder, DeviceRecords(checkpoints.meta / "devices.json"), grace_s=settings.grace_s)
+    records = DeviceRecords(checkpoints.meta / "devices.json")
+    return DeviceHost(settings.folder, records, grace_s=settings.grace_s, cdi=CdiFiles(settings.cdi_folders))
 
 
 async def _open_pods(path: Path | None, agent: Agent, closing: AsyncExitStack) -> None:

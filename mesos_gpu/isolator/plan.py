@@ -35,6 +35,20 @@ class BindMount:
 
 
 @dataclass(frozen=True, slots=True)
+class Hook:
+    """A program of the host that the OCI runtime calls at a stage of a container's life, such as `createRuntime`.
+
+    `timeout_s` None: as long as it takes.
+    """
+
+    stage: str
+    path: str
+    arguments: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    timeout_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlan:
     """What one isolator adds to one container.
 
@@ -48,6 +62,7 @@ class LaunchPlan:
     mounts: tuple[BindMount, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     search_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hooks: tuple[Hook, ...] = ()
 
     def joined(self, more: LaunchPlan) -> LaunchPlan:
         """Return this plan with what another adds; of two nodes, mounts or variables of one name the other's stays."""
@@ -59,6 +74,7 @@ class LaunchPlan:
             rules=(*self.rules, *more.rules),
             mounts=(*(mount for mount in self.mounts if mount.destination not in covered), *more.mounts),
             environment={**self.environment, **more.environment},
+            hooks=(*self.hooks, *more.hooks),
         )
 
 

@@ -7,6 +7,8 @@ DRIVER_LABEL = "com.nvidia.volumes.needed"
 DRIVER_VALUE = "nvidia_driver"
 COMMAND_LABEL, DOCKER_COMMAND = "MESOS_GPU_COMMAND", "docker"
 """With it the arguments of a task in an image without ENTRYPOINT are its program, as for `docker run IMAGE COMMAND`."""
+DEVICES_LABEL = "MESOS_GPU_DEVICES"
+"""CDI devices that a task asks for, `vendor.com/class=name` with commas between them."""
 
 TERMINAL_STATES = frozenset(
     {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -21,7 +22,13 @@ pytestmark = pytest.mark.root
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBox]:
     """One box for the tests that change little."""
-    box = LiveBox(Path(tmp_path_factory.mktemp("run")) / "box")
+    folder = Path(tmp_path_factory.mktemp("run"))
+    box = LiveBox(folder / "box")
+    (folder / "cdi").mkdir()
+    nic = {"name": "zero", "containerEdits": {"deviceNodes": [{"path": "/dev/nic", "hostPath": "/dev/zero"}]}}
+    spec = {"cdiVersion": "0.5.0", "kind": "example.com/nic", "devices": [nic], "containerEdits": {"env": ["NIC=0"]}}
+    (folder / "cdi" / "nic.json").write_text(json.dumps(spec))
+    box.env |= {"MESOS_CDI_DEVICES": "example.com/nic", "MESOS_CDI_DIRS": str(folder / "cdi")}
     box.up("--gpu_driver=simulated", "--simulated_gpus=4")
     yield box
     box.ok("down")
@@ -56,6 +63,25 @@ def test_a_command_runs_once_is_shown_ends_us_as_it_ended_and_is_gone(running: L
     for name in ("mine", "kept"):
         running.ok("app", "remove", name, "--wait")
     running.until("all GPUs are free again", lambda: running.gpus_free() == 4)
+
+
+def test_devices_are_given_by_their_cdi_names(running: LiveBox) -> None:
+    look = ("--", "sh", "-c", "echo $NIC; head -c 3 /dev/nic | wc -c; ls /dev | grep -c '^nvidia[0-9]'")
+    gpu = running.cli("run", "--device", "nvidia.com/gpu=0", *look)
+    assert (gpu.returncode, gpu.stdout.split()[-1]) == (0, "1"), "one GPU, whichever is free"
+    alone = running.cli("run", "--device=example.com/nic=zero", *look)
+    assert alone.stdout == "0\n3\n0\n", alone.stderr
+    both = running.cli(
+        "run", "--device=example.com/nic=zero", "--device=nvidia.com/gpu=0", "--device=nvidia.com/gpu=1", *look
+    )
+    assert both.stdout == "0\n3\n2\n", both.stderr
+    gone = running.cli("run", "--device=example.com/nic=gone", "--", "true")
+    assert gone.returncode != 0
+    assert (
+        "there is no CDI device example.com/nic=gone: of example.com/nic there is example.com/nic=zero" in gone.stderr
+    )
+    other = running.cli("run", "--device=other.org/x=1", "--", "true")
+    assert "other.org/x=1 is not given to tasks by this agent, but only those of example.com/nic" in other.stderr
 
 
 def test_runs_in_a_row_do_not_wait_for_offers(running: LiveBox) -> None:

@@ -23,6 +23,7 @@ from marathon_cli.commands.apps.run_words import (
     ImageOrCommand,
     kubectl_options,
     labels_of,
+    other_devices,
     read_words,
     refuse_what_no_run_can,
     share_of,
@@ -55,7 +56,8 @@ _NAME = re.compile(r"/?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9.-]*[a-z0
     "devices",
     metavar="NAME",
     multiple=True,
-    help="A GPU by its CDI name, as nvidia.com/gpu=0; stands for one GPU, whichever is free. May be repeated.",
+    help="A device by its CDI name, vendor.com/class=name; nvidia.com/gpu=0 stands for one GPU, whichever is free. "
+    "May be repeated.",
 )
 @click.option(
     "--gpu-mem", metavar="GIB", help="A part of a GPU that other tasks use too: this much of its memory, such as 6GiB."
@@ -138,6 +140,7 @@ def run(
         disk_mib=options["disk"],
         env=dict(variable(text) for text in variables),
         volumes=[oneoff.volume(text) for text in options["volumes"]],
+        devices=other_devices(options["devices"]),
         constraints=[oneoff.constraint(text) for text in options["constraints"]],
         user=options["user"],
         labels=labels_of(labels, options["label_lists"]),

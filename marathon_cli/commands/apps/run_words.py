@@ -144,10 +144,12 @@ def share_of(options: dict[str, Any]) -> dict[str, Any] | None:
 def whole_gpus(options: dict[str, Any], share: dict[str, Any] | None) -> int:
     """Return how many whole GPUs are asked for: 1 where nothing is said. Raises BadInput."""
     given: int | None = options["gpus"]
-    if options["devices"]:
+    if gpus := _named_gpus(options["devices"]):
         if given is not None or share is not None:
             raise BadInput("--device names GPUs one by one, --gpus says how many, --gpu-mem a part of one: say one")
-        return _named_gpus(options["devices"])
+        return gpus
+    if options["devices"] and given is None:
+        return 0
     if share is not None and given:
         raise BadInput("--gpus is about whole GPUs and --gpu-mem about a part of one: say one of them")
     return (0 if share is not None else 1) if given is None else given
@@ -157,13 +159,22 @@ def _named_gpus(devices: tuple[str, ...]) -> int:
     """Return how many GPUs CDI names ask for. Which ones they are is the agent's choice, as for every task."""
     from marathon_cli.convert.drivers import cdi_gpu
 
-    named = [cdi_gpu(device) for device in devices]
-    for device, name in zip(devices, named, strict=True):
-        if name is None:
-            raise BadInput(f"--device {device}: tasks have GPUs as devices, nvidia.com/gpu=0, and no others")
-        if name == "all":
-            raise BadInput(f"--device {device}: how many that is depends on the agent; say --gpus N")
-    return len(set(named))
+    named = {device: cdi_gpu(device) for device in devices}
+    if every := next((device for device, name in named.items() if name == "all"), None):
+        raise BadInput(f"--device {every}: how many that is depends on the agent; say --gpus N")
+    return sum(1 for name in named.values() if name is not None)
+
+
+def other_devices(devices: tuple[str, ...]) -> list[str]:
+    """Return the devices of other vendors, which the agent gives by their CDI names. Raises BadInput."""
+    from marathon_cli.convert.drivers import cdi_gpu, is_cdi_name
+
+    if strange := next((device for device in devices if not is_cdi_name(device)), None):
+        raise BadInput(
+            f"--device {strange}: tasks have devices by their CDI names, vendor.com/class=name; on the agent's machine "
+            "`mesos-gpu cdi list` shows which there are"
+        )
+    return [device for device in devices if cdi_gpu(device) is None]
 
 
 def variable(text: str) -> tuple[str, str]:

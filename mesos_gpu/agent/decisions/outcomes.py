@@ -8,7 +8,7 @@ from typing import Any, cast
 from mesos_gpu.agent.decisions import checking
 from mesos_gpu.agent.decisions.permissions import run_refusal
 from mesos_gpu.agent.launching import executor_launch, launch, shares
-from mesos_gpu.agent.model import device_units
+from mesos_gpu.agent.model import cdi_names, device_units
 from mesos_gpu.agent.model.events import Identity, RunTask
 from mesos_gpu.agent.model.executors import DEFAULT, Executor, ExecutorPatience
 from mesos_gpu.agent.model.frameworks import Framework
@@ -51,19 +51,19 @@ def refused_task(identity: Identity, info: TaskInfo) -> Verdict | None:
     if not is_path_safe(info["task_id"]["value"]):
         return Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", "The task id cannot be the name of a folder")
     words = launch.refusal(info, identity.logger) or checking.refusal(info)
-    return refused_share(identity, info, alone=True) if words is None else launch_failed(words)
+    return refused_share(identity, info) if words is None else launch_failed(words)
 
 
-def refused_share(
-    identity: Identity, info: Mapping[str, Any], *, running: bool = False, alone: bool = False
-) -> Verdict | None:
-    """Return why a task may not have its part of a GPU, or devices of a plugin, or None.
+def refused_share(identity: Identity, info: Mapping[str, Any], *, running: bool = False) -> Verdict | None:
+    """Return why a task may not have its part of a GPU, devices of a plugin, or CDI devices, or None.
 
-    `running`: its executor runs already; `alone`: it has none.
+    `running`: its executor runs already.
     """
-    words = shares.refusal(
-        identity.shared_cards, info, running=running, require=identity.share_require
-    ) or device_units.refusal(info, identity.gpus_from, has_executor=not alone)
+    words = (
+        shares.refusal(identity.shared_cards, info, running=running, require=identity.share_require)
+        or device_units.refusal(info, identity.gpus_from, running=running)
+        or cdi_names.refusal(info, identity.cdi_kinds, running=running)
+    )
     return None if words is None else Verdict("TASK_ERROR", AGENT, "REASON_TASK_INVALID", words)
 
 

@@ -8,24 +8,27 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mesos_gpu.errors import ContainerError
+from mesos_gpu.agent.devices.cdi import CdiFiles
+from mesos_gpu.errors import ContainerError, MesosGpuError
 from mesos_gpu.gpu.device import DeviceNode
 from mesos_gpu.isolator.plan import BindMount, DeviceRule, LaunchPlan
 
 
-def plan_of(answers: Iterable[tuple[str, Mapping[str, Any]]]) -> LaunchPlan:
-    """Return what is added to a container for answers, each of a resource. Raises ContainerError for what cannot be."""
+def plan_of(answers: Iterable[tuple[str, Mapping[str, Any]]], cdi: CdiFiles) -> LaunchPlan:
+    """Return what is added to a container for answers, each of a resource; devices that they only name are in `cdi`.
+
+    Raises ContainerError for what cannot be.
+    """
+    named: list[str] = []
+    whose: list[str] = []
     nodes: dict[str, DeviceNode] = {}
     rules: list[DeviceRule] = []
     mounts: dict[str, BindMount] = {}
     environment: dict[str, str] = {}
     for resource, answer in answers:
         if answer.get("cdi_devices"):
-            names = ", ".join(device["name"] for device in answer["cdi_devices"])
-            raise ContainerError(
-                f"the plugin of {resource} answered with CDI devices ({names}), which are not taken: let it answer by "
-                "device specs and variables (NVIDIA's: --device-list-strategy=envvar --pass-device-specs)"
-            )
+            named += [str(device["name"]) for device in answer["cdi_devices"]]
+            whose.append(resource)
         environment.update(answer.get("envs", {}))
         for mount in answer.get("mounts", ()):
             where = str(mount["container_path"])
@@ -34,9 +37,15 @@ def plan_of(answers: Iterable[tuple[str, Mapping[str, Any]]]) -> LaunchPlan:
             node, rule = _node(resource, spec)
             nodes[node.path] = node
             rules.append(rule)
-    return LaunchPlan(
+    plan = LaunchPlan(
         nodes=tuple(nodes.values()), rules=tuple(rules), mounts=tuple(mounts.values()), environment=environment
     )
+    if not named:
+        return plan
+    try:
+        return cdi.plan(named).joined(plan)
+    except MesosGpuError as error:
+        raise ContainerError(f"the plugin of {' and '.join(whose)} answered with CDI devices: {error}") from None
 
 
 def _node(resource: str, spec: Mapping[str, Any]) -> tuple[DeviceNode, DeviceRule]:

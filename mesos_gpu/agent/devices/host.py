@@ -19,6 +19,7 @@ import grpc.aio
 
 from mesos_gpu.agent.decisions.device_book import GRACE_S, Device, DeviceBook, own_choice, preferred
 from mesos_gpu.agent.devices.answers import plan_of
+from mesos_gpu.agent.devices.cdi import CdiFiles
 from mesos_gpu.agent.devices.plugin import Plugin
 from mesos_gpu.agent.devices.records import DeviceRecords, Held
 from mesos_gpu.agent.model.device_units import is_units
@@ -37,8 +38,10 @@ _STOP_S = 0.2
 class DeviceHost:
     """Hosts plugins in `folder`. Lives in one event loop; `on_change` is called when `totals` may have changed."""
 
-    def __init__(self, folder: Path, records: DeviceRecords, *, grace_s: float = GRACE_S) -> None:
-        self._folder, self._records = folder, records
+    def __init__(
+        self, folder: Path, records: DeviceRecords, *, grace_s: float = GRACE_S, cdi: CdiFiles | None = None
+    ) -> None:
+        self._folder, self._records, self._cdi = folder, records, cdi or CdiFiles()
         self._book = DeviceBook(grace_s)
         self._plugins: dict[str, Plugin] = {}
         self._following: dict[str, asyncio.Task[None]] = {}
@@ -129,7 +132,8 @@ class DeviceHost:
                 self._note(container, resource, Held(held.ids, answer))
             await self._plugin(resource).before_start(held.ids)
         answers = [(resource, held.answer or {}) for resource, held in self._answers[container].items()]
-        return replace(config, device_plan=plan_of(answers))
+        plan = plan_of(answers, self._cdi)
+        return replace(config, device_plan=plan if config.device_plan is None else config.device_plan.joined(plan))
 
     def release(self, container: ContainerId) -> None:
         """Free what a container holds, once nothing of it is left; nothing happens where it holds nothing."""

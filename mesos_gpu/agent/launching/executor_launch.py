@@ -14,6 +14,8 @@ from mesos_gpu.agent.launching import launch
 from mesos_gpu.agent.launching.executor_size import executor_size
 from mesos_gpu.agent.launching.shares import share_of
 from mesos_gpu.agent.launching.variables import read_variables
+from mesos_gpu.agent.model import cdi_names
+from mesos_gpu.agent.model.device_units import units_of
 from mesos_gpu.agent.model.events import Identity
 from mesos_gpu.agent.model.executors import DEFAULT, Executor, ExecutorKey, ExecutorPatience
 from mesos_gpu.agent.model.fetch_uris import Item, read_uris
@@ -23,6 +25,7 @@ from mesos_gpu.container.spec.config import ContainerConfig, Size, Volume
 from mesos_gpu.mesos.flags import format_duration
 from mesos_gpu.mesos.ids import ContainerId
 from mesos_gpu.mesos.resource import Document
+from mesos_gpu.mesos.resources import Resources
 from mesos_gpu.mesos.security.authentication import EXECUTOR_TOKEN, make_token
 
 
@@ -74,6 +77,8 @@ def executor_container(
         environment[EXECUTOR_TOKEN] = make_token(claims, identity.executor_key)
     tasks = list(tasks)
     room = size(identity, executor, tasks)
+    own = Resources.from_json(info.get("resources", []))
+    together = sum((Resources.from_json(task.info.get("resources", [])) for task in tasks), own)
     theirs = (volume for task in tasks for volume in _volumes(identity, task.info, in_use))
     return replace(
         config,
@@ -84,6 +89,8 @@ def executor_container(
         share=share_of([info, *(task.info for task in tasks)], group=info.get("type") == DEFAULT),
         volumes=_once((*config.volumes, *theirs)),
         labels=_labels(info),
+        device_units=units_of(together, identity.gpus_from),
+        cdi_devices=cdi_names.asked([info, *(task.info for task in tasks)]),
         disk_bytes=room.disk_bytes,
         linux=replace(config.linux, cpus_limit_milli=room.cpus_limit_milli, mem_limit_bytes=room.mem_limit_bytes),
     )

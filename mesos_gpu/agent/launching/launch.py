@@ -16,6 +16,7 @@ from mesos_gpu.agent.launching.shares import share_of
 from mesos_gpu.agent.launching.task_limits import read_settings
 from mesos_gpu.agent.launching.terminal import read_terminal
 from mesos_gpu.agent.launching.variables import read_secret, read_variables
+from mesos_gpu.agent.model import cdi_names
 from mesos_gpu.agent.model.container_logger import ContainerLogger, limits_of
 from mesos_gpu.agent.model.device_units import units_of
 from mesos_gpu.agent.model.events import Identity
@@ -117,6 +118,7 @@ def task_container(
         labels={str(label["key"]): str(label.get("value", "")) for label in _labels(task)},
         share=share_of([task]),
         device_units=units_of(resources, identity.gpus_from),
+        cdi_devices=cdi_names.asked([task]),
     )
 
 

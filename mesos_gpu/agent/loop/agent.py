@@ -16,6 +16,7 @@ from mesos_gpu.agent.cluster.operation_effects import OperationEffects
 from mesos_gpu.agent.decisions.adopting import adopt_executor, adopt_task, adopted
 from mesos_gpu.agent.decisions.collecting import in_use
 from mesos_gpu.agent.decisions.handle import handle
+from mesos_gpu.agent.decisions.offered_units import with_offered
 from mesos_gpu.agent.decisions.operations import Operations
 from mesos_gpu.agent.decisions.registration import Cause, Registration
 from mesos_gpu.agent.decisions.state import AgentState
@@ -30,7 +31,6 @@ from mesos_gpu.agent.loop.executor_link import ExecutorLink
 from mesos_gpu.agent.loop.performer import Performer
 from mesos_gpu.agent.loop.shared_gpus import SharedGpus
 from mesos_gpu.agent.model import events as ev
-from mesos_gpu.agent.model.device_units import with_units
 from mesos_gpu.agent.model.operations import (
     ApplyOperation,
     KeepResources,
@@ -353,7 +353,7 @@ class Agent:
             if closed := self.gpus.closed_cards:
                 total = without_cards(total, closed, used_by(self.state, self.gpus.sharers) + kept)
         if self.devices is not None:
-            total = with_units(total, self.devices.totals, kept, self.state.identity.gpus_from)
+            total = with_offered(total, self.devices.totals, self.devices.held, self.state, kept)
         if self.gpus is not None or self.devices is not None:
             self.membership.offer(total.to_json())
 

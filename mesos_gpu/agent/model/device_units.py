@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mesos_gpu.mesos.ids import ANY_ROLE, Role
@@ -29,17 +29,35 @@ def units_of(resources: Resources, gpus_from: str | None = None) -> dict[str, in
     return found
 
 
-def refusal(info: Mapping[str, Any], gpus_from: str | None, *, has_executor: bool) -> str | None:
-    """Return why a task cannot have the units that it was given, in words for its owner."""
+def refusal(info: Mapping[str, Any], gpus_from: str | None, *, running: bool) -> str | None:
+    """Return why a task cannot have the units that it was given, in words for its owner.
+
+    `running`: it is to join an executor that runs, whose container cannot be given devices any more.
+    """
     resources = Resources.from_json(info.get("resources", []))
     part = next((r.name for r in resources if is_units(r.name) and resources.milli(r.name) % WHOLE), None)
     if part is not None:
         return f"Task uses invalid resources: Invalid '{part}' resource: devices of a plugin are given whole"
     units = units_of(resources, gpus_from)
-    if units and has_executor:
+    if units and running:
         names = " and ".join(units)
-        return f"{names} of a device plugin can be given to tasks with a command alone, not to executors and groups"
+        return (
+            f"The executor runs already and cannot be given {names} of a device plugin: launch the task with an "
+            "executor of its own"
+        )
     return None
+
+
+def stale_units(
+    held: Mapping[str, Iterable[str]], infos: Iterable[Mapping[str, Any]], gpus_from: str | None
+) -> dict[str, int]:
+    """Return how many units a container holds beyond what is on record for it and its live tasks (`infos`).
+
+    Those of a task that ended stay with its executor's container until that ends, and are not to be offered meanwhile.
+    """
+    resources = sum((Resources.from_json(info.get("resources", [])) for info in infos), Resources(()))
+    used = units_of(resources, gpus_from)
+    return {name: more for name, ids in held.items() if (more := len(list(ids)) - used.get(name, 0)) > 0}
 
 
 def with_units(total: Resources, units: Mapping[str, int], kept: Resources, gpus_from: str | None) -> Resources:

@@ -34,7 +34,8 @@ class Identity:
     `cfs_quota` containers are held to their CPUs. `tls_environment` is how the agent speaks TLS, for the default
     executor to do the same. `shared_cards` are the GPUs that tasks share, by the driver's number, and
     `share_require` is what tasks must be kept to their memory by, at least. `gpus_from` is the resource of device
-    plugins whose units are `gpus`. A `logger` limits what is kept of what tasks say.
+    plugins whose units are `gpus`; `cdi_kinds` are those CDI devices that tasks may have. A `logger` limits what is
+    kept of what tasks say.
     """
 
     agent_id: AgentId
@@ -56,6 +57,7 @@ class Identity:
     shared_cards: Mapping[int, SharedCard] = field(default_factory=dict)
     share_require: Level = Level.ADVISORY
     gpus_from: str | None = None
+    cdi_kinds: tuple[str, ...] = ()
     logger: ContainerLogger | None = None
 
 

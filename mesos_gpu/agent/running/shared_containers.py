@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mesos_gpu.agent.gpus.turns import Turns
@@ -11,14 +12,15 @@ from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
 from mesos_gpu.container.life.execution import Execution
 from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination
 from mesos_gpu.container.state.checkpoints import Record
+from mesos_gpu.isolator.plan import LaunchPlan
 from mesos_gpu.mesos.ids import ContainerId
 
 
 class SharedContainers:
-    """A containerizer, and the turns that its containers take."""
+    """A containerizer, and the turns that its containers take; `cdi` says what CDI devices make of a container."""
 
-    def __init__(self, containers: Containers, turns: Turns) -> None:
-        self._containers, self._turns = containers, turns
+    def __init__(self, containers: Containers, turns: Turns, cdi: Callable[[Sequence[str]], LaunchPlan]) -> None:
+        self._containers, self._turns, self._cdi = containers, turns, cdi
 
     async def recover(self, live: Collection[ContainerId]) -> None:
         """Re-attach to `live`, which then take turns again."""
@@ -26,7 +28,13 @@ class SharedContainers:
         await self._turns.add(self._containers.containers())
 
     async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
-        """Start a container; one with a share takes turns from now on."""
+        """Start a container; one with a share takes turns from now on.
+
+        Raises BadInput for a CDI device that there is not, besides what the containerizer raises.
+        """
+        if config.cdi_devices:
+            plan, answered = self._cdi(config.cdi_devices), config.device_plan
+            config = replace(config, device_plan=plan if answered is None else plan.joined(answered))
         async with self._turns.entered(config.container_id):
             pid = await self._containers.launch(config, progress)
         await self._turns.add([config.container_id])

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ class Launcher:
         check_sandbox(config.sandbox, roots)  # else the runtime would make it, on the host
         self._checkpoints.save(container.record)
         image = None if config.image is None else await self._pull(container, config.image, progress)
-        plan = self._plan(container, config, image)
+        plan = self._plan(container, config, image, outermost)
         bundle = self._bundles / config.container_id
         private_folder(self._bundles)
         bundle.mkdir(mode=PRIVATE)
@@ -122,14 +123,18 @@ class Launcher:
             container.board = await terminals.connect(bundle)
         return supervised.pid
 
-    def _plan(self, container: LiveContainer, config: ContainerConfig, image: Image | None) -> LaunchPlan:
-        """Have the isolator prepare; a nested container with limits of its own has no GPU."""
+    def _plan(
+        self, container: LiveContainer, config: ContainerConfig, image: Image | None, outermost: LiveContainer | None
+    ) -> LaunchPlan:
+        """Have the isolator prepare; a nested container with limits of its own has no GPU, and no other device."""
         container_id = config.container_id
         says = False if image is None else ImageManifest(image.config.env, image.config.labels)
         # An isolator without shares (NvidiaGpuIsolator by itself) need not know of them.
         share = {} if config.share is None else {"share": config.share}
         plan = self._isolator.prepare(container_id, config.gpus, image=says, labels=config.labels, **share)
-        plan = plan if config.device_plan is None else plan.joined(config.device_plan)
+        devices = config.device_plan if outermost is None else outermost.record.device_plan
+        if devices is not None:  # hooks are about the container that asked
+            plan = plan.joined(devices if outermost is None else replace(devices, hooks=()))
         if not is_nested(container_id) or container.record.shares_cgroup:
             return plan
         if self._cgroups.version != 1:

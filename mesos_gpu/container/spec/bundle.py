@@ -169,6 +169,7 @@ def compose(
         },
         "root": {"path": around.root, "readonly": False},
         **{name: value for view in views for name, value in view.host_document().items()},
+        **_hooks(plan),
         "mounts": [
             *with_shm(BASE_MOUNTS, config.linux),
             *around.mounts,
@@ -192,6 +193,17 @@ def compose(
             **host.hardening.linux_document(capabilities["bounding"]),
         },
     }
+
+
+def _hooks(plan: LaunchPlan) -> dict[str, Any]:
+    stages: dict[str, list[dict[str, Any]]] = {}
+    for hook in plan.hooks:
+        written: dict[str, Any] = {"path": hook.path}
+        written |= {"args": list(hook.arguments)} if hook.arguments else {}
+        written |= {"env": list(hook.environment)} if hook.environment else {}
+        written |= {} if hook.timeout_s is None else {"timeout": hook.timeout_s}
+        stages.setdefault(hook.stage, []).append(written)
+    return {"hooks": stages} if stages else {}
 
 
 def _terminal(config: ContainerConfig) -> dict[str, Any]:

@@ -90,7 +90,8 @@ class ContainerConfig:
     With a `terminal`, of `window` (rows, columns), it reads from there and says everything there; `stdout` has it too.
     With a `share` it can open cards that others open, too, and has no GPU of its own.
     `output` limits what is kept of what it says.
-    `device_units` are what it asks of device plugins, by resource; `device_plan` is what they answered.
+    `device_units` are what it asks of device plugins, by resource, `cdi_devices` the CDI devices that it asks for by
+    name; `device_plan` is what came of both. Nested containers have that of their outermost one.
     """
 
     container_id: ContainerId
@@ -116,6 +117,7 @@ class ContainerConfig:
     share: Share | None = None
     output: OutputLimits | None = None
     device_units: Mapping[str, int] = field(default_factory=dict)
+    cdi_devices: tuple[str, ...] = ()
     device_plan: LaunchPlan | None = None
 
     @property

@@ -14,6 +14,7 @@ import msgspec
 
 from mesos_gpu.container.host.beneath import private_folder, write_private
 from mesos_gpu.container.spec.config import CONTAINER_ID, Termination, Volume
+from mesos_gpu.isolator.plan import LaunchPlan
 from mesos_gpu.mesos.ids import ContainerId
 
 Step = Literal["preparing", "running", "ended"]
@@ -43,6 +44,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     standalone: bool = False
     volumes: tuple[Volume, ...] = ()
     """Its persistent volumes in its sandbox, which containers nested in it may see too."""
+    device_plan: LaunchPlan | None = None
+    """What device plugins and CDI files gave it; containers nested in it have the same."""
     session: bool = False
     pid: int | None = None
     pid_start_time: int | None = None

@@ -39,6 +39,7 @@ def first_record(config: ContainerConfig, boot_id: str) -> Record:
         shares_cgroup=shares,
         standalone=config.standalone,
         volumes=config.sandbox_volumes,
+        device_plan=config.device_plan,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesos_gpu.agent.model.device_units import is_units, refusal, units_of, with_units
+from mesos_gpu.agent.model.device_units import is_units, refusal, stale_units, units_of, with_units
 from mesos_gpu.mesos.resources import Resources
 
 X = "example.com/x"
@@ -25,18 +25,18 @@ def test_units_are_counted_by_resource_and_gpus_where_they_come_from_a_plugin() 
 
 
 @pytest.mark.parametrize(
-    ("resources", "has_executor", "says"),
+    ("resources", "running", "says"),
     [
         (f"cpus:1;{X}:1", False, None),
         (f"cpus:1;{X}:0.5", False, "are given whole"),
-        (f"cpus:1;{X}:1", True, "not to executors and groups"),
+        (f"cpus:1;{X}:1", True, "The executor runs already and cannot be given example.com/x"),
         ("cpus:1;gpus:1", True, "nvidia.com/gpu of a device plugin"),
         ("cpus:1", True, None),
     ],
 )
-def test_a_task_gets_whole_devices_and_none_with_an_executor(resources: str, has_executor: bool, says: str) -> None:
+def test_a_task_gets_whole_devices_and_none_late(resources: str, running: bool, says: str) -> None:
     info = {"resources": Resources.parse(resources).to_json()}
-    words = refusal(info, "nvidia.com/gpu", has_executor=has_executor)
+    words = refusal(info, "nvidia.com/gpu", running=running)
     assert words is None if says is None else words is not None and says in words
 
 
@@ -48,3 +48,11 @@ def test_an_agent_has_units_beside_its_own_and_what_is_reserved_of_them_stays() 
     assert with_units(own, {X: 2}, kept, None).value(X) == 3
     assert with_units(own, {}, kept, None).value(X) == 3
     assert with_units(own, {X: 0}, nothing, None) == own
+
+
+def test_units_that_a_task_left_in_its_executor_are_counted() -> None:
+    executor, live = ({"resources": Resources.parse(text).to_json()} for text in (f"cpus:1;{X}:1", f"{X}:1;gpus:1"))
+    held = {X: ["a", "b", "c"], "nvidia.com/gpu": ["g"]}
+    assert stale_units(held, [executor, live], "nvidia.com/gpu") == {X: 1}
+    assert stale_units(held, [executor], "nvidia.com/gpu") == {X: 2, "nvidia.com/gpu": 1}
+    assert stale_units({X: ["a"]}, [executor], None) == {}

@@ -53,6 +53,19 @@ def test_gpus_are_counted_however_they_were_asked_for(line: str, gpus: int) -> N
     assert app(line).get("gpus", 0) == gpus
 
 
+def test_devices_of_other_vendors_go_by_their_cdi_names() -> None:
+    line = "podman run --device example.com/nic=0 --device=example.com/nic=1"
+    line += " --device nvidia.com/gpu=0 --device /dev/fuse i"
+    app = done(line, form="app").documents[0].document
+    assert app["labels"]["MESOS_GPU_DEVICES"] == "example.com/nic=0,example.com/nic=1"
+    assert app["gpus"] == 1
+    assert "example.com/nic=0: the agent needs the vendor's CDI file, and --cdi_devices=example.com/nic" in said(line)
+    (lost,) = [note.message for note in done(line).notes.all if note.lost]
+    assert lost.startswith("/dev/fuse: apps have GPUs, and devices by their CDI names")
+    pod = done(line, form="pod").documents[0].document
+    assert pod["containers"][0]["labels"] == {"MESOS_GPU_DEVICES": "example.com/nic=0,example.com/nic=1"}
+
+
 CGPU = "-e ALIYUN_COM_GPU_MEM_CONTAINER=6 -e ALIYUN_COM_GPU_MEM_DEV=15"
 
 

@@ -204,6 +204,14 @@ def test_what_the_cluster_wrote_into_an_object_is_not_noted() -> None:
     assert lost == ["metadata.annotations", "spec.template.spec.runtimeClassName"]
 
 
+def test_a_service_has_devices_by_their_cdi_names() -> None:
+    text = "services: {web: {image: i, devices: [nvidia.com/gpu=0, nvidia.com/gpu=1, example.com/nic=0]}}"
+    document = convert(text, "f", environ={}).documents[0].document
+    assert (document["gpus"], document["labels"]) == (2, {"MESOS_GPU_DEVICES": "example.com/nic=0"})
+    every = convert(text.replace("gpu=1", "gpu=all"), "f", environ={})
+    assert every.documents[0].document["gpus"] == 1
+
+
 def test_a_service_that_is_built_is_named_as_compose_names_it() -> None:
     done = convert("name: lab\nservices: {Web: {build: ., restart: always}}", "f", environ={})
     assert done.documents[0].document["container"]["docker"]["image"] == "lab-web"

@@ -130,6 +130,9 @@ def test_labels_say_what_a_command_in_an_image_means_and_that_it_gets_the_driver
     [
         (("--name", "Bad Name!"), "a name has lower-case letters, digits, - and ."),
         (("--name", "-x"), "a name has lower-case letters"),
+        (("--device", "nic"), "--device nic: tasks have devices by their CDI names, vendor.com/class=name"),
+        (("--device", "nvidia.com/gpu=all"), "how many that is depends on the agent; say --gpus N"),
+        (("--device", "nvidia.com/gpu=0", "--gpus", "2"), "--device names GPUs one by one, --gpus says how many"),
         (("--gpus", "half"), "'half' is not a valid whole number."),
         (("--cpus", "x"), "'x' is not a valid number."),
     ],
