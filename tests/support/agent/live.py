@@ -153,7 +153,11 @@ class LiveAgent:
         """Return what still exists of it: processes, mounts, cgroups."""
         mark = os.fsencode(str(self.folder))
         processes = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-        found = [f"process {p.name}" for p in processes if p.name != str(os.getpid()) and mark in _command(p)]
+        found = [
+            f"process {p.name}: {_command(p)!r}"
+            for p in processes
+            if p.name != str(os.getpid()) and mark in _command(p)
+        ]
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         found += [f"mount {line}" for line in mounts if str(self.folder) in line]
         for pattern in (self.cgroups_root, f"*/{self.cgroups_root}"):
@@ -191,4 +195,5 @@ async def live_agent(folder: Path, *flags: str) -> AsyncIterator[LiveAgent]:
             await live.end()
         finally:
             await master.stop()
-    assert live.leftovers() == []
+    left = live.leftovers()
+    assert left == [], left

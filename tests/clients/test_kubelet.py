@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import yaml
 
 from mesos_gpu.doors.common.agent import AgentAddress, Book
 from tests.clients.environments import PROGRAMS, Environment
+from tests.support.agent.live import live_agent
 from tests.support.doors.bank import Bank
 from tests.support.places import ROOT
 
@@ -48,6 +49,12 @@ def protoc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
         yield environment
     finally:
         environment.close()
+
+
+@pytest.fixture
+async def bank(tmp_path: Path) -> AsyncIterator[Bank]:
+    async with live_agent(tmp_path) as agent:
+        yield Bank(agent)
 
 
 class Kubelet:
