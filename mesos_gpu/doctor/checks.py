@@ -277,7 +277,8 @@ def _networks(facts: Facts) -> Iterator[Finding]:
 def _doors(facts: Facts) -> Iterator[Finding]:
     for door in facts.doors:
         if door.problem:
-            mend = "mesos-gpu door install, or --cdi_spec_dir of the agent, sets it up anew; see docs/do/doors.md"
+            usual = "mesos-gpu door install, or --cdi_spec_dir of the agent, sets it up anew; see docs/do/doors.md"
+            mend = door.mend or usual
             yield Finding("door", Verdict.PROBLEM, f"{door.gives} ({door.path}): {door.problem}", mend)
         else:
             yield Finding("door", Verdict.OK, f"{door.gives} ({door.path})")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from mesos_gpu.doctor.facts import Door
 from mesos_gpu.doors.common.agent import SETTINGS, Book, find_agent
@@ -18,6 +20,7 @@ PROGRAMS = {
     "nvidia-docker": "nvidia-docker run",
     "nvidia-docker-plugin": "volumes of nvidia-docker",
 }
+_FRESH = "the agent writes its CDI file anew whenever it starts: systemctl restart mesos-gpu-agent, or start it again"
 _AGENT, _SETTINGS = re.compile(r"agent='([^']*)'"), re.compile(r"settings='([^']*)'")
 
 
@@ -38,8 +41,9 @@ def find_doors(root: Path = Path("/")) -> Iterator[Door]:
         path = root / folder / "mesos-gpu.json"
         if text := _text(path):
             try:
-                words = json.loads(text)["devices"][0]["containerEdits"]["hooks"][0]["args"]
-                yield _door("CDI: podman run --device nvidia.com/gpu=0", path, Path(words[0]), _after(words, "--agent"))
+                document = json.loads(text)
+                words = document["devices"][0]["containerEdits"]["hooks"][0]["args"]
+                yield _cdi(document, path, Path(words[0]), _after(words, "--agent"))
             except (ValueError, LookupError, TypeError):
                 yield Door("CDI", str(path), "it is no CDI file of GPUs")
 
@@ -53,6 +57,34 @@ def _door(gives: str, path: Path, python: Path, agent: str | None, settings: Pat
     except MesosGpuError as error:
         return Door(gives, str(path), f"its agent gives no GPU: {error}")
     return Door(gives, str(path))
+
+
+def _cdi(document: Mapping[str, Any], path: Path, python: Path, agent: str | None) -> Door:
+    """Judge an agent's CDI file: as a door, and by what it says against what is so."""
+    door = _door("CDI: podman run --device nvidia.com/gpu=0", path, python, agent)
+    if door.problem:
+        return door
+    try:
+        gpus = Book(find_agent(agent)).driver()["gpus"]
+    except MesosGpuError as error:
+        return replace(door, problem=f"its agent does not say which GPUs there are: {error}")
+    return replace(door, problem=stale(document, [str(gpu["uuid"]) for gpu in gpus]), mend=_FRESH)
+
+
+def stale(document: Mapping[str, Any], uuids: Sequence[str]) -> str:
+    """Return in what a CDI file of an agent's GPUs is not so any more; empty when nothing is."""
+    listed = {str(device["name"]) for device in document["devices"]}
+    named = {name for name in listed if name.startswith(("GPU-", "MIG-"))}
+    found = []
+    if gone := sorted(named - set(uuids)):
+        found.append(f"it has {', '.join(gone)}, which the agent does not have any more")
+    if new := sorted(set(uuids) - named):
+        found.append(f"it lacks {', '.join(new)}, which the agent has")
+    edits = document.get("containerEdits") or {}
+    sources = [str(mount["hostPath"]) for mount in edits.get("mounts") or ()]
+    if missing := next((source for source in sources if not Path(source).exists()), None):
+        found.append(f"it mounts {missing}, which is gone, as after a change of the driver")
+    return "; ".join(found)
 
 
 def _after(words: list[str], option: str) -> str | None:

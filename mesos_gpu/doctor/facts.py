@@ -49,11 +49,15 @@ class RunningAgent:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A way by which containers that Mesos did not start get GPUs: what it gives, where it is, and what is wrong."""
+    """A way by which containers that Mesos did not start get GPUs, or Mesos gets devices of other programs.
+
+    What it gives, where it is, what is wrong, and how that is mended (empty: as the others).
+    """
 
     gives: str
     path: str
     problem: str = ""
+    mend: str = ""
 
 
 @dataclass(frozen=True, slots=True)

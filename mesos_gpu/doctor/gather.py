@@ -16,6 +16,7 @@ from mesos_gpu.container.host.runtime import find_image_init, find_init, find_pr
 from mesos_gpu.container.supervisor.conmon import find_conmon
 from mesos_gpu.doctor.doors import find_doors
 from mesos_gpu.doctor.facts import Facts, Node, Nvml, PciGpu, RunningAgent
+from mesos_gpu.doctor.kubernetes_doors import kubernetes_doors
 from mesos_gpu.errors import DeviceError, Unavailable
 from mesos_gpu.gpu.binding import code_of
 from mesos_gpu.gpu.numbers import character_majors
@@ -62,7 +63,7 @@ def gather(
         overlay="overlay" in _text(root / "proc/filesystems").split(),
         ports={port: _is_free(port) for port in ports},
         agents=tuple(agents),
-        doors=tuple(find_doors(root)),
+        doors=(*find_doors(root), *kubernetes_doors(agents, root)),
         container=(root / ".dockerenv").exists() or (root / "run/.containerenv").exists(),
     )
 
