@@ -42,7 +42,8 @@ def register(state: MasterState, report: Report) -> list[Action]:
     if state.policy.is_down(report.info["hostname"], report.pid):
         return [ShutdownAgent(report.pid, MACHINE_DOWN)]
     if state.transitions.introduced(report.pid):
-        return [Warn(f"passing over a registration of the agent at {report.pid}: one is being stored")]
+        # An agent asks again until it is answered. Mesos tells it at INFO, too: src/master/master.cpp, registerSlave.
+        return [Warn(f"passing over a registration of the agent at {report.pid}: one is being stored", usual=True)]
     actions: list[Action] = []
     for agent in [a for a in state.agents.values() if a.pid == report.pid]:
         if agent.connected:

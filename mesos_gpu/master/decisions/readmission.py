@@ -65,7 +65,8 @@ def reregister(state: MasterState, report: Report, now: Moment) -> list[Action]:
         return []
     if state.transitions.under_way(agent_id) or state.transitions.introduced(report.pid):
         # It asks again; by then we know which of both it was.
-        return [Warn(f"passing over a re-registration of agent {agent_id}: its coming or going is being stored")]
+        text = f"passing over a re-registration of agent {agent_id}: its coming or going is being stored"
+        return [Warn(text, usual=True)]
     actions: list[Action] = []
     # Two agents cannot live at one address; the one that speaks is there.
     for other in [a.id for a in state.agents.values() if a.pid == report.pid and a.id != agent_id]:

@@ -232,8 +232,8 @@ class Engine:
                     self._subscribers.pop(stream_id).close()
             case AwaitFailover(framework_id, epoch, delay_s):
                 self.later(delay_s, FailoverExpired(framework_id, epoch))
-            case Warn(text):
-                log.warning("%s", text)
+            case Warn(text, usual):
+                log.log(logging.INFO if usual else logging.WARNING, "%s", text)
             case ObserveAgent(agent_id):
                 if self.agents is not None:
                     self.agents.observe(agent_id)

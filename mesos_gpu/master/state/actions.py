@@ -209,9 +209,13 @@ class ReconcileOperations:
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """Tell the operator, in the log, why something was refused without an answer."""
+    """Tell the operator, in the log, why something was refused without an answer.
+
+    What belongs to the `usual` course of things, so that nobody can or need act on it, is no warning there.
+    """
 
     text: str
+    usual: bool = False
 
 
 AboutOperations: TypeAlias = ApplyOperation | KeepResources | AcknowledgeOperation | ReconcileOperations

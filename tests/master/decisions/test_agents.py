@@ -93,6 +93,13 @@ def test_an_agent_hears_its_id_after_it_is_on_disk(state: MasterState) -> None:
     assert state.agents[ID].total == Resources.parse(GPU_AGENT)
 
 
+def test_asked_again_while_it_is_being_stored_is_the_usual_course_of_things(state: MasterState) -> None:
+    state.transitions.registering.add(report().pid)
+    [told] = agents.register(state, report())
+    assert isinstance(told, Warn)
+    assert told.usual
+
+
 def test_asked_again_before_our_answer_it_has_the_same_id(state: MasterState) -> None:
     add_agent(state)
     assert agents.register(state, report()) == [AgentRegistered(ID)]
