@@ -1,4 +1,4 @@
-"""Writes docs/start/first-five-minutes.md: the first commands that a newcomer types, and what a real terminal showed.
+"""Writes docs/start/first-five-minutes.md, and the same in Chinese: the first commands, and what a terminal showed.
 
     .venv/bin/python tools/make_recording.py
 
@@ -20,15 +20,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "start" / "first-five-minutes.md"
+START = ROOT / "docs" / "start"
+PAGE, CHINESE_PAGE = START / "first-five-minutes.md", START / "first-five-minutes.zh-CN.md"
+LANGUAGES = {PAGE: "C.UTF-8", CHINESE_PAGE: "zh_CN.UTF-8"}
+"""The pages, and LANG of the shell that each shows."""
 WIDTH, HEIGHT = 110, 50
 PATIENCE_S = 120
 
 
 class Step(NamedTuple):
-    """A command, why it is typed, and the status it ends with."""
+    """A command, why it is typed, in English and in Chinese, and the status it ends with."""
 
     text: str
+    chinese: str
     command: str
     status: int = 0
 
@@ -36,29 +40,42 @@ class Step(NamedTuple):
 STEPS = (
     Step(
         "A box: master, agent and Marathon on this machine. Without an NVIDIA GPU its GPUs are simulated.",
+        "启动单机环境（box）：本机上的 master、agent 和 Marathon。没有 NVIDIA GPU 时会模拟。",
         "mesos-gpu up --detach",
     ),
-    Step("Which GPUs are there?", "mesos-gpu gpu list"),
-    Step("A command on a GPU of its own, once. It sees that one and no other.", "mesos-gpu run -- nvidia-smi -L"),
+    Step("Which GPUs are there?", "有哪些 GPU？", "mesos-gpu gpu list"),
+    Step(
+        "A command on a GPU of its own, once. It sees that one and no other.",
+        "在一张独占的 GPU 上运行一条命令；它只看得到这一张。",
+        "mesos-gpu run -- nvidia-smi -L",
+    ),
     Step(
         "An app, as in DC/OS' guide; it goes on until it is removed.",
+        "一个应用，与 DC/OS 指南里的相同；删除之前会一直运行。",
         "mesos-gpu app add examples/simple-gpu-test.json --wait",
     ),
-    Step("What runs, and on which GPU?", "mesos-gpu task list"),
-    Step("What does it write?", "mesos-gpu task log simple-gpu-test | head -20"),
-    Step("With hands in its container.", "mesos-gpu task exec simple-gpu-test nvidia-smi -L"),
+    Step("What runs, and on which GPU?", "什么在运行，用的是哪张 GPU？", "mesos-gpu task list"),
+    Step("What does it write?", "它输出了什么？", "mesos-gpu task log simple-gpu-test | head -20"),
+    Step("With hands in its container.", "在它的容器里执行命令。", "mesos-gpu task exec simple-gpu-test nvidia-smi -L"),
     Step(
         "A file with mistakes: all of them are told, before anything is sent.",
+        "定义里有错误时，发送之前就会一次全部指出。",
         """echo '{"id": "train", "cmd": "./train", "gpu": 2, "cpus": "4"}' | mesos-gpu app add""",
         1,
     ),
-    Step("More GPUs than there are: it says what is missing.", "mesos-gpu run --gpus 9 --timeout 5 -- true", 4),
+    Step(
+        "More GPUs than there are: it says what is missing.",
+        "申请的 GPU 超过现有数量时，会说明缺什么。",
+        "mesos-gpu run --gpus 9 --timeout 5 -- true",
+        4,
+    ),
     Step(
         "What ran with docker.",
+        "原来用 docker 运行的命令。",
         "mesos-gpu convert -o yaml docker run --gpus 2 -v /data:/data:ro --ulimit core=0 nvidia/cuda:12.4.1 nvidia-smi",
     ),
-    Step("And gone again.", "mesos-gpu app remove simple-gpu-test --wait"),
-    Step("The box too.", "mesos-gpu down"),
+    Step("And gone again.", "删除应用。", "mesos-gpu app remove simple-gpu-test --wait"),
+    Step("The box too.", "停止 box。", "mesos-gpu down"),
 )
 
 
@@ -69,10 +86,11 @@ def shell_setup() -> str:
     return f'mesos-gpu() {{ if [ "$1" = up ]; then shift; {program} {up} "$@"; else {program} "$@"; fi; }}'
 
 
-def environment(work_dir: Path) -> dict[str, str]:
-    """Return the environment of the shell."""
+def environment(work_dir: Path, language: str = "C.UTF-8") -> dict[str, str]:
+    """Return the environment of the shell; Python writes UTF-8 also where the machine does not know the language."""
     env = {key: value for key, value in os.environ.items() if not key.startswith(("MARATHON_", "MESOS_", "TMUX"))}
-    return {**env, "MESOS_GPU_WORK_DIR": str(work_dir), "PYTHONPATH": str(ROOT)}
+    env = {key: value for key, value in env.items() if not key.startswith("LC_")}
+    return {**env, "MESOS_GPU_WORK_DIR": str(work_dir), "PYTHONPATH": str(ROOT), "LANG": language, "PYTHONUTF8": "1"}
 
 
 class Terminal:
@@ -103,7 +121,7 @@ class Terminal:
         return self._tmux("capture-pane", "-p", "-J")
 
     def _tmux(self, *words: str) -> str:
-        command = ["tmux", "-S", self._socket, *words]
+        command = ["tmux", "-u", "-S", self._socket, *words]
         done = subprocess.run(
             command, cwd=ROOT, env=self._env, capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
@@ -122,30 +140,54 @@ def as_on_a_quiet_machine(screen: str, work_dir: Path) -> str:
     return "\n".join(lines)
 
 
-def page(screens: list[str]) -> str:
-    """Return the page for what the screen showed after each step."""
-    parts = [
-        "# The first five minutes",
-        "What a terminal showed without an NVIDIA GPU; `tools/make_recording.py` types the commands anew.\n"
-        "Where there is a GPU with its driver, the same commands use that.",
-    ]
+HEAD = """\
+# The first five minutes
+
+What a terminal showed without an NVIDIA GPU; `tools/make_recording.py` types the commands anew.
+Where there is a GPU with its driver, the same commands use that. [中文](first-five-minutes.zh-CN.md)
+
+`mesos-gpu ui` opens the page that Marathon serves ([more pictures](../do/ui.md)):
+
+![Services with their state and its reason](../pictures/ui-services.png)"""
+CHINESE_HEAD = """\
+# 最初的五分钟
+
+以下是没有 NVIDIA GPU 的机器上终端的实际显示，由 `tools/make_recording.py` 重新录制。
+有 GPU 和驱动时，同样的命令会直接使用它。[English](first-five-minutes.md)
+
+`mesos-gpu ui` 打开 Marathon 自带的页面（[更多截图](../do/ui.md)）：
+
+![一个服务的日志](../pictures/ui-logs-zh.png)"""
+HEADS = {PAGE: HEAD, CHINESE_PAGE: CHINESE_HEAD}
+"""What each page begins with."""
+
+
+def page(path: Path, screens: list[str]) -> str:
+    """Return a page for what the screen showed after each step."""
+    parts = [HEADS[path]]
     for step, screen in zip(STEPS, screens, strict=True):
-        parts.append(f"{step.text}\n\n```console\n{screen}\n```")
+        text = step.text if path == PAGE else step.chinese
+        parts.append(f"{text}\n\n```console\n{screen}\n```")
     return "\n\n".join(parts) + "\n"
 
 
-def main() -> None:
-    """Record, and write the page."""
+def recorded(language: str) -> list[str]:
+    """Type every step into a terminal, on a box of its own; return what the screen showed after each."""
     with tempfile.TemporaryDirectory(prefix="mesos-gpu-recording-") as name:
         work_dir = Path(name) / "box"
-        env = environment(work_dir)
+        env = environment(work_dir, language)
         try:
             with Terminal(Path(name), env) as terminal:
-                screens = [as_on_a_quiet_machine(terminal.type(step.command), work_dir) for step in STEPS]
+                return [as_on_a_quiet_machine(terminal.type(step.command), work_dir) for step in STEPS]
         finally:
             if (work_dir / "box.json").exists():
                 subprocess.run([sys.executable, "-m", "marathon_cli", "down"], cwd=ROOT, env=env, check=False)
-    PAGE.write_text(page(screens))
+
+
+def main() -> None:
+    """Record, and write the pages."""
+    for path, language in LANGUAGES.items():
+        path.write_text(page(path, recorded(language)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[1]
 TOP = {
     "README.md": "index.md",
+    "README.zh-CN.md": "start/index.zh-CN.md",
     "ARCHITECTURE.md": "why/architecture.md",
     "SECURITY.md": "why/security-policy.md",
     "CONTRIBUTING.md": "why/contributing.md",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.support.box.live import LiveBox
-from tools.make_recording import PAGE, ROOT, STEPS, environment, shell_setup
+from tools.make_recording import CHINESE_PAGE, PAGE, ROOT, STEPS, environment, shell_setup
 
 
 @pytest.mark.root
@@ -21,8 +22,9 @@ def test_every_command_of_the_recording_ends_as_it_did(new_box: LiveBox) -> None
         assert done.stdout + done.stderr
 
 
-def test_the_page_shows_the_commands_that_are_tested() -> None:
-    text = PAGE.read_text()
-    shown = [block.partition("\n")[0] for block in re.findall(r"^```console\n(.*?)```", text, re.M | re.S)]
-    assert shown == [f"$ {step.command}" for step in STEPS]
-    assert [step.text for step in STEPS if step.text not in text] == []
+@pytest.mark.parametrize("page", [PAGE, CHINESE_PAGE], ids=lambda path: path.name)
+def test_the_pages_show_the_commands_that_are_tested(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)```", text, re.M | re.S)
+    assert [block.partition("\n")[0] for block in blocks] == [f"$ {step.command}" for step in STEPS]
+    assert [step for step in STEPS if (step.text if page == PAGE else step.chinese) not in text] == []
