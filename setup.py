@@ -68,9 +68,12 @@ PACKAGES = find_packages(include=["mesos_gpu", "mesos_gpu.*", "marathon_cli", "m
 # The kubelet's interfaces, as host of device plugins and as one.
 KUBERNETES = ["grpcio>=1.60"]
 
+# The tree of cGPU's /proc/cgpu_km, over libfuse of the system.
+FUSE = ["mfusepy>=3.0"]
+
 setup(
     install_requires=REQUIRES,
-    extras_require={"dev": [*DEV, *KUBERNETES], "kubernetes": KUBERNETES},
+    extras_require={"dev": [*DEV, *KUBERNETES, *FUSE], "kubernetes": KUBERNETES, "fuse": FUSE},
     # schemas/ lies at the top for people and editors, and is installed inside our package.
     packages=[*PACKAGES, "mesos_gpu.schemas"],
     package_dir={"mesos_gpu.schemas": "schemas"},

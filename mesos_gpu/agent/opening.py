@@ -36,6 +36,7 @@ from mesos_gpu.agent.gpus.lender import Lender
 from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.gpus.memory_watcher import MemoryWatcher
 from mesos_gpu.agent.gpus.share_rules import ShareRules
+from mesos_gpu.agent.gpus.share_tree_mount import ShareTree, check_fuse
 from mesos_gpu.agent.gpus.sharing_parts import keep_memory, memory_reader, shared_cards
 from mesos_gpu.agent.gpus.sharing_settings import shared_of
 from mesos_gpu.agent.gpus.simulated_cards import control_of, open_cards, play
@@ -153,6 +154,8 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
             cdi_kinds=devices.cdi_kinds,
         )
         sharing = configuration.gpus.sharing
+        if sharing.tree is not None:
+            check_fuse()
         keep_memory(isolator, whole, gpus.shared, sharing, configuration.runtime_dir, containers.freeze_file)
         turns = _open_turns(configuration, isolator, gpus, containers)
         await play(plays, isolator, whole, closing)
@@ -160,7 +163,11 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         shared = SharedContainers(containers, turns, CdiFiles(configuration.devices.cdi_folders).plan)
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
         reader = memory_reader(gpus.driver, gpus.shared, configuration.tasks.cgroups_root, turns.sockets())
-        agent.shared_gpus = SharedGpus(turns, MemoryWatcher(isolator, reader, sharing.memory_grace_s))
+        agent.shared_gpus = SharedGpus(
+            turns,
+            MemoryWatcher(isolator, reader, sharing.memory_grace_s),
+            None if sharing.tree is None else ShareTree(sharing.tree, turns),
+        )
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
         app = api.make_app()

@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 
 from mesos_gpu.sharing.freezer import is_frozen
 from tests.support.agent.live import PATIENCE_S, LiveAgent, new_master
+from tests.support.children import children
 from tests.support.histories import examples
 from tests.support.sharing.parts import part
 from tests.support.sharing.real_turns import freezer_v1, freezer_v2
@@ -38,14 +39,6 @@ async def agent(tmp_path: Path) -> AsyncIterator[LiveAgent]:
         finally:
             await master.stop()
     assert agent.leftovers() == []
-
-
-def children(pid: int) -> Iterator[tuple[int, str]]:
-    """Yield the children of a process with what they were called."""
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            if int(path.read_text().rpartition(")")[2].split()[1]) == pid:
-                yield int(path.parent.name), (path.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
 def turner_of(pid: int) -> int | None:

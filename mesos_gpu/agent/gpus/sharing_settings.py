@@ -60,6 +60,12 @@ SHARING_FLAGS: Sequence[Flag] = (
         None,
         "A folder with a folder for each shared GPU, by index, in which the `pipe` and `shm` of its MPS daemon are.",
     ),
+    Flag(
+        "gpu_share_tree",
+        "path",
+        None,
+        "Where the files of cGPU's /proc/cgpu_km are, to look at shares and change them; needs FUSE. Default: nowhere.",
+    ),
 )
 
 
@@ -76,6 +82,7 @@ class SharingSettings:
     """No part of a card is given that is kept from others by less."""
     memory_grace_s: float = 10.0
     mps: Path | None = None
+    tree: Path | None = None
 
 
 def sharing_settings(flags: Mapping[str, Any]) -> SharingSettings:
@@ -89,6 +96,7 @@ def sharing_settings(flags: Mapping[str, Any]) -> SharingSettings:
         require=level_named(flags["gpu_share_require"]),
         memory_grace_s=flags["gpu_share_memory_grace"],
         mps=None if flags["gpu_share_mps_dir"] is None else Path(flags["gpu_share_mps_dir"]).absolute(),
+        tree=None if flags["gpu_share_tree"] is None else Path(flags["gpu_share_tree"]).absolute(),
     )
 
 
