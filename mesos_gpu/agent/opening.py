@@ -153,21 +153,14 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
             gpus_from=devices.gpus_from,
             cdi_kinds=devices.cdi_kinds,
         )
-        sharing = configuration.gpus.sharing
-        if sharing.tree is not None:
-            check_fuse()
-        keep_memory(isolator, whole, gpus.shared, sharing, configuration.runtime_dir, containers.freeze_file)
+        sharing, runtime_dir = configuration.gpus.sharing, configuration.runtime_dir
+        keep_memory(isolator, whole, gpus.shared, sharing, runtime_dir, containers.freeze_file)
         turns = _open_turns(configuration, isolator, gpus, containers)
         await play(plays, isolator, whole, closing)
         await turns.start()
         shared = SharedContainers(containers, turns, CdiFiles(configuration.devices.cdi_folders).plan)
         agent = _agent(configuration, info, identity, endpoint, checkpoints, shared, care, desk)
-        reader = memory_reader(gpus.driver, gpus.shared, configuration.tasks.cgroups_root, turns.sockets())
-        agent.shared_gpus = SharedGpus(
-            turns,
-            MemoryWatcher(isolator, reader, sharing.memory_grace_s),
-            None if sharing.tree is None else ShareTree(sharing.tree, turns),
-        )
+        agent.shared_gpus = _open_shared(configuration, isolator, gpus, turns)
         shown = dict(configuration.shown)
         api = OperatorApi(agent, shown, images, json_suffixes=configuration.json_suffixes, access=configuration.access)
         app = api.make_app()
@@ -318,6 +311,18 @@ def _open_turns(
     )
     isolator.sockets = turns.sockets()
     return turns
+
+
+def _open_shared(
+    configuration: Configuration, isolator: SharingIsolator, gpus: MachineGpus, turns: Turns
+) -> SharedGpus:
+    """Return who looks after shared GPUs. Raises BadFlag for a tree of files where there is no FUSE."""
+    sharing = configuration.gpus.sharing
+    if sharing.tree is not None:
+        check_fuse()
+    reader = memory_reader(gpus.driver, gpus.shared, configuration.tasks.cgroups_root, turns.sockets())
+    tree = None if sharing.tree is None else ShareTree(sharing.tree, turns)
+    return SharedGpus(turns, MemoryWatcher(isolator, reader, sharing.memory_grace_s), tree)
 
 
 def _open_desk(configuration: Configuration, isolator: NvidiaGpuIsolator, checkpoints: Checkpoints) -> LendingDesk:
