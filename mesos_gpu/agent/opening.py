@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,7 +37,7 @@ from mesos_gpu.agent.gpus.lending_desk import LendingDesk
 from mesos_gpu.agent.gpus.memory_watcher import MemoryWatcher
 from mesos_gpu.agent.gpus.share_rules import ShareRules
 from mesos_gpu.agent.gpus.share_tree_mount import ShareTree, check_fuse
-from mesos_gpu.agent.gpus.sharing_parts import keep_memory, memory_reader, shared_cards
+from mesos_gpu.agent.gpus.sharing_parts import check_free, keep_memory, memory_reader, shared_cards
 from mesos_gpu.agent.gpus.sharing_settings import shared_of
 from mesos_gpu.agent.gpus.simulated_cards import control_of, open_cards, play
 from mesos_gpu.agent.gpus.turns import Turns
@@ -133,7 +133,7 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         gpus = _open_gpus(configuration, found.agent)
         info = _info(configuration, gpus)
         if not found.rebooted:
-            _check_free(configuration.runtime_dir, gpus.shared)
+            check_free(configuration.runtime_dir, gpus.shared)
         plays = open_cards(gpus.driver, gpus.cards, configuration.runtime_dir, configuration.tasks.cgroups_root)
         whole = _open_isolator(configuration.runtime_dir, gpus)
         records = ShareRecords(configuration.runtime_dir / "shares")
@@ -278,17 +278,6 @@ def _open_gpus(configuration: Configuration, before: Document | None) -> Machine
     whole = _discover(settings, asked, [gpu for gpu in found if gpu.uuid not in taken], restarting=before is not None)
     offered_cards = shared_cards(shared, settings.sharing, driver, configuration.tasks.cgroups_root)
     return MachineGpus(whole, driver, shared, offered_cards)
-
-
-def _check_free(runtime_dir: Path, shared: Sequence[Gpu]) -> None:
-    """Refuse to share what a container of an earlier process has whole. Raises Conflict, Unavailable."""
-    for container_id, held in GpuCheckpoints(runtime_dir / "gpus").load().items():
-        for gpu in shared:
-            if any(was.uuid == gpu.uuid for was in held):
-                raise Conflict(
-                    f"GPU {gpu.index} ({gpu.uuid}) is to be shared (--shared_gpus), and container {container_id} "
-                    "has it whole: start the agent as it was, wait for the end of that task, then share the card"
-                )
 
 
 def _open_isolator(runtime_dir: Path, gpus: MachineGpus) -> NvidiaGpuIsolator:

@@ -9,7 +9,9 @@ from mesos_gpu.agent.gpus.memory_keeper import Keeper, find_level, with_levels
 from mesos_gpu.agent.gpus.memory_watcher import DriverReader, MemoryReader, SimulatedReader
 from mesos_gpu.agent.gpus.sharing_settings import SharingSettings, cards_of
 from mesos_gpu.container.cgroups import find_cgroups
+from mesos_gpu.errors import Conflict
 from mesos_gpu.gpu.device import Gpu, GpuDriver
+from mesos_gpu.isolator.checkpoints import Checkpoints
 from mesos_gpu.isolator.isolator import NvidiaGpuIsolator
 from mesos_gpu.isolator.share_tables import ShareTables
 from mesos_gpu.isolator.sharing import SharingIsolator
@@ -29,6 +31,17 @@ def shared_cards(
         for gpu in shared
     }
     return with_levels(cards_of(shared, settings.max_inst), levels)
+
+
+def check_free(runtime_dir: Path, shared: Sequence[Gpu]) -> None:
+    """Refuse to share what a container of an earlier process has whole. Raises Conflict, Unavailable."""
+    for container_id, held in Checkpoints(runtime_dir / "gpus").load().items():
+        for gpu in shared:
+            if any(was.uuid == gpu.uuid for was in held):
+                raise Conflict(
+                    f"GPU {gpu.index} ({gpu.uuid}) is to be shared (--shared_gpus), and container {container_id} "
+                    "has it whole: start the agent as it was, wait for the end of that task, then share the card"
+                )
 
 
 def keep_memory(
