@@ -21,7 +21,7 @@ HOOK_FILE = "mesos-gpu.json"
 @click.option("--prefix", default="/usr/local/bin", show_default=True, metavar="FOLDER", help="Where programs go.")
 @click.option(
     "--hooks-dir",
-    default="/etc/containers/oci/hooks.d",
+    default="/usr/share/containers/oci/hooks.d",
     show_default=True,
     metavar="FOLDER",
     help="Where podman looks for files of hooks.",

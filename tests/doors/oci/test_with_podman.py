@@ -47,3 +47,24 @@ async def test_podmans_hook_takes_what_the_environment_asks_for(
         await bank.until_advertised(4)
     finally:
         podman.stop()
+
+
+async def test_podman_finds_the_hook_file_where_it_looks_by_itself(
+    bank: Bank, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # A copy of its own of that place: the machine's is left as it is, whatever happens here.
+    place = Path("/usr/share/containers")
+    podman = Podman(tmp_path_factory.mktemp("podman"), [place])
+    words = ["podman", f"--prefix={tmp_path}/bin", f"--settings={tmp_path}/doors.json", f"--agent={bank.url}"]
+    try:
+        said = await asyncio.to_thread(podman.beside, sys.executable, "-m", "marathon_cli", "door", "install", *words)
+        assert f"{place}/oci/hooks.d/mesos-gpu.json\n" in said.stdout
+        assert not (place / "oci/hooks.d/mesos-gpu.json").exists()
+        await asyncio.to_thread(podman.make_image)
+        await asyncio.to_thread(podman.start, "one", "-e", "NVIDIA_VISIBLE_DEVICES=2")
+        await bank.until_advertised(3)
+        assert "nvidia2" in podman("exec", "one", "ls", "/dev").stdout
+        podman("rm", "-f", "-t", "0", "one")
+        await bank.until_advertised(4)
+    finally:
+        podman.stop()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.doors.engine import root_archive
@@ -14,10 +16,13 @@ RUN = ("--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"
 
 
 class Podman:
-    """One store. `cdi` is what podman has at /run/cdi."""
+    """One store. `cdi` is what podman has at /run/cdi; of the machine's folders `own` it has copies of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, own: Sequence[Path] = ()) -> None:
         self.folder, self.cdi = folder, folder / "cdi"
+        self._own = {path: folder / "own" / str(at) for at, path in enumerate(own)}
+        for path, copy in self._own.items():
+            shutil.copytree(path, copy, symlinks=True)
         self.cdi.mkdir(parents=True)
         self._conf = folder / "containers.conf"
         self.configure("")
@@ -26,26 +31,16 @@ class Podman:
     def __call__(self, *words: str, check: bool = True, data: bytes | None = None) -> subprocess.CompletedProcess[str]:
         store = [f"--root={self.folder}/root", f"--runroot={self.folder}/run", f"--tmpdir={self.folder}/tmp"]
         flags = [*store, "--storage-driver=vfs", "--runtime=runc", "--cgroup-manager=cgroupfs", "--events-backend=none"]
-        # Each call has mounts of its own, with this folder in the place of the machine's.
-        inside = (
-            'mount -t tmpfs none /run/cdi 2>/dev/null || { mkdir -p /run/cdi; }; mount --bind "$0" /run/cdi; exec "$@"'
-        )
-        command = [
-            "unshare",
-            "-m",
-            "sh",
-            "-c",
-            inside,
-            str(self.cdi),
-            "env",
-            f"CONTAINERS_CONF={self._conf}",
-            "podman",
-            *flags,
-            *words,
-        ]
+        return self.beside("env", f"CONTAINERS_CONF={self._conf}", "podman", *flags, *words, check=check, data=data)
+
+    def beside(self, *words: str, check: bool = True, data: bytes | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a program that sees what podman sees: mounts of its own, with our folders in the machine's places."""
+        inside = 'mount -t tmpfs none /run/cdi 2>/dev/null || { mkdir -p /run/cdi; }; mount --bind "$0" /run/cdi; '
+        inside += "".join(f'mount --bind "{copy}" "{path}"; ' for path, copy in self._own.items())
+        command = ["unshare", "-m", "sh", "-c", f'{inside} exec "$@"', str(self.cdi), *words]
         done = subprocess.run(command, capture_output=True, input=data, timeout=60)
         out, err = done.stdout.decode(), done.stderr.decode()
-        assert not check or done.returncode == 0, f"podman {' '.join(words)}: {err}{out}"
+        assert not check or done.returncode == 0, f"{' '.join(words)}: {err}{out}"
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
     def configure(self, text: str) -> None:
