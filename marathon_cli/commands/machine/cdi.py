@@ -69,12 +69,17 @@ def generate(console: Console, url: str | None, output: str | None, kind: str, a
 
 @click.command(name="list")
 @_folders_option
+@_agent_option
+@work_dir_option
 @output_options()
 @pass_console
-def list_devices(console: Console, folders: tuple[str, ...]) -> None:
-    """List the devices that CDI files of this machine define, of any vendor."""
+def list_devices(console: Console, folders: tuple[str, ...], url: str | None) -> None:
+    """List the devices that CDI files of this machine define, of any vendor.
+
+    GPUs that Mesos' tasks share have no name, for no engine could keep a container to a part of one.
+    """
     found, _ = _read(folders)
-    for problem in found.problems:
+    for problem in [*found.problems, *_shared(console, url)]:
         say(problem)
     rows = [[device.name, device.path] for device in found.devices.values()]
     documents = [{"name": device.name, "file": device.path} for device in found.devices.values()]
@@ -108,8 +113,25 @@ def check(console: Console, folders: tuple[str, ...], url: str | None) -> int:
     )
     for words in stale:
         click.echo(f"problem  {words}")
+    for words in _shared(console, url):
+        click.echo(f"note     {words}")
     click.echo(f"{len(files)} files, {len(found.devices)} devices, {len(found.problems) + len(stale)} problems")
     return 1 if found.problems or stale else 0
+
+
+def _shared(console: Console, url: str | None) -> list[str]:
+    """Return of each GPU that tasks share why it has no name; nothing without an agent."""
+    from mesos_gpu.doors.common.agent import Book
+
+    try:
+        cards = Book(local_agent(console, url)).shared_cards()
+    except MesosGpuError:
+        return []
+    return [
+        f"GPU {card['index']} ({card['uuid']}) has no CDI name: Mesos' tasks share it (--shared_gpus), and an engine "
+        "would give a container all of it"
+        for card in cards
+    ]
 
 
 def _stale(devices: dict[str, Any], console: Console, url: str | None) -> list[str]:

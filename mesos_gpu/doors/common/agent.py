@@ -93,6 +93,10 @@ class Book:
         """Return every GPU with what it does and who holds it."""
         return list(self._ask("GET", "/gpus"))
 
+    def shared_cards(self) -> list[dict[str, Any]]:
+        """Return every GPU that tasks have parts of; none of them is lent."""
+        return list(self._ask("GET", "/gpu_shares"))
+
     def driver(self) -> dict[str, Any]:
         """Return the driver, its nodes and files, and each GPU with its own nodes."""
         return dict(self._ask("GET", "/gpus/driver"))

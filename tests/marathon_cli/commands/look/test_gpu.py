@@ -50,6 +50,24 @@ def test_gpus_are_listed_with_their_holders_and_illnesses(cluster: ScriptedServe
     assert (first["app"], first["task"], second["condition"]) == ("/train", TASK, "unhealthy")
 
 
+DOORS = ("docker-args", "docker", "nvidia-runtime", "podman", "cdi", "nvidia-docker", "kubernetes", "oci")
+
+
+def test_of_a_lent_gpu_the_door_and_its_holder_are_listed(cluster: ScriptedServer, run: Run) -> None:
+    lent = [
+        {"uuid": f"GPU-{n}", "index": n, "condition": "healthy", "lease_id": f"l{n}", "door": door, "holder": f"web{n}"}
+        for n, door in enumerate(DOORS)
+    ]
+    cluster.on("GET", "/gpus", Answer(200, lent))
+    lines = run("gpu", "list").output.splitlines()[1:]
+    assert [f"{door}: web{n}" in line for n, (door, line) in enumerate(zip(DOORS, lines, strict=True))] == [True] * 8
+    shown = json.loads(run("gpu", "list", "-o", "json").output)
+    assert [(one["door"], one["lessee"], one["lease"]) for one in shown[:2]] == [
+        ("docker-args", "web0", "l0"),
+        ("docker", "web1", "l1"),
+    ]
+
+
 def test_top_shows_the_busiest_first_and_once_where_nobody_watches(cluster: ScriptedServer, run: Run) -> None:
     lines = run("gpu", "top").output.splitlines()
     assert "93 %" in lines[1]
