@@ -60,6 +60,16 @@ class Cluster:
 
         return self._each(agents, ask)
 
+    def images(self, agents: Iterable[Agent]) -> dict[str, list[dict[str, Any]]]:
+        """Return the images that agents keep, by agent id; none where an agent does not tell."""
+
+        def ask(agent: Agent) -> list[dict[str, Any]]:
+            found = self._mesos.ask_agent(agent.address, "/images", missing={})
+            kept = found.get("images") if isinstance(found, dict) else None
+            return [image for image in kept if isinstance(image, dict)] if isinstance(kept, list) else []
+
+        return {agent_id: found or [] for agent_id, found in self._each(agents, ask).items()}
+
     def tasks(self, agents: Iterable[Agent]) -> dict[str, list[dict[str, Any]]]:
         """Return the tasks that are on agents now, by agent id, each with the name of its framework."""
 

@@ -191,6 +191,10 @@ class ImageStore:
             for _, record in sorted(self._images.items())
         )
 
+    def config_of(self, reference: str) -> ImageConfig:
+        """Return how an image of `images` wants to be run."""
+        return self._images[reference].config
+
     @property
     def bytes(self) -> int:
         """What all layers take."""

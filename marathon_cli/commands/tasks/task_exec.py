@@ -33,7 +33,29 @@ def detach_option(command: Command) -> Command:
     )(command)
 
 
-@click.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+class _OptionsBehindTheTask(click.Command):
+    """A command whose options may stand between TASK and --, where nothing else does: as kubectl's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options."""
+        before = args[: args.index("--")] if "--" in args else []
+        options = [one for one in self.params if isinstance(one, click.Option)]
+        valued = {name for one in options if not one.is_flag for name in one.opts}
+        names = [
+            word
+            for last, word in zip(["", *before], before, strict=False)
+            if not word.startswith("-") and last not in valued
+        ]
+        if len(names) == 1:
+            ctx.allow_interspersed_args, ctx.ignore_unknown_options = True, False
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    cls=_OptionsBehindTheTask,
+    name="exec",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @click.option("--interactive", "-i", is_flag=True, help="Pass standard input on.")
 @click.option(
     "--tty", "-t", is_flag=True, help="Give it a terminal; Ctrl-C then goes to the command, not to mesos-gpu."
@@ -58,7 +80,7 @@ def exec_(
     """Run COMMAND in the container of TASK, with its GPUs, files and limits.
 
     TASK is an id, the beginning of one, an app or a pattern, as long as it means one running task. Options stand before
-    TASK. Ends with COMMAND's exit status (128 + N for signal N). Without -t Ctrl-C ends COMMAND.
+    TASK, or between it and --. Ends with COMMAND's exit status (128 + N for signal N). Without -t Ctrl-C ends COMMAND.
     """
     # Here: sessions need HTTP (ssl) and terminals, which --help and the commands beside this one do without.
     from marathon_cli.oneoff.session import Wish, execute

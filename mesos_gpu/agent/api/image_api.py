@@ -12,7 +12,9 @@ from aiohttp import web
 
 from mesos_gpu.agent.running.images import AgentImages
 from mesos_gpu.errors import BadInput, Forbidden, MesosGpuError
+from mesos_gpu.images.manifest import ImageConfig
 from mesos_gpu.images.progress import Progress
+from mesos_gpu.isolator.injection import should_inject
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.security.viewing import EVERYBODY, Viewer
 from mesos_gpu.process.bodies import read_body
@@ -39,6 +41,11 @@ class _Pull(msgspec.Struct):
     cached: bool = True
 
 
+def asks_for_driver(config: ImageConfig) -> bool:
+    """Tell whether an image gets the NVIDIA driver by what it says itself; a task's label may ask for it, too."""
+    return should_inject(config.env, config.labels)
+
+
 class ImageApi:
     """GET /images, POST /images/pull and /images/prune: POST is for loopback only, and asks who may remove images."""
 
@@ -63,7 +70,10 @@ class ImageApi:
             return json_response({"images": [], "bytes": 0, "pulls": []}, request=request)
         store = self._images.store
         document = {
-            "images": [msgspec.to_builtins(image) for image in store.images()],
+            "images": [
+                {**msgspec.to_builtins(image), "nvidia_driver": asks_for_driver(store.config_of(image.reference))}
+                for image in store.images()
+            ],
             "bytes": store.bytes,
             "pulls": [progress_shown(progress) for progress in self._images.pulls],
         }

@@ -17,30 +17,43 @@ _SAYS_GPU = re.compile(r"^nvcr\.io/|cuda|gpu|nvidia")
 _PLURALS = {"cpus": "CPUs", "gpus": "GPUs", "mem": "memory", "disk": "disk"}
 
 
-def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None) -> list[str]:
-    """Return what is likely to surprise about an app; `agents` is None where the master could not be asked."""
+def warnings(app: Mapping[str, Any], agents: Sequence[Agent] | None, *, brings_driver: bool | None = None) -> list[str]:
+    """Return what is likely to surprise about an app; `agents` is None where the master could not be asked.
+
+    `brings_driver` is what an agent says of the app's image, None where none knows it.
+    """
     found = []
     if ends_at_once(app) and int(app.get("instances", 1)) > 0:
         found.append(
             "its command ends by itself, and Marathon will start it again each time, for ever. "
             "To run it once: `mesos-gpu run`, or a job"
         )
-    found += about_driver(app)
+    found += about_driver(app, brings_driver)
     if agents:
         found += about_place(app, agents)
     return found
 
 
-def about_driver(app: Mapping[str, Any]) -> list[str]:
-    """Return that a GPU task's image may come without the driver; images of NVIDIA's, and those named so, bring it."""
+def may_lack_driver(app: Mapping[str, Any]) -> str:
+    """Return the image of a GPU task that gets the NVIDIA driver only if its image asks for it; "" of any other."""
     image = str(((app.get("container") or {}).get("docker") or {}).get("image") or "")
-    if not image or not app.get("gpus") or DRIVER_LABEL in (app.get("labels") or {}) or _SAYS_GPU.search(image.lower()):
+    return image if app.get("gpus") and DRIVER_LABEL not in (app.get("labels") or {}) else ""
+
+
+def about_driver(app: Mapping[str, Any], brings_driver: bool | None = None) -> list[str]:
+    """Return that a GPU task's image comes, or may come, without the driver.
+
+    What an agent says of the image counts; else images of NVIDIA's, and those named so, are taken to bring it.
+    """
+    image = may_lack_driver(app)
+    if not image or brings_driver or (brings_driver is None and _SAYS_GPU.search(image.lower())):
         return []
     line = f'"labels": {{"{DRIVER_LABEL}": "{DRIVER_VALUE}"}}'
-    return [
-        f"it is not known whether the image {image} asks for the NVIDIA driver; one that does not gets the GPUs "
-        f"without nvidia-smi and libcuda.so. This brings them in any case: {line}"
-    ]
+    if brings_driver is None:
+        what = f"it is not known whether the image {image} asks for the NVIDIA driver; one that does not gets the GPUs"
+    else:
+        what = f"the image {image} does not ask for the NVIDIA driver (an agent that has it says so): it gets the GPUs"
+    return [f"{what} without nvidia-smi and libcuda.so. This brings them in any case: {line}"]
 
 
 def about_place(app: Mapping[str, Any], agents: Sequence[Agent]) -> list[str]:

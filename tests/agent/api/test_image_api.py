@@ -11,10 +11,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from mesos_gpu.agent.api.image_api import ImageApi
+from mesos_gpu.agent.api.image_api import ImageApi, asks_for_driver
 from mesos_gpu.agent.flags import FLAGS, check_flags
 from mesos_gpu.agent.running.images import AgentImages, image_settings, open_images
 from mesos_gpu.errors import BadFlag
+from mesos_gpu.images.manifest import ImageConfig
 from mesos_gpu.mesos.flags import parse_flags
 from tests.support.frame import frame_app
 from tests.support.images.build import Layer, busybox_image, file, tar_of, write_layout
@@ -52,6 +53,7 @@ async def test_an_image_is_pulled_listed_and_pruned(client: Client) -> None:
     listed = await (await client.get("/images")).json()
     assert [image["reference"] for image in listed["images"]] == ["all:one"]
     assert listed["pulls"] == []
+    assert [image["nvidia_driver"] for image in listed["images"]] == [False]
     pruned = await (await client.post("/slave(1)/images/prune", json={"max_bytes": 0})).json()
     assert pruned["images"] == ["all:one"]
     assert pruned["bytes"] == listed["bytes"] > 0
@@ -93,3 +95,16 @@ def test_credentials_are_a_path_or_json_itself(tmp_path: Path) -> None:
         assert image_settings(flags(providers, f"--docker_config={text}"), tmp_path) is not None
     with pytest.raises(BadFlag, match="cannot read /no/such"):
         image_settings(flags(providers, "--docker_config=/no/such"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "asks"),
+    [
+        (ImageConfig(), False),
+        (ImageConfig(labels={"com.nvidia.volumes.needed": "nvidia_driver"}), True),
+        (ImageConfig(env={"NVIDIA_VISIBLE_DEVICES": "all"}), True),
+        (ImageConfig(env={"NVIDIA_VISIBLE_DEVICES": "void"}), False),
+    ],
+)
+def test_whether_an_image_asks_for_the_driver_is_told(config: ImageConfig, asks: bool) -> None:
+    assert asks_for_driver(config) == asks

@@ -84,6 +84,17 @@ def test_gpus_in_an_image_that_may_lack_the_driver_are_told_with_the_line_that_h
     assert len(found) == told
 
 
+@pytest.mark.parametrize(("brings", "said"), [(True, ""), (False, "does not ask for the NVIDIA driver"), (None, "")])
+def test_what_an_agent_says_of_an_image_counts_more_than_its_name(brings: bool | None, said: str) -> None:
+    app = {"id": "/a", "cmd": "sleep 9", "gpus": 1, "container": {"docker": {"image": "gpu-tools:1"}}}
+    found = [text for text in warnings(app, None, brings_driver=brings) if "com.nvidia.volumes.needed" in text]
+    assert bool(found) == bool(said)
+    assert all(said in text for text in found)
+    plain = {**app, "container": {"docker": {"image": "ubuntu"}}}
+    told = [text for text in warnings(plain, None, brings_driver=brings) if "NVIDIA driver" in text]
+    assert bool(told) == (brings is not True)
+
+
 def test_an_app_that_fits_nowhere_is_told_with_what_would_do() -> None:
     text = said(app(gpus=9), [agent()])
     assert "No agent could ever run /train" in text

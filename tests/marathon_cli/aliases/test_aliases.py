@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from marathon_cli.aliases.table import ALIASES, GATHERINGS, KINDS, TOOLS, Alias
+from marathon_cli.clients.task_names import TaskRef
 from marathon_cli.command_hints import MEANT
 from marathon_cli.lazy import load, load_alias
 from marathon_cli.registry import ROWS
@@ -246,3 +247,31 @@ def test_an_empty_list_says_so_and_what_to_do_next_but_not_to_programs(marathon:
 
 def test_kinds_are_those_of_the_table() -> None:
     assert set(KINDS.values()) == {"app", "job", "task", "agent"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("exec", "train", "-i", "-e", "A=b", "--", "cat", "-n"),
+        ("exec", "-i", "-e", "A=b", "train", "--", "cat", "-n"),
+        ("exec", "-i", "--env=A=b", "deployment/train", "cat", "-n"),
+        ("task", "exec", "-ieA=b", "train", "cat", "-n"),
+    ],
+)
+def test_options_of_exec_stand_where_docker_and_kubectl_have_them(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    from marathon_cli.commands.tasks import task_exec
+    from marathon_cli.oneoff import session
+
+    heard: list[object] = []
+
+    def execute(_agent: object, _container: object, argv: tuple[str, ...], wish: Any, **more: Any) -> Any:
+        heard.append((list(argv), wish.interactive, more["environment"]))
+        return session.End(7)
+
+    task = TaskRef(TASK, "S1", "F", "TASK_RUNNING", {"value": "c"})
+    monkeypatch.setattr(task_exec, "find_task", lambda _console, name: (name, task))
+    monkeypatch.setattr(session, "execute", execute)
+    assert run(*words).exit_code == 7
+    assert heard == [(["cat", "-n"], True, {"A": "b"})]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +73,27 @@ def test_why_names_a_crash_loop_first_with_what_the_task_wrote_last(
     assert f"The end of what that task wrote to {written}:\n    line 5\n" in said
     assert "    ValueError: no checkpoint\n" in said
     assert (found["failure"]["file"], found["failure"]["lines"][-1]) == (written, "ValueError: no checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ([{"reference": "registry-1.docker.io/library/plain:latest", "nvidia_driver": False}], "does not ask for"),
+        ([{"reference": "registry-1.docker.io/library/plain:latest", "nvidia_driver": True}], ""),
+        ([{"reference": "other:1", "nvidia_driver": True}, {"reference": "plain:latest"}], "it is not known whether"),
+    ],
+)
+def test_app_add_warns_of_an_image_without_the_driver_as_the_agents_know_it(
+    full: ScriptedServer, run: Run, tmp_path: Path, kept: list[dict[str, Any]], said: str
+) -> None:
+    full.on("GET", "/images", {"images": kept})
+    full.on("POST", "/v2/apps", Answer(201, {"id": "/x", "deployments": [{"id": "d"}]}))
+    app = {"id": "/x", "cmd": "sleep 1000", "gpus": 1, "container": {"type": "MESOS", "docker": {"image": "plain"}}}
+    file = tmp_path / "app.json"
+    file.write_text(json.dumps(app))
+    warned = [line for line in run("app", "add", str(file)).stderr.splitlines() if "NVIDIA driver" in line]
+    assert bool(warned) == bool(said)
+    assert all(said in line for line in warned)
 
 
 def test_why_asks_for_the_last_offers_and_the_blockers(full: ScriptedServer, run: Run) -> None:
