@@ -75,6 +75,7 @@ from mesos_gpu.process.browsers import protect
 from mesos_gpu.process.detector import Detector, open_detector
 from mesos_gpu.process.endpoint import Endpoint
 from mesos_gpu.process.secure.tls import Tls, for_children
+from mesos_gpu.simulated.peers import owner_of
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +143,10 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         containers = await _open_containers(configuration, gpus.driver, isolator, images)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         retest_s = configuration.gpus.retest_interval_s
-        care = AgentGpus(gpus.driver, whole, record, retest_interval_s=retest_s, sharers=isolator)
+        container_of = partial(owner_of, root=configuration.tasks.cgroups_root)
+        care = AgentGpus(
+            gpus.driver, whole, record, retest_interval_s=retest_s, sharers=isolator, container_of=container_of
+        )
         endpoint = _endpoint(configuration, tls)
         desk = _open_desk(configuration, whole, checkpoints)
         devices = configuration.devices

@@ -91,7 +91,11 @@ class GpuApi:
             if lease := lent.get(gpu.uuid):
                 names = {"lease": lease.id, "door": lease.door, "holder": lease.holder or lease.container}
             views.append(GpuView(gpu, does, gpus.illness(gpu.uuid), container, **names))
-        return views + [self._shared(gpus, gpu, usage.get(gpu.uuid), tasks, viewer) for gpu in gpus.shared]
+        views += [self._shared(gpus, gpu, usage.get(gpu.uuid), tasks, viewer) for gpu in gpus.shared]
+        owned = {str(task.container_id): task.key.task for task in tasks.values()}
+        return [
+            replace(view, past=gpus.past(view.gpu.uuid), tasks_of=_tasks_of(view.usage, gpus, owned)) for view in views
+        ]
 
     def _shared(
         self,
@@ -115,3 +119,9 @@ class GpuApi:
         if usage is not None and len(sharers) < len(gpus.users(gpu)):
             usage = replace(usage, processes=None)
         return GpuView(gpu, usage, gpus.illness(gpu.uuid), sharing=Sharing(card.level.word, tuple(sharers)))
+
+
+def _tasks_of(usage: GpuUsage | None, gpus: AgentGpus, tasks: Mapping[str, str]) -> dict[int, str]:
+    """Return the task of each process that is in a task's container."""
+    owners = {one.pid: gpus.container_of(one.pid) for one in (usage.processes if usage else None) or ()}
+    return {pid: tasks[container] for pid, container in owners.items() if container in tasks}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S = 3.0
 """How long an answer of the driver is waited for, where people wait for ours."""
+KEPT_CHANGES = 20
+"""How many changes of a GPU's condition are remembered."""
 FRESH_S = 1.0
 """A reading is not older than this, however often it is asked for."""
 
@@ -76,7 +79,7 @@ class AgentGpus:
     The driver is asked in a thread of its own, and its events come from another. `on_change` is called in the loop
     whenever `advertised` or `trouble` may have changed. With `retest_interval_s`, a withdrawn GPU that no container
     holds is tested that often, and is back when it passes; without, an operator's word brings it back (`clear`).
-    Cards of `sharers` are watched like them.
+    Cards of `sharers` are watched like them. `container_of` tells whose container a process of this machine is in.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class AgentGpus:
         retest_interval_s: float | None = None,
         wall: Callable[[], float] = time.time,
         sharers: Sharers | None = None,
+        container_of: Callable[[int], str] = lambda pid: "",
     ) -> None:
         self._driver, self._isolator, self._record = driver, isolator, record
         self._retest_interval_s, self._wall = retest_interval_s, wall
@@ -105,7 +109,9 @@ class AgentGpus:
         self._stop_watching: Callable[[], None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._testing: set[str] = set()
+        self.container_of = container_of
         self._usage: dict[str, GpuUsage] = {}
+        self._past: dict[str, deque[Illness]] = {}
         self._read_s = float("-inf")
         self._reading: asyncio.Task[None] | None = None
         self._silent = False
@@ -220,6 +226,10 @@ class AgentGpus:
         """Return what is wrong with a GPU, None when it is healthy."""
         return self._health.ill.get(uuid)
 
+    def past(self, uuid: str) -> Sequence[Illness]:
+        """Return how a GPU's condition has changed since this agent was started, the latest last: each with when."""
+        return tuple(self._past.get(uuid, ()))
+
     async def usage(self) -> Mapping[str, GpuUsage]:
         """Return what the GPUs do, by uuid, read within the last second; one that does not answer is left out."""
         if time.monotonic() - self._read_s > FRESH_S:
@@ -253,6 +263,8 @@ class AgentGpus:
         self._close()
         self._isolator.restore(set(health.gpus) - health.withdrawn)
         for change in changes:
+            past = self._past.setdefault(change.gpu.uuid, deque(maxlen=KEPT_CHANGES))
+            past.append(Illness(change.after, change.reason, self._wall(), change.xid))
             level = logging.INFO if change.after is Condition.HEALTHY else logging.WARNING
             words = f"GPU {change.gpu.index} ({change.gpu.uuid})"
             log.log(level, "%s is %s, was %s: %s", words, change.after.value, change.before.value, change.reason)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TypeAlias
 
-from mesos_gpu.gpu.device import Gpu, GpuUsage
+from mesos_gpu.gpu.device import Gpu, GpuProcess, GpuUsage
 from mesos_gpu.gpu.health import WITHDRAWN, Condition, Illness
 from mesos_gpu.mesos.resource import Document
 from mesos_gpu.mesos.units import MIB
@@ -55,6 +55,10 @@ class GpuView:
     holder: str = ""
     sharing: Sharing | None = None
     """How tasks share it; None: it is given whole."""
+    past: Sequence[Illness] = ()
+    """How its condition has changed, the latest last."""
+    tasks_of: Mapping[int, str] = field(default_factory=dict)
+    """The task of each of its processes that is in a task's container, by pid."""
 
     @property
     def condition(self) -> Condition:
@@ -82,6 +86,8 @@ def view_shown(view: GpuView) -> Document:
     if view.usage is not None:
         more = {name: value for name, value in asdict(view.usage).items() if value is not None}
         shown = {**more, **shown}
+        if view.usage.processes is not None:
+            shown["processes"] = tuple(_process_shown(one, view.tasks_of.get(one.pid)) for one in view.usage.processes)
     shown["condition"] = view.condition.value
     if view.illness is not None:
         shown |= {"reason": view.illness.reason, "since": view.illness.since}
@@ -104,7 +110,19 @@ def view_shown(view: GpuView) -> Document:
         ]
     if view.lease:
         shown |= {"lease_id": view.lease, "door": view.door, "holder": view.holder}
+    if view.past:
+        shown["history"] = [_past_shown(one) for one in view.past]
     return shown
+
+
+def _process_shown(process: GpuProcess, task: str | None) -> Document:
+    shown = {**asdict(process), "task_id": task}
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _past_shown(past: Illness) -> Document:
+    xid = {} if past.xid is None else {"xid": past.xid}
+    return {"condition": past.condition.value, "reason": past.reason, "at": past.since, **xid}
 
 
 def exposition(views: Sequence[GpuView], *, advertised: int, hostname: str = "") -> str:

@@ -27,7 +27,18 @@ MASTER_READS = frozenset(
     | {"maintenance/schedule", "maintenance/status", "gpus"}
 )
 AGENT_READS = frozenset(
-    {"state", "containers", "gpus", "version", "metrics/snapshot", "files/browse", "files/read", "files/download"}
+    {
+        "state",
+        "containers",
+        "gpus",
+        "gpus/driver",
+        "gpu_shares",
+        "version",
+        "metrics/snapshot",
+        "files/browse",
+        "files/read",
+        "files/download",
+    }
 )
 MASTER_CALLS = frozenset({"DRAIN_AGENT", "DEACTIVATE_AGENT", "REACTIVATE_AGENT", "UPDATE_QUOTA"})
 """Calls of the operator API (Mesos include/mesos/v1/master/master.proto) that the page makes."""

@@ -210,3 +210,15 @@ async def test_a_record_that_cannot_be_written_still_withdraws(care: Care, caplo
     assert gpus.advertised == 3
     assert "cannot write down" in caplog.text
     care.path.parent.unlink()
+
+
+async def test_what_has_happened_to_a_gpu_is_remembered_until_the_agent_ends(care: Care) -> None:
+    gpus = await care.start()
+    assert gpus.past("GPU-1") == ()
+    await care.event("GPU-1", 79)
+    gpus.clear("GPU-1")
+    assert [(one.condition, one.reason, one.xid) for one in gpus.past("GPU-1")] == [
+        (Condition.UNHEALTHY, "it hurts", 79),
+        (Condition.HEALTHY, "an operator said so", None),
+    ]
+    assert gpus.past("GPU-0") == ()

@@ -114,3 +114,18 @@ def test_everything_that_a_gpu_does_is_shown_of_it() -> None:
     assert shown["processes"] == ({"pid": 4711, "name": "python3", "memory_mib": 2303},)
     assert shown["memory_total_mib"] == 16
     assert "pci_replays" not in shown
+
+
+def test_what_was_and_whose_a_process_is_are_shown_where_they_are_known() -> None:
+    past = [Illness(Condition.UNHEALTHY, "fell off", 5.0, 79), Illness(Condition.HEALTHY, "an operator said so", 6.0)]
+    usage = GpuUsage(processes=(GpuProcess(7, "python", 3), GpuProcess(8, "other")))
+    shown = view_shown(GpuView(GPU, usage, past=past, tasks_of={7: "web.1"}))
+    assert shown["history"] == [
+        {"condition": "unhealthy", "reason": "fell off", "at": 5.0, "xid": 79},
+        {"condition": "healthy", "reason": "an operator said so", "at": 6.0},
+    ]
+    assert shown["processes"] == (
+        {"pid": 7, "name": "python", "memory_mib": 3, "task_id": "web.1"},
+        {"pid": 8, "name": "other"},
+    )
+    assert view_shown(GpuView(GPU)).keys().isdisjoint({"history", "processes"})
