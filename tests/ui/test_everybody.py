@@ -30,6 +30,9 @@ SERVICE = {
     "env": {"EVIL": HOSTILE},
 }
 WAITS = {"id": "/access/big", "cmd": "sleep 9", "gpus": 3, "mem": 32, "labels": {"evil": HOSTILE}}
+CONTAINER = {"name": "c", "exec": {"command": {"shell": "sleep 1000"}}, "resources": {"cpus": 0.1, "mem": 32}}
+POD = {"id": "/access/pod", "containers": [CONTAINER], "labels": {"evil": HOSTILE}}
+JOB = {"id": "access", "run": {"cmd": "true", "cpus": 0.1, "mem": 32, "disk": 0}, "labels": {"evil": HOSTILE[:80]}}
 FAILS = {"id": "/access/fails", "cmd": "echo '<script>alert(1)</script>' >&2; exit 3", "mem": 32}
 
 
@@ -38,9 +41,15 @@ def busy(site: LiveBox) -> Iterator[LiveBox]:
     """The box with a service that runs, one that waits and one that fails, whose texts are those of an enemy."""
     for app in (SERVICE, WAITS, FAILS):
         requests.post(site.status()["marathon"]["url"] + "/v2/apps", json=app, timeout=20).raise_for_status()
+    url = site.status()["marathon"]["url"]
+    requests.post(f"{url}/v2/pods", json=POD, timeout=20).raise_for_status()
+    requests.post(f"{url}/v1/jobs", json=JOB, timeout=20).raise_for_status()
+    site.until("the pod runs", lambda: site.marathon("/v2/pods/access/pod::status")["status"] == "STABLE")
     site.until("it runs", lambda: site.marathon("/v2/apps/access/web")["app"]["tasksRunning"] == 1)
     site.until("it has failed", lambda: "lastTaskFailure" in site.marathon("/v2/apps/access/fails")["app"])
     yield site
+    requests.delete(f"{url}/v2/pods/access/pod?force=true", timeout=20).raise_for_status()
+    requests.delete(f"{url}/v1/jobs/access?stopCurrentJobRuns=true", timeout=20).raise_for_status()
     for app in (SERVICE, WAITS, FAILS):
         url = f"{site.status()['marathon']['url']}/v2/apps{app['id']}?force=true"
         requests.delete(url, timeout=20).raise_for_status()
@@ -50,12 +59,19 @@ def busy(site: LiveBox) -> Iterator[LiveBox]:
 def places(site: LiveBox) -> list[str]:
     """Return every page, with what is on it."""
     task = site.tasks("access/web")[0]
+    (pod,) = site.marathon("/v2/pods/access/pod::status")["instances"]
     tabs = ("instances", "why", "configuration", "logs", "events", "endpoints", "volumes")
     return [
         *(f"#/{page}" for page in ("overview", "services", "create", "gpus", "machines", "deployments")),
         *(f"#/{page}" for page in ("events", "roles", "frameworks", "nowhere", "edit/access/web")),
         *(f"#/services/access/web?tab={tab}" for tab in tabs),
         "#/services/access/big?tab=why",
+        "#/services?view=tree",
+        "#/create?kind=pod",
+        "#/create?kind=job",
+        "#/services/access",
+        *(f"#/services/access/pod?tab={tab}" for tab in ("instances", "logs")),
+        f"#/instances/{pod['containers'][0]['containerId']}",
         "#/services/access/fails?tab=logs",
         *(
             f"#/instances/{task['id']}?tab={tab}"
@@ -77,19 +93,35 @@ def test_no_page_shuts_anybody_out(busy: LiveBox, new_reader: NewReader, scheme:
     assert {place: wrong for place, wrong in found.items() if wrong} == {}
 
 
-def test_no_dialog_shuts_anybody_out_and_each_says_what_will_happen(busy: LiveBox, reader: Reader) -> None:
-    page = reader.go("#/services/access/web")
-    for label in ("Scale", "Restart", "Suspend", "Remove", "Keys"):
-        button = page.get_by_role("button", name=label, exact=True)
-        button.click()
-        dialog = page.get_by_role("dialog")
-        expect(dialog).to_be_visible()
-        assert reader.violations() == [], label
-        if label != "Keys":
-            expect(dialog.locator(".will li").first).not_to_be_empty()
-        page.keyboard.press("Escape")
-        expect(dialog).to_have_count(0)
-        expect(button).to_be_focused()
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_dialog_shuts_anybody_out_and_each_says_what_will_happen(
+    busy: LiveBox, new_reader: NewReader, scheme: str
+) -> None:
+    reader = new_reader(color_scheme=scheme)
+    task = busy.tasks("access/web")[0]
+    dialogs = {
+        "#/services/access/web": ("Scale", "Restart", "Suspend", "Remove", "Keys"),
+        f"#/instances/{task['id']}": ("Kill",),
+        f"#/machines/{task['slaveId']}": ("Plan maintenance", "Drain"),
+        "#/services/access": ("Run now",),
+        "#/services/access/pod": ("Scale", "Suspend", "Remove"),
+        "#/deployments": ("Stop",),
+        "#/roles": ("Quota of a role",),
+        "#/edit/access/web": ("Review",),
+    }
+    for place, labels in dialogs.items():
+        page = reader.go(place)
+        for label in labels:
+            button = page.get_by_role("button", name=label, exact=True).first
+            button.click()
+            dialog = page.get_by_role("dialog")
+            expect(dialog).to_be_visible()
+            assert reader.violations() == [], (place, label)
+            if label not in ("Keys", "Quota of a role"):
+                expect(dialog.locator(".will li").first).not_to_be_empty()
+            page.keyboard.press("Escape")
+            expect(dialog).to_have_count(0)
+            expect(button).to_be_focused()
 
 
 def test_what_enemies_write_is_text(busy: LiveBox, reader: Reader) -> None:

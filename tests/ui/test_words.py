@@ -32,7 +32,12 @@ CHOSEN = {
     "time": "s min h d",
     "field": "id image cmd instances cpus mem gpus env labels",
     "tab": "instances why configuration logs events endpoints volumes timeline gpus files stdout stderr console "
-    "terminal",
+    "terminal runs",
+    "condition": "healthy suspect draining unhealthy",
+    "policy": "0 1 2 3 4 5",
+    "run": "active starting finished failed",
+    "edit": "podText jobText",
+    "quota": "gpus cpus mem disk",
 }
 """What keys made of a word may end with."""
 REASONS = (

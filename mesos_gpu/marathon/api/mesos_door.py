@@ -40,7 +40,10 @@ AGENT_READS = frozenset(
         "files/download",
     }
 )
-MASTER_CALLS = frozenset({"DRAIN_AGENT", "DEACTIVATE_AGENT", "REACTIVATE_AGENT", "UPDATE_QUOTA"})
+MASTER_CALLS = frozenset(
+    {"DRAIN_AGENT", "DEACTIVATE_AGENT", "REACTIVATE_AGENT", "UPDATE_QUOTA"}
+    | {"UPDATE_MAINTENANCE_SCHEDULE", "START_MAINTENANCE", "STOP_MAINTENANCE"}
+)
 """Calls of the operator API (Mesos include/mesos/v1/master/master.proto) that the page makes."""
 MESOS_CREDENTIALS = "X-Mesos-Authorization"
 _PATIENCE = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=30.0)

@@ -155,7 +155,7 @@ function unpaired(lines) {
 
 /**
  * Returns what a server's refusal says of each field of the form, and what is of none.
- * @param {any} body of a 422
+ * @param {any} body of a 422: `details`, or `problems` with advice as /ui/api/advice gives them
  * @returns {{fields: Record<string, string>, others: string[]}}
  */
 export function problemsOf(body) {
@@ -163,9 +163,12 @@ export function problemsOf(body) {
   const fields = {};
   const others = [];
   const shown = { id: "id", cmd: "cmd", instances: "instances", cpus: "cpus", mem: "mem", gpus: "gpus", env: "env", labels: "labels", container: "image", constraints: "gpuModel" };
-  for (const { path = "", errors = [] } of Array.isArray(body?.details) ? body.details : []) {
+  /** @type {{path: string, told: string}[]} */
+  const found = Array.isArray(body?.problems)
+    ? body.problems.map((/** @type {Json} */ one) => ({ path: one.path, told: [one.message, one.advice].filter(Boolean).join(": ") }))
+    : list(body?.details).map(({ path = "", errors = [] }) => ({ path, told: errors.join(" ") }));
+  for (const { path, told } of found) {
     const name = /** @type {Record<string, string>} */ (shown)[path.split(/[/(]/).filter(Boolean)[0] ?? ""];
-    const told = errors.join(" ");
     if (name) fields[name] = fields[name] ? `${fields[name]} ${told}` : told;
     else others.push(path && path !== "/" ? `${path}: ${told}` : told);
   }

@@ -43,3 +43,34 @@ export function totals(gpus) {
   for (const gpu of gpus) found[useOf(gpu)]++;
   return found;
 }
+
+/** How two GPUs reach each other, in the words of `nvidia-smi topo -m`, by NVML's levels (nvmlGpuTopologyLevel_t). */
+const LEVELS = [
+  [0, "SOC"],
+  [10, "PIX"],
+  [20, "PXB"],
+  [30, "PHB"],
+  [40, "NODE"],
+  [50, "SYS"],
+];
+
+/**
+ * Returns the short word for how two GPUs are connected: `NV4` for four NVLinks, else where their PCIe ways meet.
+ * @param {{nvlinks?: number, level?: number} | undefined} between
+ * @returns {string}
+ */
+export function linkWord(between) {
+  if (!between) return "–";
+  if ((between.nvlinks ?? 0) > 0) return `NV${between.nvlinks}`;
+  const level = LEVELS.find(([number]) => number === between.level);
+  return level ? String(level[1]) : "SYS";
+}
+
+/**
+ * Returns what is shown of a card that nobody holds whole: how much of its memory containers have of it.
+ * @param {Json} card of /gpu_shares
+ * @returns {{given: number, all: number}} in the card's units of memory
+ */
+export function sharedUnits(card) {
+  return { given: (card.containers ?? []).reduce((/** @type {number} */ sum, /** @type {Json} */ one) => sum + (one.mem_units ?? 0), 0), all: card.mem_units ?? 0 };
+}

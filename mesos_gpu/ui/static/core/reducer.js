@@ -90,11 +90,13 @@ export function withEvents(state, events) {
   for (const { type, body, at } of events) {
     if (type === "event_stream_attached" || type === "event_stream_detached") continue;
     seen.push({ number: ++number, at: body.timestamp ?? at, type, body });
-    if (type === "status_update_event") {
+    const run = runOf(state, body);
+    if (run) stale.jobs = true;
+    if (type === "status_update_event" && !run) {
       if (tasks === state.tasks) tasks = new Map(tasks);
       applyStatus(tasks, body);
     }
-    markStale(stale, type, body);
+    if (!run) markStale(stale, type, body);
   }
   return { state: { ...state, tasks, events: [...state.events, ...seen].slice(-KEPT_EVENTS) }, stale };
 }
@@ -105,6 +107,19 @@ export function withEvents(state, events) {
  */
 export function noStale() {
   return { apps: new Set(), pods: false, jobs: false, deployments: false, queue: false };
+}
+
+/**
+ * Tells whether an event is about a run of a job, which Marathon carries out as an app of the id `/job/id/RUN`.
+ * @param {State} state
+ * @param {Json} body
+ * @returns {boolean}
+ */
+function runOf(state, body) {
+  const id = body.appId ?? body.runSpecId;
+  if (typeof id !== "string" || state.jobs.size === 0) return false;
+  const steps = id.replace(/^\//, "").split("/");
+  return steps.length > 1 && /^\d{14}\w+$/.test(steps.at(-1) ?? "") && state.jobs.has(steps.slice(0, -1).join("."));
 }
 
 /**

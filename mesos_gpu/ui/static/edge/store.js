@@ -25,9 +25,14 @@ export const away = signal(/** @type {Record<string, string>} */ ({}));
 export const notices = signal(/** @type {{id: number, text: string, bad: boolean}[]} */ ([]));
 export const language = signal(/** @type {"en" | "zh"} */ (languageOf(navigator.languages)));
 
+/** Grows when the reader has changed something of Mesos: what shows it asks at once. */
+export const changes = signal(0);
+
 const BATCH_MS = 60;
 const MOST_SINGLE = 12;
 const MESOS_EVERY_MS = 4_000;
+const JOBS_EVERY_MS = 10_000;
+const JOBS = "v1/jobs?embed=activeRuns&embed=schedules";
 /** @type {{type: string, body: any, at: string}[]} */
 let waiting = [];
 let stale = noStale();
@@ -75,6 +80,9 @@ export function start() {
   setInterval(() => {
     if (!document.hidden && !away.value.marathon) void reloadMesos();
   }, MESOS_EVERY_MS);
+  setInterval(() => {
+    if (!document.hidden && !away.value.marathon) void reloadJobs();
+  }, JOBS_EVERY_MS);
 }
 
 /** Asks Marathon for everything: at the start, and after a gap in its events. */
@@ -83,7 +91,7 @@ export async function reload() {
     const [apps, pods, jobs, queue, deployments, info] = await Promise.all([
       get("v2/apps?embed=app.tasks&embed=app.counts&embed=app.deployments&embed=app.lastTaskFailure"),
       get("v2/pods/::status"),
-      get("v1/jobs?embed=activeRuns&embed=schedules").catch(() => []),
+      get(JOBS).catch(() => []),
       get("v2/queue"),
       get("v2/deployments?embed=blockers"),
       get("v2/info"),
@@ -91,6 +99,17 @@ export async function reload() {
     state.value = withSnapshot(state.value, { apps: apps.apps, pods, jobs, queue: queue.queue, deployments, info });
   } catch (error) {
     failed(error);
+  }
+}
+
+/** Asks for jobs: nothing tells when somebody makes, changes or removes one. */
+export async function reloadJobs() {
+  try {
+    const jobs = await get(JOBS);
+    const known = JSON.stringify([...state.value.jobs.values()]);
+    if (JSON.stringify(jobs) !== known) state.value = withSnapshot(state.value, { jobs });
+  } catch {
+    // Who is away is told by the streams; a Marathon of others may know no jobs.
   }
 }
 
@@ -153,7 +172,7 @@ async function refreshed(asked) {
   const [apps, pods, jobs, queue, deployments] = await Promise.all([
     Promise.all(ids.map((id) => get(`v2/apps/${inPath(id)}`).then((found) => found.app, absent))),
     asked.pods ? get("v2/pods/::status") : undefined,
-    asked.jobs ? get("v1/jobs?embed=activeRuns&embed=schedules") : undefined,
+    asked.jobs ? get(JOBS) : undefined,
     asked.queue ? get("v2/queue") : undefined,
     asked.deployments ? get("v2/deployments?embed=blockers") : undefined,
   ]);

@@ -1,90 +1,74 @@
-/** Create and change an app: a form and its JSON, always in step, and before it is sent what it will do. */
-import { formOf, definition, NEW_APP, problemsOf, written } from "../core/form.js";
-import { changePlan } from "../core/plan.js";
-import { ordered } from "../core/diff.js";
+/** Create and change apps, pods and jobs: an app in a form and as JSON, always in step; pods and jobs as JSON. */
+import { formOf, NEW_APP, written } from "../core/form.js";
+import { plain } from "../core/format.js";
+import { documentOf, NEW } from "../core/owners.js";
 import { link } from "../core/route.js";
-import { ask, ApiError, inPath } from "../edge/api.js";
-import { go, notice, state, t } from "../edge/store.js";
-import { told } from "../parts/acts.js";
-import { Confirm, openDialog } from "../parts/dialog.js";
+import { go, state, t } from "../edge/store.js";
 import { Empty } from "../parts/basics.js";
-import { html, useState } from "../parts/html.js";
-import { Differences } from "./configuration.js";
+import { html } from "../parts/html.js";
+import { useDocument } from "./edit_document.js";
 
 /** @typedef {import("../core/types.js").Json} Json */
+/** @typedef {"app" | "pod" | "job"} Kind */
 
-/** */
-export function Create() {
-  return html`<${Editor} before=${null} begin=${NEW_APP} />`;
+const KINDS = /** @type {Kind[]} */ (["app", "pod", "job"]);
+
+/** @param {{query: Record<string, string>}} props */
+export function Create({ query }) {
+  const kind = KINDS.find((one) => one === query.kind) ?? "app";
+  const choice = html`<fieldset class="field kinds"><legend>${t("edit.kind")}</legend>
+    ${KINDS.map((one) => html`<label class="check"><input type="radio" name="kind" value=${one} checked=${one === kind} onChange=${() => go(link("create", "", { kind: one }), true)} />${t(`kind.${one}`)}</label>`)}
+  </fieldset>`;
+  if (kind === "app") return html`<${Editor} key="app" before=${null} begin=${NEW_APP} choice=${choice} />`;
+  return html`<${JsonEditor} key=${kind} kind=${kind} before=${null} begin=${NEW[kind] ?? {}} choice=${choice} />`;
 }
 
 /** @param {{id: string}} props */
 export function Edit({ id }) {
-  const app = state.value.apps.get(id);
-  if (!app) return state.value.loaded ? html`<${Empty} title=${t("service.none", { id })} />` : html`<p class="faint">${t("loading")}</p>`;
-  return html`<${Editor} before=${app} begin=${definition(app)} />`;
+  const { apps, pods, jobs, loaded } = state.value;
+  const app = apps.get(id);
+  if (app) return html`<${Editor} before=${app} begin=${documentOf("app", app)} />`;
+  const [kind, before] = pods.has(id) ? /** @type {const} */ (["pod", pods.get(id)?.spec]) : /** @type {const} */ (["job", jobs.get(id.slice(1))]);
+  if (before) return html`<${JsonEditor} kind=${kind} before=${before} begin=${documentOf(kind, before)} />`;
+  return loaded ? html`<${Empty} title=${t("service.none", { id })} />` : html`<p class="faint">${t("loading")}</p>`;
 }
 
-/** @param {{before: Json | null, begin: Json}} props */
-function Editor({ before, begin }) {
-  const [document, setDocument] = useState(begin);
-  const [text, setText] = useState(JSON.stringify(begin, null, 2));
-  const [broken, setBroken] = useState("");
-  const [refused, setRefused] = useState(/** @type {any} */ (null));
-  const form = formOf(document);
-  const found = problemsOf(refused);
-  /** @param {Json} next */
-  const change = (next) => {
-    setDocument(next);
-    setText(JSON.stringify(next, null, 2));
-    setBroken("");
-  };
-  /** @param {string} name @param {string} value */
-  const set = (name, value) => change(written(document, { ...form, [name]: value }));
-  /** @param {string} typed */
-  const type = (typed) => {
-    setText(typed);
-    try {
-      const read = JSON.parse(typed);
-      if (read === null || typeof read !== "object" || Array.isArray(read)) throw new Error(t("edit.noObject"));
-      setDocument(read);
-      setBroken("");
-    } catch (error) {
-      setBroken(error instanceof Error ? error.message : String(error));
-    }
-  };
-  const running = before ? [...state.value.tasks.values()].filter((task) => task.appId === before.id).length : 0;
-  /** @param {boolean} force */
-  const save = async (force) => {
-    try {
-      if (before) await ask("PUT", `v2/apps/${inPath(before.id)}?partialUpdate=false${force ? "&force=true" : ""}`, { body: document });
-      else await ask("POST", `v2/apps${force ? "?force=true" : ""}`, { body: document });
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 422) {
-        setRefused(error.body);
-        throw new Error([error.message, ...problemsOf(error.body).others, ...Object.values(problemsOf(error.body).fields)].join("\n"));
-      }
-      throw error;
-    }
-    const id = document.id.startsWith("/") ? document.id : `/${document.id}`;
-    notice(t(before ? "edit.changed" : "edit.created", { id }));
-    go(link("services", id));
-  };
-  /** @param {Event} event */
-  const review = (event) => {
-    event.preventDefault();
-    setRefused(null);
-    const plan = changePlan(before && definition(before), document, state.value.agents, running);
-    openDialog(html`<${Confirm} title=${t(before ? "edit.review" : "edit.reviewNew", { id: document.id })} will=${told(plan)} label=${t(before ? "edit.save" : "create")} act=${save}>
-      ${before && html`<${Differences} before=${ordered(definition(before))} after=${ordered(document)} version="" />`}
-    <//>`);
-  };
-  const field = { form, set, problems: found.fields };
-  return html`<form onSubmit=${review} novalidate>
-    <div class="head"><h1>${before ? t("edit.title", { id: before.id }) : t("edit.new")}</h1>
+/** @param {{before: Json | null, broken: string, others: string[]}} props */
+function Head({ before, broken, others }) {
+  return html`<div class="head"><h1>${before ? t("edit.title", { id: plain(before.id) }) : t("edit.new")}</h1>
       <a class="button" href=${before ? link("services", before.id) : link("services")}>${t("cancel")}</a>
       <button class="primary" disabled=${broken !== ""}>${t("edit.next")}</button></div>
-    ${found.others.length > 0 && html`<ul class="problem" role="alert">${found.others.map((line) => html`<li>${line}</li>`)}</ul>`}
+    ${others.length > 0 && html`<ul class="problem" role="alert">${others.map((line) => html`<li>${plain(line)}</li>`)}</ul>`}`;
+}
+
+/** @param {{text: string, type: (typed: string) => void, broken: string, note: string}} props */
+function JsonField({ text, type, broken, note }) {
+  return html`<h2 id="json-title">JSON</h2>
+    <textarea class="code json" aria-labelledby="json-title" aria-describedby="json-problem" aria-invalid=${broken !== ""} spellcheck=${false} value=${text} onInput=${(/** @type {any} */ e) => type(e.target.value)}></textarea>
+    <p id="json-problem" class=${broken ? "problem" : "faint"} role="status">${broken || note}</p>`;
+}
+
+/** @param {{kind: Kind, before: Json | null, begin: Json, choice?: any}} props */
+function JsonEditor({ kind, before, begin, choice }) {
+  const { text, broken, type, review, found } = useDocument(kind, before, begin);
+  const others = [...found.others, ...Object.entries(found.fields).map(([name, line]) => `/${name}: ${line}`)];
+  return html`<form onSubmit=${review} novalidate>
+    <${Head} before=${before} broken=${broken} others=${others} />
+    ${choice}
+    <${JsonField} text=${text} type=${type} broken=${broken} note=${t(`edit.${kind}Text`)} />
+  </form>`;
+}
+
+/** @param {{before: Json | null, begin: Json, choice?: any}} props */
+function Editor({ before, begin, choice }) {
+  const { document, text, broken, change, type, review, found } = useDocument("app", before, begin);
+  const form = formOf(document);
+  /** @param {string} name @param {string} value */
+  const set = (name, value) => change(written(document, { ...form, [name]: value }));
+  const field = { form, set, problems: found.fields };
+  return html`<form onSubmit=${review} novalidate>
+    <${Head} before=${before} broken=${broken} others=${found.others} />
+    ${choice}
     <div class="halves">
       <div class="form">
         <h2>${t("edit.form")}</h2>
@@ -104,11 +88,7 @@ function Editor({ before, begin }) {
         <${Area} ...${field} name="env" />
         <${Area} ...${field} name="labels" />
       </div>
-      <div>
-        <h2 id="json-title">JSON</h2>
-        <textarea class="code json" aria-labelledby="json-title" aria-describedby="json-problem" aria-invalid=${broken !== ""} spellcheck=${false} value=${text} onInput=${(/** @type {any} */ e) => type(e.target.value)}></textarea>
-        <p id="json-problem" class=${broken ? "problem" : "faint"} role="status">${broken || t("edit.inStep")}</p>
-      </div>
+      <div><${JsonField} text=${text} type=${type} broken=${broken} note=${t("edit.inStep")} /></div>
     </div>
   </form>`;
 }

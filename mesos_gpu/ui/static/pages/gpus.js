@@ -6,6 +6,7 @@ import { useGpus } from "../edge/gpus.js";
 import { go, now, route, state, t } from "../edge/store.js";
 import { Ago, Bar, Copy, Empty, lasting, Problem, State } from "../parts/basics.js";
 import { html } from "../parts/html.js";
+import { History, Processes, Shared, Topology } from "./gpu_parts.js";
 import { machineName } from "./machines.js";
 
 /** @typedef {import("../core/types.js").Json} Json */
@@ -25,14 +26,16 @@ export function Gpus({ query }) {
       ${["", "held", "free", "ill", "unused"].map((use) => html`<button type="button" class="chip" aria-pressed=${(query.use ?? "") === use} onClick=${() => pick(use)}>${t(`gpus.${use || "all"}`)} ${use === "unused" ? [...idle.values()].filter((one) => long(one.since)).length : use ? /** @type {any} */ (sum)[use] : sum.all}</button>`)}
     </div>
     ${machines.length === 0 && html`<${Empty} title=${t("gpus.none")} text=${t("gpus.noneText")} />`}
-    ${machines.map(({ agent, gpus, error }) => {
+    ${machines.map(({ agent, gpus, shared, driver, error }) => {
       const shown = (gpus ?? []).filter((gpu) => (query.use === "unused" ? long(idle.get(gpu.uuid)?.since) : !query.use || useOf(gpu) === query.use));
       if (query.use && shown.length === 0) return null;
       return html`<section class="machine" key=${agent.id}>
         <h2><a href=${link("machines", agent.id)}>${machineName(agent)}</a> <span class="faint">${t("gpus.of", { held: agent.used_resources.gpus ?? 0, all: agent.resources.gpus ?? 0 })}</span></h2>
         ${error && html`<${Problem} error=${error} />`}
         ${gpus === null && !error && html`<p class="faint">${t("gpus.notShown")}</p>`}
-        <ul class="gpus">${shown.map((gpu) => html`<${Card} key=${gpu.uuid} gpu=${gpu} since=${idle.get(gpu.uuid)?.since} />`)}</ul>
+        <ul class="gpus">${shown.map((gpu) => html`<${Card} key=${gpu.uuid} gpu=${gpu} since=${idle.get(gpu.uuid)?.since} mig=${driver.get(gpu.uuid)?.mig} />`)}</ul>
+        ${!query.use && shared.length > 0 && html`<${Shared} cards=${shared} />`}
+        ${!query.use && gpus && gpus.length > 1 && driver.size > 1 && html`<${Topology} gpus=${gpus} driver=${driver} />`}
       </section>`;
     })}`;
 }
@@ -42,8 +45,8 @@ function long(since) {
   return since !== undefined && now.value - since >= IDLE_MINUTES * 60_000;
 }
 
-/** @param {{gpu: Json, since: number | undefined}} props */
-export function Card({ gpu, since }) {
+/** @param {{gpu: Json, since?: number, mig?: Json}} props */
+export function Card({ gpu, since, mig }) {
   const use = useOf(gpu);
   const task = gpu.task_id;
   const owner = task ? state.value.tasks.get(task) : undefined;
@@ -59,6 +62,9 @@ export function Card({ gpu, since }) {
       <dt>${t("gpu.power")}</dt><dd>${gpu.power_w ?? "–"} W</dd>
     </dl>
     ${since !== undefined && use === "held" && now.value - since > 60_000 && html`<p class=${long(since) ? "state-waiting" : "faint"}>${long(since) ? "△ " : ""}${t("gpu.idleFor", { time: lasting((now.value - since) / 1000) })}</p>`}
+    ${mig && html`<p>${t("gpu.mig", { gi: mig.gpu_instance, ci: mig.compute_instance })} <code class="uuid">${mig.parent_uuid}</code></p>`}
+    <${Processes} list=${gpu.processes ?? []} />
+    <${History} past=${gpu.history ?? []} />
     <p class="faint uuid"><code>${gpu.uuid}</code> <${Copy} text=${gpu.uuid} label=${t("copy.uuid")} /></p>
   </li>`;
 }

@@ -1,12 +1,13 @@
 /** One instance: what happened to it, its GPUs, its files and what it writes. */
 import { bytes, shortId } from "../core/format.js";
 import { ENDED } from "../core/reducer.js";
+import { ownerOf } from "../core/owners.js";
 import { link } from "../core/route.js";
 import { download, get } from "../edge/api.js";
 import { filesPath, sandbox } from "../edge/files.js";
 import { usePolled } from "../edge/poll.js";
 import { go, state, t } from "../edge/store.js";
-import { kill } from "../parts/acts.js";
+import { kill, killPod, stopRun } from "../parts/acts.js";
 import { Ago, Copy, Empty, Facts, Name, Problem, State, Tabs } from "../parts/basics.js";
 import { html } from "../parts/html.js";
 import { Log } from "../parts/log.js";
@@ -25,17 +26,19 @@ export function Instance({ id: path, query }) {
   const known = mesos.value?.tasks?.find((/** @type {Json} */ one) => one.id === id);
   const agent = task?.slaveId ?? known?.slave_id;
   if (!task && !known) return state.value.loaded && (mesos.value || mesos.error) ? html`<${Empty} title=${t("instance.none", { id })} />` : html`<p class="faint">${t("loading")}</p>`;
-  const app = task?.appId;
+  const owner = ownerOf(state.value, id);
   const container = containerOf(known);
   const tabs = ["timeline", "gpus", "files", "stdout", "stderr", ...(container && agent && !ENDED.has(task?.state ?? known?.state) ? ["terminal", "console"] : [])];
   const tab = tabs.includes(query.tab ?? "") ? (query.tab ?? "") : "timeline";
   const now = task?.state ?? known.state;
-  return html`<nav class="crumbs" aria-label=${t("crumbs")}><a href=${link("services")}>${t("page.services")}</a> › ${app && html`<a href=${link("services", app)}><${Name} text=${app} /></a> ›`}</nav>
+  return html`<nav class="crumbs" aria-label=${t("crumbs")}><a href=${link("services")}>${t("page.services")}</a> › ${owner && html`<a href=${link("services", owner.id)}><${Name} text=${owner.id} /></a> ›`}</nav>
     <div class="head"><h1><span title=${id}>${shortId(id)}</span> <${Copy} text=${id} label=${t("copy.id")} /></h1>
-      ${task && html`<button type="button" class="danger" onClick=${() => kill(task)}>${t("kill")}</button>`}</div>
+      ${task && html`<button type="button" class="danger" onClick=${() => kill(task)}>${t("kill")}</button>`}
+      ${owner?.kind === "pod" && html`<button type="button" class="danger" onClick=${() => killPod(owner.id, owner.instance)}>${t("kill")}</button>`}
+      ${owner?.kind === "job" && !ENDED.has(known?.state) && html`<button type="button" class="danger" onClick=${() => stopRun(owner.id, owner.run)}>${t("stop")}</button>`}</div>
     <${Facts} rows=${[
-      [t("col.state"), html`<${State} word=${task ? wordOf(task) : ENDED.has(now) ? "suspended" : "running"} label=${t(`task.${now}`)} />`],
-      [t("col.machine"), html`<a href=${link("machines", agent ?? "")}>${task?.host ?? agent}</a>`],
+      [t("col.state"), html`<${State} word=${task ? wordOf(task) : wordOfState(now)} label=${t(`task.${now}`)} />`],
+      [t("col.machine"), html`<a href=${link("machines", agent ?? "")}>${task?.host ?? state.value.agents.find((one) => one.id === agent)?.hostname ?? agent}</a>`],
       [t("col.ports"), (task?.ports ?? []).join(", ") || "–"],
       [t("instance.id"), html`<code>${id}</code>`],
     ]} />
@@ -46,6 +49,13 @@ export function Instance({ id: path, query }) {
     ${tab === "terminal" && html`<${TerminalPage} key=${container?.value} agent=${agent} container=${container} />`}
     ${tab === "console" && html`<${Console} key=${container?.value} agent=${agent} container=${container} />`}
     ${(tab === "stdout" || tab === "stderr") && agent && html`<${Log} sources=${[{ task: id, agent }]} file=${tab} />`}`;
+}
+
+/** @param {string} now state of a task that Marathon shows no more, or of a pod or run @returns {string} */
+function wordOfState(now) {
+  if (now === "TASK_RUNNING") return "running";
+  if (!ENDED.has(now)) return "starting";
+  return now === "TASK_FINISHED" ? "idle" : "unhealthy";
 }
 
 /** Returns the container that a task runs in, by what its statuses say. @param {Json | undefined} task @returns {Json | undefined} */

@@ -1,8 +1,9 @@
 /** The instances of a service. */
+import { containersOf } from "../core/owners.js";
 import { link } from "../core/route.js";
 import { millis, shortId } from "../core/format.js";
 import { state, t } from "../edge/store.js";
-import { kill } from "../parts/acts.js";
+import { kill, killPod } from "../parts/acts.js";
 import { Ago, Empty, State } from "../parts/basics.js";
 import { html } from "../parts/html.js";
 import { Table } from "../parts/table.js";
@@ -36,16 +37,18 @@ function columns() {
   ];
 }
 
-/** @param {{id: string}} props */
+/** The containers of a pod's instances. @param {{id: string}} props */
 function PodInstances({ id }) {
-  const rows = state.value.pods.get(id)?.instances ?? [];
-  if (rows.length === 0) return html`<${Empty} title=${t("instances.none")} />`;
-  return html`<${Table} caption=${t("tab.instances")} rows=${rows} id=${(/** @type {any} */ one) => one.id}
+  const rows = containersOf(state.value.pods.get(id));
+  if (rows.length === 0) return html`<${Empty} title=${t("instances.none")}><p><a href=${link("services", id, { tab: "why" })}>${t("instances.why")}</a></p><//>`;
+  /** @typedef {(typeof rows)[number]} Row */
+  return html`<${Table} caption=${t("tab.instances")} rows=${rows} id=${(/** @type {Row} */ one) => one.task || one.instance + one.name} sortBy="instance"
     columns=${[
-      { key: "id", label: t("col.instance"), head: true, cell: (/** @type {any} */ one) => html`<span title=${one.id}>${shortId(one.id)}</span>` },
-      { key: "state", label: t("col.state"), cell: (/** @type {any} */ one) => html`<${State} word=${one.status === "STABLE" ? "running" : one.status === "DEGRADED" ? "unhealthy" : "starting"} label=${one.status} />` },
-      { key: "host", label: t("col.machine"), cell: (/** @type {any} */ one) => one.agentHostname ?? "–" },
-      { key: "containers", label: t("col.containers"), cell: (/** @type {any} */ one) => (one.containers ?? []).map((/** @type {any} */ c) => `${c.name}: ${c.status}`).join(", ") },
-      { key: "since", label: t("col.started"), cell: (/** @type {any} */ one) => html`<${Ago} time=${one.statusSince} />` },
+      { key: "id", label: t("col.container"), head: true, cell: (/** @type {Row} */ one) => (one.task ? html`<a href=${link("instances", one.task)} title=${one.task}>${one.name}</a>` : one.name) },
+      { key: "instance", label: t("col.instance"), sort: (/** @type {Row} */ one) => one.instance, cell: (/** @type {Row} */ one) => html`<span title=${one.instance}>${shortId(one.instance)}</span>` },
+      { key: "state", label: t("col.state"), sort: (/** @type {Row} */ one) => one.state, cell: (/** @type {Row} */ one) => html`<${State} word=${one.state === "TASK_RUNNING" ? (one.status === "DEGRADED" ? "unhealthy" : "running") : "starting"} label=${t(`task.${one.state}`)} />` },
+      { key: "host", label: t("col.machine"), cell: (/** @type {Row} */ one) => (one.agent ? html`<a href=${link("machines", one.agent)}>${one.host}</a>` : "–") },
+      { key: "since", label: t("col.started"), cell: (/** @type {Row} */ one) => html`<${Ago} time=${one.since} />` },
+      { key: "acts", label: t("col.acts"), cell: (/** @type {Row} */ one) => html`<a href=${link("services", id, { tab: "logs", task: one.task })}>${t("tab.logs")}</a> <button type="button" class="quiet small" onClick=${() => killPod(id, one.instance)} aria-label=${t("kill.one", { id: shortId(one.instance) })}>${t("kill")}</button>` },
     ]} />`;
 }

@@ -2,11 +2,12 @@
 import { memory, trimmed } from "../core/format.js";
 import { link } from "../core/route.js";
 import { state, t } from "../edge/store.js";
-import { drain, reactivate } from "../parts/acts.js";
+import { drain, reactivate, schedule } from "../parts/machine_acts.js";
 import { Ago, Bar, Empty, Facts, Name, State } from "../parts/basics.js";
 import { html } from "../parts/html.js";
 import { Table } from "../parts/table.js";
 import { Instances } from "./machine_instances.js";
+import { Maintenance } from "./maintenance.js";
 
 /** @typedef {import("../core/types.js").Agent} Agent */
 
@@ -33,7 +34,8 @@ export function Machines({ id }) {
     return state.value.mesosLoaded ? html`<${Empty} title=${t("machine.none", { id: id.slice(1) })} />` : html`<p class="faint">${t("loading")}</p>`;
   }
   return html`<div class="head"><h1>${t("page.machines")}</h1></div>
-    ${!state.value.mesosLoaded ? html`<p class="faint">${t("loading")}</p>` : agents.length === 0 ? html`<${Empty} title=${t("machines.none")} text=${t("machines.noneText")} />` : html`<${Table} caption=${t("page.machines")} rows=${agents} id=${(/** @type {Agent} */ one) => one.id} columns=${columns()} />`}`;
+    ${!state.value.mesosLoaded ? html`<p class="faint">${t("loading")}</p>` : agents.length === 0 ? html`<${Empty} title=${t("machines.none")} text=${t("machines.noneText")} />` : html`<${Table} caption=${t("page.machines")} rows=${agents} id=${(/** @type {Agent} */ one) => one.id} columns=${columns()} />`}
+    <${Maintenance} />`;
 }
 
 /** @returns {import("../parts/table.js").Column[]} */
@@ -59,9 +61,10 @@ function Machine({ agent }) {
   const [word, key] = stateOf(agent);
   const roles = [["*", agent.unreserved_resources ?? agent.resources], ...Object.entries(agent.reserved_resources ?? {})];
   return html`<nav class="crumbs" aria-label=${t("crumbs")}><a href=${link("machines")}>${t("page.machines")}</a> ›</nav>
-    <div class="head"><h1><${Name} text=${name} /></h1>
+    <div class="head"><h1><${Name} text=${name} /></h1><span class="buttons-row">
+      <button type="button" onClick=${() => schedule(agent, name)}>${t("maintenance.plan")}</button>
       ${agent.deactivated || agent.drain_info ? html`<button type="button" onClick=${() => reactivate(agent, name)}>${t("reactivate")}</button>` : html`<button type="button" class="danger" onClick=${() => drain(agent, name)}>${t("drain")}</button>`}
-    </div>
+    </span></div>
     <${Facts} rows=${[
       [t("col.state"), html`<${State} word=${word} label=${t(key)} />`],
       [t("machine.id"), html`<code>${agent.id}</code>`],
@@ -69,6 +72,7 @@ function Machine({ agent }) {
       [t("machine.version"), agent.version ?? "–"],
       [t("machine.since"), html`<${Ago} time=${agent.registered_time} />`],
     ]} />
+    <${Maintenance} agent=${agent} />
     <section class="block"><h2>${t("machine.roles")}</h2>
       <${Table} caption=${t("machine.roles")} rows=${roles} id=${(/** @type {any} */ row) => row[0]} columns=${[
         { key: "role", label: t("col.role"), head: true, cell: (/** @type {any} */ row) => (row[0] === "*" ? t("role.all") : row[0]) },

@@ -2,16 +2,17 @@
 import { memory, trimmed } from "../core/format.js";
 import { get } from "../edge/api.js";
 import { usePolled } from "../edge/poll.js";
-import { t } from "../edge/store.js";
+import { changes, t } from "../edge/store.js";
+import { quota } from "../parts/machine_acts.js";
 import { Bar, Empty, Problem } from "../parts/basics.js";
 import { html } from "../parts/html.js";
 import { Table } from "../parts/table.js";
 
 /** */
 export function Roles() {
-  const { value, error } = usePolled((signal) => get("ui/api/master/roles", { signal }), 4000, []);
+  const { value, error } = usePolled((signal) => get("ui/api/master/roles", { signal }), 4000, [changes.value]);
   const roles = value?.roles ?? [];
-  return html`<div class="head"><h1>${t("page.roles")}</h1></div>
+  return html`<div class="head"><h1>${t("page.roles")}</h1><button type="button" onClick=${() => quota(null)}>${t("quota.new")}</button></div>
     ${error && html`<${Problem} error=${error} />`}
     ${!value && !error && html`<p class="faint">${t("loading")}</p>`}
     ${value && roles.length === 0 && html`<${Empty} title=${t("roles.none")} />`}
@@ -22,6 +23,7 @@ export function Roles() {
       { key: "mem", label: t("col.memory"), rank: 2, cell: (/** @type {any} */ role) => used(role, "mem", memory) },
       { key: "guarantee", label: t("col.guarantee"), rank: 3, cell: (/** @type {any} */ role) => amounts(role.quota?.guarantee) },
       { key: "frameworks", label: t("page.frameworks"), number: true, cell: (/** @type {any} */ role) => (role.frameworks ?? []).length },
+      { key: "acts", label: t("col.acts"), cell: (/** @type {any} */ role) => (role.name === "*" ? "" : html`<button type="button" class="quiet small" aria-label=${t("quota.title", { role: role.name })} onClick=${() => quota(role)}>${t("quota.edit")}</button>`) },
     ]} />`}`;
 }
 

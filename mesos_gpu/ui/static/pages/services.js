@@ -1,6 +1,7 @@
 /** Services: apps, pods and jobs, with what each is at and why. */
 import { link } from "../core/route.js";
 import { ORDER, selected } from "../core/services.js";
+import { treeOf } from "../core/tree.js";
 import { memory, trimmed } from "../core/format.js";
 import { allServices, go, route, state, t } from "../edge/store.js";
 import { html } from "../parts/html.js";
@@ -18,7 +19,17 @@ export function Services({ query }) {
       <a class="button primary" href=${link("create")}>${t("create")}</a>
     </div>
     <${Filters} all=${all} query=${query} shown=${rows.length} />
-    ${!state.value.loaded ? html`<p class="faint">${t("loading")}</p>` : rows.length > 0 ? html`<${Table} caption=${t("page.services")} columns=${columns()} rows=${rows} id=${(/** @type {Service} */ one) => one.id} />` : all.length > 0 ? html`<${Empty} title=${t("services.noneSelected")} />` : html`<${Empty} title=${t("services.none")} text=${t("services.noneText")}><p><a class="button primary" href=${link("create")}>${t("create")}</a></p><//>`}`;
+    ${!state.value.loaded ? html`<p class="faint">${t("loading")}</p>` : rows.length > 0 ? query.view === "tree" ? html`<${Tree} group=${treeOf(rows, ORDER)} top />` : html`<${Table} caption=${t("page.services")} columns=${columns()} rows=${rows} id=${(/** @type {Service} */ one) => one.id} />` : all.length > 0 ? html`<${Empty} title=${t("services.noneSelected")} />` : html`<${Empty} title=${t("services.none")} text=${t("services.noneText")}><p><a class="button primary" href=${link("create")}>${t("create")}</a></p><//>`}`;
+}
+
+/** A group with what is below it. @param {{group: import("../core/tree.js").Group, top?: boolean}} props */
+function Tree({ group, top }) {
+  const inside = html`<ul class="tree">
+    ${group.groups.map((one) => html`<li key=${one.id}><details open><summary><strong><${Name} text=${one.id} /></strong> <${State} word=${one.word} /> <span class="faint">${t("tree.sum", { count: one.count, gpus: one.gpus })}</span></summary><${Tree} group=${one} /></details></li>`)}
+    ${group.services.map((one) => html`<li key=${one.id}><a href=${link("services", one.id)}><${Name} text=${one.id.slice(one.id.lastIndexOf("/") + 1)} full=${one.id} /></a>${one.kind !== "app" && html` <span class="tag">${t(`kind.${one.kind}`)}</span>`} <${State} word=${one.word} />${" "}
+      <span class="faint">${one.kind === "job" ? "" : t("of", { part: one.running, whole: one.wanted })}${one.gpus ? ` · ${t("tree.gpus", { gpus: one.gpus })}` : ""}</span></li>`)}
+  </ul>`;
+  return top ? html`<section aria-label=${t("tree.title")}>${inside}</section>` : inside;
 }
 
 /** @returns {import("../parts/table.js").Column[]} */
@@ -64,6 +75,7 @@ function Filters({ all, query, shown }) {
       ${["app", "pod", "job"].map((kind) => html`<option value=${kind}>${t(`kinds.${kind}`)}</option>`)}
     </select></label>
     <label class="check"><input type="checkbox" checked=${query.gpu === "1"} onChange=${(/** @type {any} */ e) => set("gpu", e.target.checked ? "1" : "")} />${t("filter.gpu")}</label>
+    <button type="button" class="chip" aria-pressed=${query.view === "tree"} onClick=${() => set("view", query.view === "tree" ? "" : "tree")}>${t("tree.title")}</button>
     <span class="faint" role="status">${t("filter.shown", { shown, all: all.length })}</span>
   </form>`;
 }

@@ -1,9 +1,10 @@
 /** What can be done to services: each says before what will happen, and after what did. */
-import { changePlan, drainPlan } from "../core/plan.js";
+import { changePlan } from "../core/plan.js";
 import { definition } from "../core/form.js";
+import { documentOf, podAsApp } from "../core/owners.js";
 import { link } from "../core/route.js";
 import { ask, inPath } from "../edge/api.js";
-import { go, notice, state, t } from "../edge/store.js";
+import { go, notice, reloadJobs, state, t } from "../edge/store.js";
 import { Confirm, openDialog } from "./dialog.js";
 import { html, useState } from "./html.js";
 
@@ -14,49 +15,70 @@ export function told(plan) {
   return plan.map(([key, values]) => t(key, values));
 }
 
-/** @param {string} id */
-function running(id) {
+/** How many instances an app or pod has now. @param {string} id @returns {number} */
+export function runningOf(id) {
+  const pod = state.value.pods.get(id);
+  if (pod) return (pod.instances ?? []).length;
   return [...state.value.tasks.values()].filter((task) => task.appId === id).length;
 }
 
 /** @param {boolean} force */
 const forced = (force) => (force ? "?force=true" : "");
 
-/** @param {Json} app */
-export function scale(app) {
-  openDialog(html`<${Scale} app=${app} />`);
+/** What scaling changes: an app's number, or a pod's whole definition. @param {Json} one @param {number} count @param {boolean} force */
+function scaled(one, count, force) {
+  if (!isPod(one)) return ask("PUT", `v2/apps/${inPath(one.id)}${forced(force)}`, { body: { instances: count } });
+  const body = { ...documentOf("pod", one), scaling: { ...one.scaling, kind: "fixed", instances: count } };
+  return ask("PUT", `v2/pods/${inPath(one.id)}${forced(force)}`, { body });
 }
 
-/** @param {{app: Json}} props */
-function Scale({ app }) {
-  const [count, setCount] = useState(String(app.instances));
+/** @param {Json} one an app, or a pod's spec */
+function isPod(one) {
+  return Array.isArray(one.containers);
+}
+
+/** @param {Json} one @returns {Json} it in an app's words */
+function asApp(one) {
+  return isPod(one) ? podAsApp(one) : definition(one);
+}
+
+/** @param {Json} one an app, or a pod's spec */
+export function scale(one) {
+  openDialog(html`<${Scale} one=${one} />`);
+}
+
+/** @param {{one: Json}} props */
+function Scale({ one }) {
+  const now = asApp(one);
+  const [count, setCount] = useState(String(now.instances));
   const wanted = Number(count);
   const valid = Number.isInteger(wanted) && wanted >= 0 && count !== "";
-  const plan = valid ? changePlan(definition(app), { ...definition(app), instances: wanted }, state.value.agents, running(app.id)) : [];
-  return html`<${Confirm} title=${t("scale.title", { id: app.id })} will=${told(plan)} label=${t("scale")}
+  const plan = valid ? changePlan(now, { ...now, instances: wanted }, state.value.agents, runningOf(one.id)) : [];
+  return html`<${Confirm} title=${t("scale.title", { id: one.id })} will=${told(plan)} label=${t("scale")}
     act=${async (/** @type {boolean} */ force) => {
       if (!valid) throw new Error(t("scale.invalid"));
-      await ask("PUT", `v2/apps/${inPath(app.id)}${forced(force)}`, { body: { instances: wanted } });
-      notice(t("scale.done", { id: app.id, count: wanted }));
+      await scaled(one, wanted, force);
+      notice(t("scale.done", { id: one.id, count: wanted }));
     }}>
     <label class="field">${t("col.instances")}<input type="number" min="0" step="1" value=${count} onInput=${(/** @type {any} */ e) => setCount(e.target.value)} /></label>
   <//>`;
 }
 
-/** @param {Json} app */
-export function suspend(app) {
-  const plan = changePlan(definition(app), { ...definition(app), instances: 0 }, state.value.agents, running(app.id));
-  openDialog(html`<${Confirm} title=${t("suspend.title", { id: app.id })} will=${[...told(plan), t("suspend.keeps")]} label=${t("suspend")} danger
+/** @param {Json} one an app, or a pod's spec */
+export function suspend(one) {
+  const now = asApp(one);
+  const plan = changePlan(now, { ...now, instances: 0 }, state.value.agents, runningOf(one.id));
+  openDialog(html`<${Confirm} title=${t("suspend.title", { id: one.id })} will=${[...told(plan), t("suspend.keeps")]} label=${t("suspend")} danger
     act=${async (/** @type {boolean} */ force) => {
-      await ask("PUT", `v2/apps/${inPath(app.id)}${forced(force)}`, { body: { instances: 0 } });
-      notice(t("suspend.done", { id: app.id }));
+      await scaled(one, 0, force);
+      notice(t("suspend.done", { id: one.id }));
     }} />`);
 }
 
 /** @param {Json} app */
 export function restart(app) {
   const wanted = { ...definition(app), restarted: true };
-  const plan = changePlan(definition(app), wanted, state.value.agents, running(app.id));
+  const plan = changePlan(definition(app), wanted, state.value.agents, runningOf(app.id));
   openDialog(html`<${Confirm} title=${t("restart.title", { id: app.id })} will=${told(plan)} label=${t("restart")}
     act=${async (/** @type {boolean} */ force) => {
       await ask("POST", `v2/apps/${inPath(app.id)}/restart${forced(force)}`);
@@ -66,19 +88,52 @@ export function restart(app) {
 
 /** @param {string} id @param {"app" | "pod" | "job"} kind */
 export function remove(id, kind) {
-  const count = running(id);
-  openDialog(html`<${Confirm} title=${t("remove.title", { id })} will=${[t("remove.ends", { count }), t("remove.forgets")]} label=${t("remove")} danger
-    act=${async () => {
-      const path = kind === "app" ? `v2/apps/${inPath(id)}` : kind === "pod" ? `v2/pods/${inPath(id)}` : `v1/jobs/${encodeURIComponent(id)}`;
-      await ask("DELETE", path);
+  const runs = (state.value.jobs.get(id)?.activeRuns ?? []).length;
+  const will = kind === "job" ? [...(runs > 0 ? [t("remove.stops", { count: runs })] : []), t("remove.forgetsJob")] : [t("remove.ends", { count: runningOf(id) }), t("remove.forgets")];
+  openDialog(html`<${Confirm} title=${t("remove.title", { id })} will=${will} label=${t("remove")} danger
+    act=${async (/** @type {boolean} */ force) => {
+      if (kind === "job") await ask("DELETE", `v1/jobs/${encodeURIComponent(id)}${runs > 0 ? "?stopCurrentJobRuns=true" : ""}`);
+      else await ask("DELETE", `v2/${kind}s/${inPath(id)}${forced(force)}`);
       notice(t("remove.done", { id }));
+      if (kind === "job") void reloadJobs();
       go(link("services"));
+    }} />`);
+}
+
+/** @param {string} id of a job */
+export function runJob(id) {
+  const job = state.value.jobs.get(id) ?? {};
+  const plan = changePlan(null, { ...job.run, instances: 1 }, state.value.agents, 0);
+  openDialog(html`<${Confirm} title=${t("run.title", { id })} will=${told(plan)} label=${t("run")}
+    act=${async () => {
+      const run = await ask("POST", `v1/jobs/${encodeURIComponent(id)}/runs`);
+      notice(t("run.done", { id, run: run?.id ?? "" }));
+      void reloadJobs();
+    }} />`);
+}
+
+/** @param {string} id of a job @param {string} run */
+export function stopRun(id, run) {
+  openDialog(html`<${Confirm} title=${t("run.stopTitle", { id })} will=${[t("run.stopWill", { run })]} label=${t("stop")} danger
+    act=${async () => {
+      await ask("POST", `v1/jobs/${encodeURIComponent(id)}/runs/${encodeURIComponent(run)}/actions/stop`);
+      notice(t("run.stopDone", { run }));
+      void reloadJobs();
+    }} />`);
+}
+
+/** @param {string} id of a pod @param {string} instance */
+export function killPod(id, instance) {
+  openDialog(html`<${Confirm} title=${t("kill.title")} will=${[t("kill.pod", { id: instance }), t("kill.replaces")]} label=${t("kill")} danger
+    act=${async () => {
+      await ask("DELETE", `v2/pods/${inPath(id)}::instances/${encodeURIComponent(instance)}`);
+      notice(t("kill.done", { id: instance }));
     }} />`);
 }
 
 /** @param {Json} app @param {string} version @param {Json} old */
 export function rollBack(app, version, old) {
-  const plan = changePlan(definition(app), definition(old), state.value.agents, running(app.id));
+  const plan = changePlan(definition(app), definition(old), state.value.agents, runningOf(app.id));
   openDialog(html`<${Confirm} title=${t("rollBack.title", { version })} will=${told(plan)} label=${t("rollBack")}
     act=${async (/** @type {boolean} */ force) => {
       await ask("PUT", `v2/apps/${inPath(app.id)}${forced(force)}`, { body: { version } });
@@ -130,23 +185,4 @@ function StopDeployment({ id, names }) {
     }}>
     <label class="check"><input type="checkbox" checked=${back} onChange=${(/** @type {any} */ e) => setBack(e.target.checked)} />${t("stop.lead")}</label>
   <//>`;
-}
-
-/** @param {import("../core/types.js").Agent} agent @param {string} name */
-export function drain(agent, name) {
-  const plan = drainPlan(agent.id, state.value.tasks.values(), agent);
-  openDialog(html`<${Confirm} title=${t("drain.title", { name })} will=${told(plan)} label=${t("drain")} danger
-    act=${async () => {
-      await ask("POST", "ui/api/master/call", { body: { type: "DRAIN_AGENT", drain_agent: { agent_id: { value: agent.id } } } });
-      notice(t("drain.done", { name }));
-    }} />`);
-}
-
-/** @param {import("../core/types.js").Agent} agent @param {string} name */
-export function reactivate(agent, name) {
-  openDialog(html`<${Confirm} title=${t("reactivate.title", { name })} will=${[t("reactivate.will")]} label=${t("reactivate")}
-    act=${async () => {
-      await ask("POST", "ui/api/master/call", { body: { type: "REACTIVATE_AGENT", reactivate_agent: { agent_id: { value: agent.id } } } });
-      notice(t("reactivate.done", { name }));
-    }} />`);
 }

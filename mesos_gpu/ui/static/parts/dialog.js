@@ -1,4 +1,5 @@
 /** One dialog at a time, in front of everything: the browser keeps the focus in it, and gives it back. */
+import { link } from "../core/route.js";
 import { t } from "../edge/store.js";
 import { html, signal, useEffect, useRef, useState } from "./html.js";
 import { Problem } from "./basics.js";
@@ -56,11 +57,14 @@ export function Confirm({ title, will, label, danger, act, children }) {
       setBusy(false);
     }
   };
-  const locked = error?.status === 409;
+  // The list of deployments is all that tells what is locked from what is there already.
+  const locks = error?.status === 409 && Array.isArray(error.body?.deployments) ? error.body.deployments : [];
+  const locked = locks.length > 0;
   return html`<h2>${title}</h2>
     ${children}
     ${will.length > 0 && html`<ul class="will" aria-label=${t("will")}>${will.map((line) => html`<li>${line}</li>`)}</ul>`}
     ${error && html`<${Problem} error=${error} />`}
+    ${locked && html`<p class="advice">${t("advice.locked", { ids: locks.map((/** @type {any} */ one) => one.id ?? one).join(", ") })} <a href=${link("deployments")} onClick=${closeDialog}>${t("page.deployments")}</a></p>`}
     <div class="buttons">
       <button type="button" onClick=${closeDialog}>${t("cancel")}</button>
       ${locked && html`<button type="button" class="danger" disabled=${busy} onClick=${() => run(true)}>${t("force")}</button>`}
