@@ -30,7 +30,7 @@ export function idleSince(before, gpus, at) {
  */
 export function useOf(gpu) {
   if (gpu.condition && gpu.condition !== "healthy") return "ill";
-  return gpu.container_id || gpu.task_id ? "held" : "free";
+  return gpu.container_id || gpu.task_id || gpu.lease_id || (gpu.sharers ?? []).length > 0 ? "held" : "free";
 }
 
 /**

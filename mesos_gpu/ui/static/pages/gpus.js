@@ -35,7 +35,7 @@ export function Gpus({ query }) {
         ${gpus === null && !error && html`<p class="faint">${t("gpus.notShown")}</p>`}
         <ul class="gpus">${shown.map((gpu) => html`<${Card} key=${gpu.uuid} gpu=${gpu} since=${idle.get(gpu.uuid)?.since} mig=${driver.get(gpu.uuid)?.mig} />`)}</ul>
         ${!query.use && shared.length > 0 && html`<${Shared} cards=${shared} />`}
-        ${!query.use && gpus && gpus.length > 1 && driver.size > 1 && html`<${Topology} gpus=${gpus} driver=${driver} />`}
+        ${!query.use && gpus && driver.size > 1 && html`<${Topology} gpus=${gpus.filter((gpu) => driver.has(gpu.uuid))} driver=${driver} />`}
       </section>`;
     })}`;
 }
@@ -54,7 +54,7 @@ export function Card({ gpu, since, mig }) {
   return html`<li class=${`gpu gpu-${use}`}>
     <p class="gpu-head"><strong>${t("gpu.index", { index: gpu.index })}</strong> <span>${plain(gpu.name)}</span> <${State} word=${WORDS[use]} label=${t(`use.${use}`)} /></p>
     ${use === "ill" && html`<p class="problem">${plain(gpu.reason ?? gpu.condition)}${gpu.xid !== undefined && ` (XID ${gpu.xid})`}${gpu.since && html` · <${Ago} time=${gpu.since} />`}</p>`}
-    <p>${owner ? html`<a href=${link("services", owner.appId)}>${plain(owner.appId)}</a> <a href=${link("instances", task)}>${shortId(task)}</a>` : task ? plain(shortId(task)) : gpu.holder ? plain(gpu.holder) : gpu.container_id ? shortId(gpu.container_id) : html`<span class="faint">${t("gpu.nobody")}</span>`}</p>
+    <p>${owner ? html`<a href=${link("services", owner.appId)}>${plain(owner.appId)}</a> <a href=${link("instances", task)}>${shortId(task)}</a>` : task ? plain(shortId(task)) : gpu.holder ? plain(gpu.holder) : gpu.container_id ? shortId(gpu.container_id) : gpu.shared ? t("gpu.shared", { count: (gpu.sharers ?? []).length }) : html`<span class="faint">${t("gpu.nobody")}</span>`}</p>
     <dl class="meters">
       <dt>${t("gpu.busy")}</dt><dd>${number(gpu.utilization_percent, "%", 100, t("gpu.busy"))}</dd>
       <dt>${t("col.memory")}</dt><dd><${Bar} used=${gpu.memory_used_mib ?? 0} total=${total} text=${`${memory(gpu.memory_used_mib ?? NaN)} / ${memory(total)}`} label=${t("col.memory")} /></dd>

@@ -257,6 +257,7 @@ export const en = {
   "gpu.temperature": "Temperature",
   "gpu.power": "Power",
   "gpu.idleFor": "idle for {time}",
+  "gpu.shared": "{count|shared by one task|shared by # tasks}",
   "gpu.mig": "MIG instance {gi}, compute instance {ci}, of",
   "gpu.processes": "{count|One process|# processes}",
   "gpu.pid": "pid {pid}",

@@ -257,6 +257,7 @@ export const zh = {
   "gpu.temperature": "温度",
   "gpu.power": "功率",
   "gpu.idleFor": "已闲置 {time}",
+  "gpu.shared": "{count|1 个任务|# 个任务}共享",
   "gpu.mig": "MIG 实例 {gi}，计算实例 {ci}，属于",
   "gpu.processes": "{count|1 个进程|# 个进程}",
   "gpu.pid": "进程号 {pid}",
