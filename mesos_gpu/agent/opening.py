@@ -143,10 +143,8 @@ async def open_agent(configuration: Configuration, tls: Tls | None) -> AsyncIter
         containers = await _open_containers(configuration, gpus.driver, isolator, images)
         record = HealthRecord(checkpoints.meta / "gpu_health.json")
         retest_s = configuration.gpus.retest_interval_s
-        container_of = partial(owner_of, root=configuration.tasks.cgroups_root)
-        care = AgentGpus(
-            gpus.driver, whole, record, retest_interval_s=retest_s, sharers=isolator, container_of=container_of
-        )
+        whose = partial(owner_of, root=configuration.tasks.cgroups_root)
+        care = AgentGpus(gpus.driver, whole, record, retest_interval_s=retest_s, sharers=isolator, container_of=whose)
         endpoint = _endpoint(configuration, tls)
         desk = _open_desk(configuration, whole, checkpoints)
         devices = configuration.devices
