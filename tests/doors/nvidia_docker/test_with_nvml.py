@@ -15,8 +15,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from mesos_gpu.gpu.simulated_library import NAME, simulated_library
 
+from mesos_gpu.simulated.libraries import NVML, simulated_library
 from tests.support.agent.live import LiveAgent, new_master
 from tests.support.doors.golden import INFO_TEXT, STATUS_TEXT
 
@@ -63,10 +63,10 @@ class Machine(LiveAgent):
 
 @pytest.fixture
 async def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Machine]:
-    library = simulated_library(tmp_path / "kept")
+    library = simulated_library(NVML, tmp_path / "kept")
     assert library is not None, "needs a C compiler: apt-get install gcc libc6-dev"
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / NAME).write_bytes(library)
+    (tmp_path / "lib" / NVML).write_bytes(library)
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "nvidia-modprobe"
     program.write_text(MODPROBE.format(calls=tmp_path / "calls"))
