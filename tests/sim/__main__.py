@@ -1,0 +1,107 @@
+"""Plays histories of a whole cluster: `python -m tests.sim --seed 7 --hours 2`, or as many seeds as there is time for."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+_STILL = 0x0040000
+"""ADDR_NO_RANDOMIZE of personality(2): sets of objects, which are ordered by address, have the same order again."""
+_clock = time.monotonic
+
+
+def main() -> int:
+    """Play, and say what was found; return 1 when something was."""
+    parser = argparse.ArgumentParser(prog="./run sim", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds, one after the other")
+    parser.add_argument("--minutes", type=float, default=None, help="instead: as many seeds as fit into this time")
+    parser.add_argument("--hours", type=float, default=1.0, help="simulated hours in which things break, of each")
+    parser.add_argument("--agents", type=int, default=3)
+    parser.add_argument("--gpus", type=int, default=4, help="GPUs of each agent")
+    parser.add_argument("--people", type=float, default=40.0, help="mean seconds between acts of people")
+    parser.add_argument("--faults", type=float, default=120.0, help="mean seconds between faults")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="histories at a time")
+    parser.add_argument("--log", action="store_true", help="print every line of the history")
+    wishes = parser.parse_args()
+    _make_repeatable()
+    return _play_all(wishes)
+
+
+def _make_repeatable() -> None:
+    """Begin again with the hashes of texts and the addresses of objects as they always are."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        ctypes.CDLL(None).personality(_STILL)
+        os.execve(sys.executable, [sys.executable, "-m", "tests.sim", *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})
+
+
+def _play_all(wishes: Any) -> int:
+    from tests.sim import install
+
+    install.install()
+    # Imported once, and by nobody's clock: every history is a fork of this.
+    import tests.sim.history  # noqa: F401
+
+    began_s, context = _clock(), multiprocessing.get_context("fork")
+    seeds = range(wishes.seed, wishes.seed + wishes.seeds) if wishes.minutes is None else range(wishes.seed, sys.maxsize)
+    told: Any = context.SimpleQueue()
+    playing: dict[int, Any] = {}
+    waiting, bad, hours, count = iter(seeds), 0, 0.0, 0
+    while True:
+        late = wishes.minutes is not None and _clock() - began_s > wishes.minutes * 60
+        while len(playing) < wishes.jobs and not late:
+            seed = next(waiting, None)
+            if seed is None:
+                break
+            playing[seed] = context.Process(target=_play, args=(seed, wishes, told))
+            playing[seed].start()
+        if not playing:
+            break
+        seed, verdict, error = told.get()
+        playing.pop(seed).join()
+        if error is not None:
+            print(f"seed {seed}: the simulator is at fault\n{error}", flush=True)
+            bad += 1
+            continue
+        hours, count = hours + verdict.simulated_s / 3600, count + 1
+        line = f"seed {seed}: {verdict.simulated_s / 3600:.2f} h, {verdict.faults} faults, {verdict.calls} calls,"
+        print(f"{line} {verdict.containers} containers, {verdict.digest[:16]}", flush=True)
+        if verdict.findings:
+            bad += 1
+            again = f"./run sim --seed {seed} --hours {wishes.hours:g} --agents {wishes.agents} --gpus {wishes.gpus}"
+            print(f"  FOUND, again by {again} --people {wishes.people:g} --faults {wishes.faults:g} --log:")
+            for finding in verdict.findings:
+                print("  - " + finding.replace("\n", "\n    "), flush=True)
+    took_s = _clock() - began_s
+    print(f"{count} histories of {hours:.1f} simulated hours in {took_s:.0f} s; {bad} broke something")
+    return 1 if bad else 0
+
+
+def _play(seed: int, wishes: Any, told: Any) -> None:
+    import traceback
+
+    from tests.sim.history import Plan, play
+
+    there = Path("/dev/shm")  # noqa: S108 - in memory, where that is to be had
+    root = Path(tempfile.mkdtemp(prefix="mesos-gpu-sim-", dir=there if there.is_dir() else None))
+    plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, wishes.people, wishes.faults)
+    try:
+        told.put((seed, play(plan, root, listener=print if wishes.log else None), None))
+    except BaseException:
+        told.put((seed, None, traceback.format_exc()))
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+        sys.stdout.flush()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

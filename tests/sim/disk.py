@@ -1,0 +1,127 @@
+"""Disks that lose what was not synced when the power goes, and processes that die between two writes.
+
+Files are real ones, in a folder for each host. What has to be known beside them is what a disk would have kept: the
+content of a file at its last fsync, and the names in a folder at the folder's. A process that is killed loses nothing
+that it has written (the page cache is the kernel's); a host whose power goes loses each thing that was not synced, or
+keeps it, as chance has it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.world import PROCESS, Killed
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+class Disk:
+    """The files of one host, below `root`; those below `volatile` are in memory only, as /run is."""
+
+    def __init__(self, world: World, root: Path) -> None:
+        self.world, self.root = world, root
+        self.volatile = root / "run"
+        self._contents: dict[int, bytes] = {}
+        self._names: dict[str, dict[str, int]] = {}
+        root.mkdir(parents=True)
+
+    def synced(self, path: str) -> None:
+        """Take note that a file, or the names in a folder, are on the disk."""
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return
+        if stat.S_ISDIR(found.st_mode):
+            self._names[path] = {entry.name: entry.inode() for entry in os.scandir(path)}
+        elif stat.S_ISREG(found.st_mode):
+            self._contents[found.st_ino] = Path(path).read_bytes()
+
+    def power_cut(self) -> None:
+        """Lose what a disk would lose."""
+        shutil.rmtree(self.volatile, ignore_errors=True)
+        self._lose(self.root)
+        self._contents.clear()
+        self._names.clear()
+        for folder, _, files in os.walk(self.root):
+            self.synced(folder)
+            for name in files:
+                self.synced(os.path.join(folder, name))
+
+    def _lose(self, folder: Path) -> None:
+        synced = self._names.get(str(folder), {})
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            path = Path(entry.path)
+            if entry.name.endswith((".db", ".db-wal", ".db-shm", ".db-journal")):
+                continue  # SQLite syncs by itself, and SQLite's own tests try its promises
+            if synced.get(entry.name) != entry.inode() and self._chance(0.5):
+                # Its name was not synced: it may be gone, or the file that had the name before be back.
+                was = self._contents.get(synced.get(entry.name, -1))
+                shutil.rmtree(path) if entry.is_dir(follow_symlinks=False) else path.unlink()
+                if was is not None:
+                    path.write_bytes(was)
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                self._lose(path)
+            elif entry.is_file(follow_symlinks=False):
+                self._cut_short(path, entry.inode())
+
+    def _cut_short(self, path: Path, inode: int) -> None:
+        data, synced = path.read_bytes(), self._contents.get(inode)
+        if data == synced or self._chance(0.5):
+            return
+        least = len(synced) if synced is not None and data.startswith(synced) else 0
+        path.write_bytes(data[: self.world.random.randint(least, len(data))])
+
+    def _chance(self, probability: float) -> bool:
+        return self.world.random.random() < probability
+
+
+def install() -> None:
+    """Count what processes write, and take note of what they sync. For good: this program does nothing else."""
+    real_open, real_fsync, real_close = os.open, os.fsync, os.close
+
+    def open_(path: Any, flags: int, *args: Any, **more: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR) and flags & os.O_CREAT:
+            step()
+        return real_open(path, flags, *args, **more)
+
+    def fsync(descriptor: int) -> None:
+        process = PROCESS.get()
+        if process is None:
+            real_fsync(descriptor)
+            return
+        step()
+        process.host.disk.synced(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    os.open, os.fsync = open_, fsync
+    for name in ("replace", "rename", "unlink", "symlink", "mkdir", "rmdir"):
+        setattr(os, name, _counted(getattr(os, name)))
+    assert real_close is os.close  # what is open can be closed by the dead, too
+
+
+def _counted(call: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(*args: Any, **more: Any) -> Any:
+        step()
+        return call(*args, **more)
+
+    return counted
+
+
+def step() -> None:
+    """A process is about to change its disk. Raises Killed when it does not live to do it."""
+    process = PROCESS.get()
+    if process is None:
+        return
+    if not process.alive:
+        raise Killed
+    if process.fatal_in is not None:
+        process.fatal_in -= 1
+        if process.fatal_in <= 0:
+            process.host.world.kill(process, why="kill -9 between two writes")
+            raise Killed

@@ -1,0 +1,98 @@
+"""What goes wrong, and when it is mended again."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.sim.services import Cluster
+    from tests.sim.world import World
+
+LONGEST_CUT_S = 400.0
+
+
+@dataclass
+class Faults:
+    """Things break as long as `going` is so."""
+
+    world: World
+    cluster: Cluster
+    going: bool = True
+    count: int = 0
+
+    async def work(self, pause_s: float) -> None:
+        """Break something now and then."""
+        chance = self.world.random
+        while True:
+            await asyncio.sleep(chance.expovariate(1 / pause_s))
+            if not self.going:
+                return
+            self.count += 1
+            fault = chance.choices(
+                (self.kill, self.kill_while_writing, self.cut, self.slow, self.power, self.clock), (5, 6, 5, 2, 2, 1)
+            )[0]
+            fault()
+
+    def kill(self) -> None:
+        """A service is killed; sometimes several at one moment."""
+        chance = self.world.random
+        for name in chance.sample(self.cluster.names, chance.choice((1, 1, 1, 2, 3))):
+            self.cluster.kill(name)
+
+    def kill_while_writing(self) -> None:
+        """A service is killed at one of its next writes."""
+        self.cluster.kill_while_writing(self.world.random.choice(self.cluster.names))
+
+    def cut(self) -> None:
+        """Nothing passes between two hosts for a while, or to and from one."""
+        chance = self.world.random
+        hosts = [self.cluster.host_of(name) for name in self.cluster.names]
+        one = chance.choice(hosts)
+        others = [host for host in hosts if host is not one]
+        if chance.random() < 0.5:
+            others = [self.cluster.master] if one is not self.cluster.master else [chance.choice(others)]
+        for other in others:
+            self.world.network.partition(one, other)
+        names = ", ".join(other.name for other in others)
+        lasts_s = chance.uniform(0.5, LONGEST_CUT_S)
+        self.world.tell("faults", f"{one.name} is cut off from {names} for {lasts_s:.1f} s")
+        pairs = [frozenset((one.name, other.name)) for other in others]
+        self.world.soon(lasts_s, self.world.network.heal, *pairs)
+
+    def slow(self) -> None:
+        """What passes between two hosts is slow for a while."""
+        chance = self.world.random
+        one, other = chance.sample([self.cluster.host_of(name) for name in self.cluster.names], 2)
+        self.world.tell("faults", f"{one.name} to {other.name} is slow")
+        self.world.network.slow(one, other, chance.uniform(0.05, 5.0))
+        self.world.soon(chance.uniform(1.0, 200.0), self.world.network.slow, one, other, 0.0)
+
+    def power(self) -> None:
+        """A host loses its power."""
+        name = self.world.random.choice(self.cluster.names)
+        self.world.tell("faults", f"power cut at {name}")
+        self.cluster.power_cut(name)
+
+    def clock(self) -> None:
+        """Somebody sets a clock, by seconds or by days."""
+        chance = self.world.random
+        host = self.cluster.host_of(chance.choice(self.cluster.names))
+        jump_s = chance.choice((-1.0, 1.0)) * 10 ** chance.uniform(0.0, 5.0)
+        host.wall_offset_s += jump_s
+        self.world.tell("faults", f"the clock of {host.name} jumps by {jump_s:.1f} s")
+
+    def mend(self) -> None:
+        """Let everything work again; clocks are set right."""
+        self.going = False
+        self.world.network.heal()
+        for name in self.cluster.names:
+            host = self.cluster.host_of(name)
+            host.wall_offset_s = 0.0
+            for other in self.cluster.names:
+                if other != name:
+                    self.world.network.slow(host, self.cluster.host_of(other), 0.0)
+            process = self.world.processes.get(name)
+            if process is not None:
+                process.fatal_in = None

@@ -1,0 +1,104 @@
+"""One history from a seed: people and faults for some hours, then peace, then the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.sim.faults import Faults
+from tests.sim.install import begin
+from tests.sim.judge import Judge
+from tests.sim.loop import Stuck
+from tests.sim.people import People
+from tests.sim.services import Cluster
+from tests.sim.world import World
+
+PEACE_S = 2400.0
+"""How long everything works before the judgement: longer than every time-out and interval of the services."""
+CLEANING_S = 900.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a history is made of. `hours` are those in which things break; pauses are means, in seconds."""
+
+    seed: int
+    hours: float = 1.0
+    agents: int = 3
+    gpus: int = 4
+    people_s: float = 40.0
+    faults_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of it."""
+
+    plan: Plan
+    findings: tuple[str, ...]
+    digest: str
+    simulated_s: float
+    faults: int
+    calls: int
+    containers: int
+
+
+def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
+    """Play one history below a folder that is empty. Call it once in a process: what it patches stays so."""
+    world = World(plan.seed, root)
+    if callable(listener):
+        world.listener = listener
+    begin(world)
+    asyncio.set_event_loop(world.loop)
+    cluster = Cluster(world, plan.agents, plan.gpus)
+    judge = Judge(world, cluster)
+    people = People(world, cluster, plan.agents * plan.gpus)
+    faults = Faults(world, cluster)
+    person = world.spawn("person", world.add_host("person"))
+    for name in cluster.names:
+        cluster.start(name)
+
+    async def whole() -> None:
+        await asyncio.sleep(60.0)
+        working = [asyncio.ensure_future(people.work(plan.people_s)), asyncio.ensure_future(faults.work(plan.faults_s))]
+        await asyncio.sleep(plan.hours * 3600)
+        people.busy = False
+        faults.mend()
+        await asyncio.wait(working, timeout=600.0)
+        for name, wanted in list(people.apps.items()):
+            if not wanted.lasting:
+                await people.ask("DELETE", f"/v2/apps{name}?force=true")
+                del people.apps[name]
+        await asyncio.sleep(PEACE_S)
+        await judge.settled(people)
+        for name in sorted(people.apps):
+            await people.ask("DELETE", f"/v2/apps{name}?force=true")
+        await asyncio.sleep(CLEANING_S)
+        await judge.empty(people)
+
+    tasks: list[asyncio.Task[None]] = []
+
+    def start() -> None:
+        tasks.append(asyncio.ensure_future(whole()))
+        tasks[0].add_done_callback(lambda _: world.loop.stop())
+
+    world.soon(0.0, start, process=person)
+    # Closing what the dead have left would be steps of theirs.
+    gc.disable()
+    try:
+        world.loop.run_forever()
+    except Stuck as stuck:
+        world.finding(f"stuck: {stuck}")
+    if tasks and tasks[0].done() and tasks[0].exception() is not None:
+        raise RuntimeError("the simulator is at fault") from tasks[0].exception()
+    return Verdict(
+        plan,
+        tuple(world.findings),
+        world.digest,
+        world.now_s,
+        faults.count,
+        people.calls,
+        sum(judge.begun.values()),
+    )

@@ -1,0 +1,146 @@
+"""What must be so at every moment, and what must be so once everything has worked again for a while."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.machine import Container
+
+if TYPE_CHECKING:
+    from tests.sim.people import People
+    from tests.sim.services import Cluster
+    from tests.sim.world import World
+
+ENDS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR"))
+BY_A_PROCESS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED"))
+
+
+class Judge:
+    """Watches the machines and what Marathon is told."""
+
+    def __init__(self, world: World, cluster: Cluster) -> None:
+        self.world, self.cluster = world, cluster
+        self.begun: Counter[str] = Counter()
+        self.ended: dict[str, str] = {}
+        self._runs: dict[str, str] = {}
+        self._told: dict[str, str] = {}
+        for machine in cluster.machines.values():
+            machine.on_begin = self._begin
+        cluster.on_status = self._status
+
+    # At every moment.
+
+    def _begin(self, container: Container) -> None:
+        task = container.task
+        self.begun[task] += 1
+        if self.begun[task] > 1:
+            self.world.finding(f"task {task} was started {self.begun[task]} times")
+        if task.startswith("job-"):
+            run = task.split(".")[0]
+            if self._runs.setdefault(run, task) != task:
+                self.world.finding(f"a run was carried out twice: {self._runs[run]}, {task}")
+
+    def _status(self, status: dict[str, Any]) -> None:
+        """Marathon is told of a task, `status` being a TaskStatus."""
+        task, state = status["task_id"]["value"], status["state"]
+        self.world.tell("status", f"{task} {state} {status.get('reason', '')} {status.get('message', '')}")
+        before = self._told.get(task)
+        if before in ENDS and state not in ENDS and state not in ("TASK_LOST", "TASK_UNKNOWN", "TASK_GONE"):
+            self.world.finding(f"task {task} is {state} after it was {before}")
+        if state in BY_A_PROCESS and self._runs_now(task):
+            self.world.finding(f"task {task} is said to be {state} and runs: {status}")
+        self._told[task] = state
+
+    def _runs_now(self, task: str) -> bool:
+        return any(
+            container.task == task for machine in self.cluster.machines.values() for container in machine.running.values()
+        )
+
+    def running(self) -> dict[str, str]:
+        """Return where each task truly runs."""
+        return {
+            container.task: name
+            for name, machine in self.cluster.machines.items()
+            for container in machine.running.values()
+        }
+
+    # Once everything works again.
+
+    async def settled(self, people: People) -> None:
+        """Compare what is so with what everybody says; all of it must be the same by now."""
+        truth = self.running()
+        state = await self._master(people)
+        apps = await people.ask("GET", "/v2/apps?embed=apps.tasks")
+        deployments = await people.ask("GET", "/v2/deployments")
+        if state is None or apps is None or deployments is None or apps.status != 200:
+            self.world.finding("the services do not answer although nothing is broken any more")
+            return
+        self._books(state, truth)
+        told = {task["id"]: task for app in apps.json()["apps"] for task in app["tasks"]}
+        active = {name for name in truth if not name.startswith("job-")}
+        if set(told) != active:
+            self.world.finding(f"Marathon knows {sorted(set(told) - active)} too much, {sorted(active - set(told))} not")
+        if deployments.json():
+            self.world.finding(f"deployments do not end: {json.dumps(deployments.json())[:1500]}")
+        known = {app["id"]: app for app in apps.json()["apps"]}
+        for name, wanted in people.apps.items():
+            app = known.get(name)
+            if not wanted.sure:
+                continue
+            if app is None:
+                self.world.finding(f"{name} was acknowledged and is lost")
+            elif app["instances"] != wanted.instances:
+                self.world.finding(f"{name} has {app['instances']} instances; acknowledged were {wanted.instances}")
+            elif wanted.lasting and app["tasksRunning"] != wanted.instances:
+                self.world.finding(f"{name} has {app['tasksRunning']} running tasks; wanted are {wanted.instances}")
+        await self._jobs(people)
+
+    async def empty(self, people: People) -> None:
+        """Every app was removed: nothing may run, or be taken, any more."""
+        if self.running():
+            self.world.finding(f"nobody wants these, and they run: {self.running()}")
+        state = await self._master(people)
+        if state is not None:
+            self._books(state, {})
+
+    async def _master(self, people: People) -> Any:
+        from tests.sim.http import request
+
+        try:
+            return (await request(f"{self.cluster.master.ip}:5050", "GET", "/master/state")).json()
+        except (OSError, ValueError) as error:
+            self.world.finding(f"the master does not answer: {error}")
+            return None
+
+    def _books(self, state: Any, truth: dict[str, str]) -> None:
+        agents = {agent["hostname"]: agent for agent in state["slaves"] if agent["active"]}
+        if set(agents) != set(self.cluster.machines):
+            self.world.finding(f"the master knows the agents {sorted(agents)}, not {sorted(self.cluster.machines)}")
+        for name, agent in agents.items():
+            machine = self.cluster.machines.get(name)
+            held = 0 if machine is None else sum(len(one.gpus) for one in machine.running.values())
+            if agent["used_resources"]["gpus"] != held:
+                self.world.finding(f"the master counts {agent['used_resources']['gpus']} GPUs of {name}; taken: {held}")
+        tasks = {task["id"] for framework in state["frameworks"] for task in framework["tasks"]}
+        if tasks != set(truth):
+            self.world.finding(
+                f"the master knows the tasks {sorted(tasks - set(truth))} too much, {sorted(set(truth) - tasks)} not"
+            )
+
+    async def _jobs(self, people: People) -> None:
+        for run in people.runs:
+            answer = await people.ask("GET", f"/v1/jobs/{run.job}?embed=history&embed=activeRuns")
+            if answer is None or answer.status != 200:
+                self.world.finding(f"the run {run.run} was acknowledged, and its job is lost: {answer}")
+                continue
+            document = answer.json()
+            if document["activeRuns"]:
+                self.world.finding(f"run {run.run} does not end: {json.dumps(document['activeRuns'])[:500]}")
+            succeeded = [one["id"] for one in document["history"]["successfulFinishedRuns"]]
+            failed = [one["id"] for one in document["history"]["failedFinishedRuns"]]
+            if run.run not in succeeded + failed:
+                self.world.finding(f"the run {run.run} was acknowledged, and is not in its job's history")
+            elif run.run in succeeded and run.status != 0:
+                self.world.finding(f"run {run.run} failed and is said to have succeeded")

@@ -1,0 +1,170 @@
+"""An event loop whose time goes from one timer to the next at once, and whose steps belong to processes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from asyncio import events
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from heapq import heapify, heappush
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.world import PROCESS
+
+if TYPE_CHECKING:
+    from tests.sim.world import Process, World
+
+STEP_S = 1e-6
+"""What a turn of the loop takes at least; a clock that stood still would show what no clock does."""
+MOST_STEPS_AT_ONCE = 200_000
+"""More turns than these without a pause are a loop that never ends."""
+SLOWEST_THREAD_S = 0.02
+
+
+class Stuck(Exception):
+    """Nothing will ever happen again, or too much at one moment."""
+
+
+class _Clock:
+    """Stands where a selector of sockets would: waiting is making time go on."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._steps = 0
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise Stuck("nothing is going to happen any more")
+        self._steps = 0 if timeout > STEP_S else self._steps + 1
+        if self._steps > MOST_STEPS_AT_ONCE:
+            raise Stuck(f"{MOST_STEPS_AT_ONCE} turns of the loop without a pause until {self._world.now_s:.6f} s")
+        self._world.now_s += max(timeout, STEP_S)
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """`time()` is the clock of the host whose step asks; threads are steps that come a little later."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self._selector = _Clock(world)
+        self._clock_resolution = 1e-6
+        self._busy_until: dict[int, float] = {}
+        self.set_task_factory(self._new_task)
+
+    # Time.
+
+    def time(self) -> float:
+        """Return the monotonic clock of whoever asks; the world's when it is nobody."""
+        process = PROCESS.get()
+        return self.world.now_s if process is None else process.host.mono()
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
+        """Make a step now; one of a dead process is never made."""
+        found = copy_context() if context is None else context
+        process = found.get(PROCESS)
+        if process is not None and not process.alive:
+            handle = events.Handle(callback, args, self, found)
+            handle.cancel()
+            return handle
+        return super().call_soon(callback, *args, context=found)
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Make a step now: threads are steps of the same loop."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Make a step at a time of the clock of whoever asks."""
+        process = PROCESS.get()
+        if process is not None:
+            when = self.world.now_s + max(0.0, when - process.host.mono()) / process.host.rate
+        return self.at(when, callback, *args, context=context)
+
+    def at(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Make a step at a time of the world."""
+        found = copy_context() if context is None else context
+        timer = events.TimerHandle(max(when, self.world.now_s), callback, args, self, found)
+        process = found.get(PROCESS)
+        if process is not None and not process.alive:
+            timer.cancel()
+            return timer
+        heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer
+
+    def drop(self, process: Process) -> None:
+        """Make no step of a process any more."""
+        process.kept.extend(self._ready)
+        for handle in self._ready:
+            if handle._context.get(PROCESS) is process:
+                handle.cancel()
+        process.kept.extend(self._scheduled)
+        self._scheduled = [timer for timer in self._scheduled if timer._context.get(PROCESS) is not process]
+        heapify(self._scheduled)
+
+    # Threads.
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Call something a little later, after what the same executor was given before."""
+        answer = self.create_future()
+        due_s = self.world.now_s + self.world.random.uniform(0.0, SLOWEST_THREAD_S)
+        if executor is not None:
+            due_s = self._busy_until[id(executor)] = max(due_s, self._busy_until.get(id(executor), 0.0))
+
+        def run() -> None:
+            try:
+                result = func(*args)
+            except Exception as error:
+                if not answer.done():
+                    answer.set_exception(error)
+            else:
+                if not answer.done():
+                    answer.set_result(result)
+
+        self.at(due_s, run)
+        return answer
+
+    # Sockets.
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        """Connect to a port of a simulated host. Raises OSError."""
+        return await self.world.network.connect(protocol_factory, host, port)
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        """Return the address of a host, by its name or address."""
+        found = self.world.hosts.get(host)
+        ip = host if found is None else found.ip
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, port))]
+
+    # What the base class leaves to its heirs.
+
+    def _new_task(self, loop: Any, coroutine: Any, **more: Any) -> asyncio.Task[Any]:
+        task = asyncio.Task(coroutine, loop=loop, **more)
+        process = PROCESS.get()
+        if process is not None and len(process.kept) < 20_000:
+            process.kept.append(task)
+        return task
+
+    def _process_events(self, event_list: Any) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:
+        """Signals other than SIGKILL do not happen here."""
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """Nothing was added."""
+        return False

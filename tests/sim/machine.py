@@ -1,0 +1,291 @@
+"""What runs on a host: containers that outlive the agent, and what is known of them when a new agent looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mesos_gpu.container.attached.switchboard import Attachment, Switchboard
+from mesos_gpu.container.life.execution import Execution
+from mesos_gpu.container.spec.config import ContainerConfig, SessionConfig, Size, Termination, check_config
+from mesos_gpu.container.state.checkpoints import Record
+from mesos_gpu.errors import BadInput, Conflict, ContainerError, NotFound
+from mesos_gpu.isolator.sharing import SharingIsolator
+from mesos_gpu.mesos.ids import ContainerId
+
+if TYPE_CHECKING:
+    from tests.sim.world import Host, Process
+
+LIFE = "SIM_LIFE"
+"""A task's variable: SECONDS:STATUS, how long it runs and how it ends; without, it runs until it is ended."""
+STUBBORN = "SIM_STUBBORN"
+"""A task's variable: it does not end when it is asked to."""
+REMEMBERED = 1000
+
+
+@dataclass(eq=False)
+class Container:
+    """One that runs. `task`: whose it is, by the name its command is told."""
+
+    config: ContainerConfig
+    gpus: frozenset[str]
+    kernel: Process
+    began_s: float
+    termination: Termination | None = None
+    watchers: list[asyncio.Future[None]] = field(default_factory=list)
+
+    @property
+    def task(self) -> str:
+        return self.config.environment.get("MESOS_TASK_ID", self.config.container_id)
+
+
+class Machine:
+    """The containers of one host, as they truly are. It is the kernel's: a power cut ends them, nothing else does."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.running: dict[ContainerId, Container] = {}
+        self.exits: dict[ContainerId, Termination] = {}
+        """What is left of those that ended, until the agent has forgotten them."""
+        self.begun: dict[str, int] = {}
+        self.on_begin: Callable[[Container], None] = lambda container: None
+        self.on_end: Callable[[Container], None] = lambda container: None
+        self._kernel = host.world.spawn(f"{host.name}-kernel", host)
+
+    def power_cut(self) -> None:
+        """End everything, without a trace."""
+        self.host.world.kill(self._kernel, why="power cut", silent=True)
+        for container in list(self.running.values()):
+            container.termination = Termination(signal=9)
+            self.on_end(container)
+        self.running.clear()
+        self.exits.clear()
+
+    def boot(self) -> None:
+        """Begin with nothing."""
+        self._kernel = self.host.world.spawn(f"{self.host.name}-kernel", self.host)
+
+    def begin(self, config: ContainerConfig, gpus: frozenset[str]) -> Container:
+        """Start a container; its command decides when it ends."""
+        world = self.host.world
+        container = Container(config, gpus, self._kernel, world.now_s)
+        for other in self.running.values():
+            if other.gpus & gpus:
+                both = ", ".join(sorted(other.gpus & gpus))
+                world.finding(f"{both} of {self.host.name} is in two hands: {other.task} and {container.task}")
+        self.running[config.container_id] = container
+        self.begun[container.task] = self.begun.get(container.task, 0) + 1
+        world.tell(self.host.name, f"container {container.task} begins with {sorted(gpus)}")
+        self.on_begin(container)
+        life = config.environment.get(LIFE)
+        if life is not None:
+            seconds, status = life.split(":")
+            ends = Termination(exit_code=int(status))
+            world.soon(float(seconds), self.end, config.container_id, ends, process=self._kernel)
+        return container
+
+    def end(self, container_id: ContainerId, termination: Termination) -> None:
+        """End a container."""
+        container = self.running.pop(container_id, None)
+        if container is None:
+            return
+        container.termination = termination
+        self.exits[container_id] = termination
+        self.host.world.tell(self.host.name, f"container {container.task} ends: {termination}")
+        self.on_end(container)
+        for watcher in container.watchers:
+            if not watcher.done():
+                watcher.set_result(None)
+
+    def ask_to_end(self, container_id: ContainerId, grace_s: float) -> None:
+        """Send SIGTERM, and SIGKILL after the grace, which the agent's restart does not stop."""
+        container = self.running.get(container_id)
+        if container is None:
+            return
+        world = self.host.world
+        stubborn = STUBBORN in container.config.environment
+        if grace_s > 0 and not stubborn:
+            asked = Termination(signal=15)
+            world.soon(world.random.uniform(0.0, min(grace_s, 2.0)), self.end, container_id, asked, process=self._kernel)
+        world.soon(grace_s, self.end, container_id, Termination(signal=9), process=self._kernel)
+
+
+class SimulatedContainers:
+    """The containerizer of one run of an agent: what it knows is lost with it, what runs is not.
+
+    Steps come in the order of the real one: GPUs are taken and written down, the container begins; its end is seen,
+    its GPUs are freed, then whoever waits is told. Between any two of them time passes, and the agent may die.
+    """
+
+    def __init__(self, machine: Machine, isolator: SharingIsolator) -> None:
+        self.machine, self.isolator = machine, isolator
+        self._world = machine.host.world
+        self._known: set[ContainerId] = set()
+        self._launching: set[ContainerId] = set()
+        self._doomed: set[ContainerId] = set()
+        self._ended: dict[ContainerId, Termination] = {}
+        self._over: dict[ContainerId, asyncio.Event] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def recover(self, live: Collection[ContainerId]) -> None:
+        """See Containers: others than `live` are ended; those of `live` that ended meanwhile are found so."""
+        await self._pause()
+        wanted = set(live)
+        running = [one for one in self.machine.running if one in wanted]
+        held = self.isolator.recover(running)
+        for stray in [one for one in self.machine.running if one not in wanted]:
+            self.machine.end(stray, Termination(signal=9))
+            self.machine.exits.pop(stray, None)
+        for container_id in wanted & set(self.machine.exits):
+            self._ended[container_id] = self.machine.exits[container_id]
+        for container_id in sorted({*held} - set(running)):
+            self.isolator.cleanup(container_id)
+        for container_id in running:
+            self._follow(container_id)
+
+    async def launch(self, config: ContainerConfig, progress: Callable[[str], None] | None = None) -> int:
+        """See Containers."""
+        check_config(config)
+        container_id = config.container_id
+        if container_id in self._known or container_id in self._launching or container_id in self._ended:
+            raise Conflict(f"a container {container_id} exists already")
+        self._launching.add(container_id)
+        try:
+            self.isolator.prepare(container_id, config.gpus, labels=config.labels)
+            try:
+                await self._pause()
+                if self._world.random.random() < 0.01:
+                    raise ContainerError("the runtime refuses")
+                if container_id in self._doomed:
+                    raise ContainerError(f"container {container_id} was destroyed while it was launched")
+            except BaseException:
+                self.isolator.cleanup(container_id)
+                raise
+            gpus = frozenset(gpu.uuid for gpu in self.isolator._whole.held.get(container_id, ()))
+            self.machine.begin(config, gpus)
+            self._follow(container_id)
+        finally:
+            self._launching.discard(container_id)
+        await self._pause()
+        return 4711
+
+    async def wait(self, container_id: ContainerId) -> Termination:
+        """See Containers."""
+        if container_id not in self._ended:
+            if container_id not in self._over:
+                raise NotFound(container_id)
+            await self._over[container_id].wait()
+        if container_id not in self._ended:
+            raise NotFound(container_id)
+        return self._ended[container_id]
+
+    async def resize(self, container_id: ContainerId, size: Size) -> None:
+        """See Containers; nothing here asks for it."""
+        raise BadInput("containers are not resized here")
+
+    def pid_of(self, container_id: ContainerId) -> int | None:
+        """See Containers."""
+        return 4711 if container_id in self.machine.running else None
+
+    def freeze_file(self, container_id: ContainerId) -> Path | None:
+        """See Containerizer: nothing here is frozen."""
+        return None
+
+    def network_infos(self, container_id: ContainerId) -> Sequence[Mapping[str, Any]]:
+        """See Containers."""
+        return ()
+
+    def network_namespace(self, container_id: ContainerId) -> int | None:
+        """See Containers."""
+        return None
+
+    async def kill(self, container_id: ContainerId, grace_s: float) -> None:
+        """See Containers."""
+        if container_id in self._launching:
+            self._doomed.add(container_id)
+            return
+        if container_id not in self._known and container_id not in self._ended:
+            raise NotFound(container_id)
+        self.machine.ask_to_end(container_id, grace_s)
+
+    async def execute(self, container_id: ContainerId, execution: Execution) -> int:
+        """See Containers: every command succeeds."""
+        if container_id not in self.machine.running:
+            raise NotFound(container_id)
+        await self._pause()
+        return 0
+
+    async def destroy(self, container_id: ContainerId) -> None:
+        """See Containers."""
+        if container_id in self._launching:
+            self._doomed.add(container_id)
+        elif container_id in self._known:
+            self.machine.end(container_id, Termination(signal=9))
+            await self._over[container_id].wait()
+        self._ended.pop(container_id, None)
+        self._over.pop(container_id, None)
+        self.machine.exits.pop(container_id, None)
+
+    def containers(self) -> Collection[ContainerId]:
+        """See Containers."""
+        return sorted(self._known)
+
+    async def usage(self, container_id: ContainerId) -> dict[str, Any]:
+        """See Containers."""
+        if container_id not in self._known:
+            raise NotFound(container_id)
+        return {"timestamp": self.machine.host.wall(), "mem_limit_bytes": 64 << 20}
+
+    async def enter(self, config: SessionConfig) -> Attachment:
+        """See Containers; nothing here asks for it."""
+        raise BadInput("there are no sessions here")
+
+    async def send_signal(self, container_id: ContainerId, number: int) -> None:
+        """See Containers."""
+        if container_id not in self._known:
+            raise NotFound(container_id)
+        self.machine.end(container_id, Termination(signal=number))
+
+    def record(self, container_id: ContainerId) -> Record:
+        """See Containers."""
+        if container_id not in self._known:
+            raise NotFound(container_id)
+        return Record(container_id=container_id, step="running", boot_id=self.machine.host.boot_id, sandbox="", pid=1)
+
+    def switchboard(self, container_id: ContainerId) -> Switchboard | None:
+        """See Containers."""
+        self.record(container_id)
+        return None
+
+    async def close(self) -> None:
+        """See Containers."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _follow(self, container_id: ContainerId) -> None:
+        self._known.add(container_id)
+        self._over[container_id] = asyncio.Event()
+        task = asyncio.ensure_future(self._watch(container_id))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, container_id: ContainerId) -> None:
+        container = self.machine.running.get(container_id)
+        if container is not None:
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            container.watchers.append(ended)
+            await ended
+        await self._pause()
+        self.isolator.cleanup(container_id)
+        self._known.discard(container_id)
+        if container_id in self.machine.exits:
+            self._ended[container_id] = self.machine.exits[container_id]
+        self._over[container_id].set()
+        while len(self._ended) > REMEMBERED:
+            self._ended.pop(next(iter(self._ended)))
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._world.random.uniform(0.0, 0.05))

@@ -1,0 +1,177 @@
+"""Whoever uses the cluster: creates, scales, changes and removes apps, runs jobs, and knows what it was promised."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.http import Answer, request
+from tests.sim.machine import LIFE, STUBBORN
+
+if TYPE_CHECKING:
+    from tests.sim.services import Cluster
+    from tests.sim.world import World
+
+MOST_APPS = 5
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Wanted:
+    """What an app was last acknowledged to be; `sure` is False after a call that nobody answered."""
+
+    instances: int
+    gpus: int
+    lasting: bool
+    sure: bool = True
+
+
+@dataclass
+class Run:
+    """A run of a job that Marathon has taken: `gpus`, and how it ends by itself."""
+
+    job: str
+    run: str
+    status: int
+
+
+@dataclass
+class People:
+    """A person at a host of its own. One call after another."""
+
+    world: World
+    cluster: Cluster
+    gpus: int
+    apps: dict[str, Wanted] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+    busy: bool = True
+    calls: int = 0
+    _count: int = 0
+
+    async def work(self, pause_s: float) -> None:
+        """Do something now and then, until `busy` is not so any more."""
+        chance = self.world.random
+        while True:
+            await asyncio.sleep(chance.expovariate(1 / pause_s))
+            if not self.busy:
+                return
+            act = chance.choices(
+                (self.create, self.scale, self.change, self.remove, self.run_job, self.kill_task), (4, 3, 2, 2, 5, 2)
+            )[0]
+            await act()
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Answer | None:
+        """Return Marathon's answer, None when none has come; then nobody knows what was done."""
+        where = f"{self.cluster.marathon.ip}:8080"
+        self.calls += 1
+        try:
+            answer = await request(where, method, path, body, patience_s=PATIENCE_S)
+        except (OSError, asyncio.TimeoutError) as error:
+            self.world.tell("person", f"{method} {path}: {type(error).__name__}")
+            return None
+        self.world.tell("person", f"{method} {path}: {answer.status}")
+        if answer.status >= 500 and answer.status not in (502, 503, 504):
+            self.world.finding(f"{method} {path} is answered by {answer.status}: {answer.body[:300]!r}")
+        return answer
+
+    async def create(self) -> None:
+        """Create an app, while the GPUs of all are enough for them."""
+        chance = self.world.random
+        gpus = chance.choice((0, 1, 1, 2))
+        instances = chance.randint(1, 3)
+        if len(self.apps) >= MOST_APPS or self._asked() + gpus * instances > self.gpus // 2:
+            return
+        self._count += 1
+        name, lasting = f"/app-{self._count}", chance.random() < 0.7
+        environment = {} if lasting else {LIFE: f"{chance.uniform(0.05, 90.0):.3f}:{chance.choice((0, 1))}"}
+        if chance.random() < 0.2:
+            environment[STUBBORN] = "1"
+        body = {
+            "id": name, "cmd": "serve", "cpus": 0.1, "mem": 32, "gpus": gpus, "instances": instances,
+            "env": environment, "backoffSeconds": 1, "backoffFactor": 1.15, "maxLaunchDelaySeconds": 30,
+        }  # fmt: skip
+        if chance.random() < 0.5:
+            body["unreachableStrategy"] = chance.choice(
+                ("disabled", {"inactiveAfterSeconds": 60, "expungeAfterSeconds": 120})
+            )
+        answer = await self.ask("POST", "/v2/apps", body)
+        if answer is None or answer.status == 201:
+            self.apps[name] = Wanted(instances, gpus, lasting, sure=answer is not None)
+
+    async def scale(self) -> None:
+        """Change how many instances an app has."""
+        name = self._one()
+        if name is None:
+            return
+        wanted = self.apps[name]
+        instances = self.world.random.randint(0, 4)
+        if self._asked() + wanted.gpus * (instances - wanted.instances) > self.gpus // 2:
+            return
+        answer = await self.ask("PUT", f"/v2/apps{name}?force=true", {"instances": instances})
+        self._promised(name, answer, instances)
+
+    async def change(self) -> None:
+        """Give an app another command: its instances are replaced."""
+        name = self._one()
+        if name is None:
+            return
+        self._count += 1
+        answer = await self.ask("PUT", f"/v2/apps{name}?force=true", {"cmd": f"serve {self._count}"})
+        self._promised(name, answer, self.apps[name].instances)
+
+    async def remove(self) -> None:
+        """Remove an app."""
+        name = self._one()
+        if name is None:
+            return
+        answer = await self.ask("DELETE", f"/v2/apps{name}?force=true")
+        if answer is not None and answer.status in (200, 404):
+            del self.apps[name]
+        elif answer is None:
+            self.apps[name].sure = False
+
+    async def run_job(self) -> None:
+        """Run something to its end."""
+        chance = self.world.random
+        self._count += 1
+        status = chance.choice((0, 0, 0, 1))
+        run = {
+            "cmd": "work", "cpus": 0.1, "mem": 32, "disk": 0, "gpus": chance.choice((0, 1, 1)),
+            "env": {LIFE: f"{chance.uniform(0.0, 120.0):.3f}:{status}"}, "restart": {"policy": "NEVER"},
+        }  # fmt: skip
+        job = f"job-{self._count}"
+        made = await self.ask("POST", "/v1/jobs", {"id": job, "run": run})
+        if made is None or made.status != 201:
+            return
+        begun = await self.ask("POST", f"/v1/jobs/{job}/runs", {})
+        if begun is not None and begun.status == 201:
+            self.runs.append(Run(job, begun.json()["id"], status))
+
+    async def kill_task(self) -> None:
+        """Kill an instance of an app; another takes its place."""
+        name = self._one()
+        if name is None:
+            return
+        answer = await self.ask("GET", f"/v2/apps{name}/tasks")
+        if answer is None or answer.status != 200 or not answer.json()["tasks"]:
+            return
+        task = self.world.random.choice(sorted(task["id"] for task in answer.json()["tasks"]))
+        await self.ask("DELETE", f"/v2/apps{name}/tasks/{task}")
+
+    def _one(self) -> str | None:
+        return self.world.random.choice(sorted(self.apps)) if self.apps else None
+
+    def _asked(self) -> int:
+        return sum(wanted.gpus * wanted.instances for wanted in self.apps.values())
+
+    def _promised(self, name: str, answer: Answer | None, instances: int) -> None:
+        wanted = self.apps[name]
+        if answer is None:
+            wanted.sure = False
+        elif answer.status == 200:
+            wanted.instances, wanted.sure = instances, True
+        elif answer.status == 404 and not wanted.sure:
+            del self.apps[name]
+        elif answer.status == 404:
+            self.world.finding(f"{name} was acknowledged and is not known any more")

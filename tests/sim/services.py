@@ -1,0 +1,276 @@
+"""The services as they are, put into the simulated world: ports, containers, GPU drivers and logs are its own."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mesos_gpu.agent import opening
+from mesos_gpu.agent import service as agent_service
+from mesos_gpu.agent.flags import FLAGS as AGENT_FLAGS
+from mesos_gpu.agent.gpus import care
+from mesos_gpu.errors import MesosGpuError
+from mesos_gpu.gpu.device import Gpu
+from mesos_gpu.gpu.null import NullDriver
+from mesos_gpu.marathon import configuration as marathon_configuration
+from mesos_gpu.marathon import service as marathon_service
+from mesos_gpu.marathon.flags import FLAGS as MARATHON_FLAGS
+from mesos_gpu.marathon.flags import TOGGLES, switched
+from mesos_gpu.marathon.store.sqlite import SqliteStore
+from mesos_gpu.master import service as master_service
+from mesos_gpu.master.flags import FLAGS as MASTER_FLAGS
+from mesos_gpu.mesos.flags import parse_flags
+from mesos_gpu.process.endpoint import Endpoint
+from mesos_gpu.process.program import PROGRAM_FLAGS
+from tests.sim.disk import step
+from tests.sim.link import SimulatedLink
+from tests.sim.machine import Machine, SimulatedContainers
+from tests.sim.world import PROCESS, Host, Killed, Process, World
+
+MASTER_PORT, AGENT_PORT, MARATHON_PORT = 5050, 5051, 8080
+HARMLESS = ("Task was destroyed but it is pending", "Unclosed", "Task exception was never retrieved")
+
+
+class Driver(NullDriver):
+    """A driver of GPUs that are only names."""
+
+    kind = "simulated"
+
+    def __init__(self, host: Host, count: int) -> None:
+        self._gpus = tuple(
+            Gpu(minor=n, index=n, uuid=f"GPU-{host.name}-{n}", name="Simulated GPU") for n in range(count)
+        )
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Return the GPUs of the host."""
+        return self._gpus
+
+
+class _Thread:
+    """Stands for the thread in which an agent asks its driver."""
+
+    async def ask(self, work: Callable[[], Any]) -> Any:
+        """Return what `work` returns."""
+        return await asyncio.get_running_loop().run_in_executor(self, work)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class Store(SqliteStore):
+    """The real store; when its process dies its file is closed, as the kernel does, and it dies at its writes, too."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        process = PROCESS.get()
+        super().__init__(*args, **more)
+        if process is not None:
+            process.at_end.append(self._db.close)
+
+    def save(self, changes: Any) -> None:
+        """Save, or die before or after that."""
+        step()
+        super().save(changes)
+        step()
+
+
+class _LogOfWorld(logging.Handler):
+    """Every line of every service is part of the history; one that says something broke is a finding."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = PROCESS.get()
+        if process is not None and not process.alive:
+            return
+        name = "simulator" if process is None else process.name
+        text = record.getMessage()
+        self._world.tell(name, f"{record.levelname[0]} {record.name}: {text}")
+        if record.exc_info and record.exc_info[0] is not None:
+            if record.exc_info[0] is Killed or any(word in text for word in HARMLESS):
+                return
+            told = io.StringIO()
+            traceback.print_exception(*record.exc_info, file=told)
+            last = told.getvalue().strip().splitlines()
+            self._world.finding(f"{name} logs a traceback: {text}: {last[-1]}\n{told.getvalue()}")
+
+
+class Cluster:
+    """A master, agents and a Marathon, each on a host of its own, and who starts them again when they end."""
+
+    def __init__(self, world: World, agents: int, gpus: int) -> None:
+        self.world, self._gpus = world, gpus
+        self.master = world.add_host("master")
+        self.marathon = world.add_host("marathon")
+        self.agents = [world.add_host(f"agent-{n}") for n in range(1, agents + 1)]
+        self.machines = {host.name: Machine(host) for host in self.agents}
+        self._programs: dict[str, tuple[Host, Callable[[Host], Awaitable[int]]]] = {
+            "master": (self.master, self._run_master),
+            "marathon": (self.marathon, self._run_marathon),
+            **{host.name: (host, self._run_agent) for host in self.agents},
+        }
+        self.supervised = True
+        self.on_status: Callable[[dict[str, Any]], None] = lambda status: None
+        self._install()
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the services."""
+        return list(self._programs)
+
+    def host_of(self, name: str) -> Host:
+        """Return where a service runs."""
+        return self._programs[name][0]
+
+    def start(self, name: str) -> None:
+        """Start a service, unless it runs or its host is down."""
+        host, program = self._programs[name]
+        if host.down or name in self.world.processes:
+            return
+        process = self.world.spawn(name, host)
+        self.world.soon(0.0, self._begin, process, program, process=process)
+
+    def _begin(self, process: Process, program: Callable[[Host], Awaitable[int]]) -> None:
+        async def run() -> None:
+            try:
+                status = await program(process.host)
+                why = f"exit {status}"
+            except MesosGpuError as error:
+                why = str(error)
+            except OSError as error:
+                why = f"OSError: {error}"
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                self.world.finding(f"{process.name} ends by a traceback: {traceback.format_exc()}")
+            self.world.tell(process.name, f"ends by itself: {why}")
+            if "do not add up" in why:
+                self.world.finding(f"{process.name}: {why}")
+            self.world.kill(process, why=why)
+            self.world.soon(1.0, self._restart, process.name)
+
+        process.kept.append(asyncio.ensure_future(run()))
+
+    def _restart(self, name: str) -> None:
+        if self.supervised:
+            self.start(name)
+
+    def kill(self, name: str) -> None:
+        """Kill a service; it is started again after a while."""
+        process = self.world.processes.get(name)
+        if process is not None:
+            self.world.kill(process)
+        self.world.soon(self.world.random.uniform(0.2, 30.0), self._restart, name)
+
+    def kill_while_writing(self, name: str) -> None:
+        """Kill a service at one of its next writes to the disk."""
+        process = self.world.processes.get(name)
+        if process is None:
+            return
+        process.fatal_in = self.world.random.randint(1, 40)
+        pause_s = self.world.random.uniform(0.2, 10.0)
+        process.at_end.append(lambda: self.world.soon(pause_s, self._restart, name))
+
+    def power_cut(self, name: str) -> None:
+        """Cut the power of a service's host, and boot it after a while."""
+        host = self.host_of(name)
+        if host.down:
+            return
+        host.down = True
+        process = self.world.processes.get(name)
+        if process is not None:
+            self.world.kill(process, why="power cut", silent=True)
+        if name in self.machines:
+            self.machines[name].power_cut()
+        host.disk.power_cut()
+        self.world.soon(self.world.random.uniform(5.0, 200.0), self._boot, name)
+
+    def _boot(self, name: str) -> None:
+        host = self.host_of(name)
+        host.boots += 1
+        host.down = False
+        host.booted_s = self.world.now_s
+        self.world.tell(name, "the host boots")
+        if name in self.machines:
+            self.machines[name].boot()
+        self.world.network.flush()
+        self.start(name)
+
+    # The programs.
+
+    async def _run_master(self, host: Host) -> int:
+        flags = _flags(
+            MASTER_FLAGS, ip=host.ip, port=MASTER_PORT, hostname=host.name, insecure="true",
+            work_dir=host.disk.root / "master", check_invariants="true", agent_ping_timeout="15secs",
+            max_agent_ping_timeouts=5,
+        )  # fmt: skip
+        return await master_service.run(flags, asyncio.Event())
+
+    async def _run_marathon(self, host: Host) -> int:
+        flags = switched(
+            _flags(
+                [*MARATHON_FLAGS, *TOGGLES], master=f"{self.master.ip}:{MASTER_PORT}", http_address=host.ip,
+                http_port=MARATHON_PORT, hostname=host.name, insecure="true", enable_features="gpu_resources",
+                store_path=host.disk.root / "marathon.db", mesos_user="root", failover_timeout=604800,
+            )  # fmt: skip
+        )
+        marathon_configuration.checked(flags)
+        return await marathon_service._serve(flags, None, asyncio.Event())
+
+    async def _run_agent(self, host: Host) -> int:
+        flags = _flags(
+            AGENT_FLAGS, ip=host.ip, port=AGENT_PORT, hostname=host.name, insecure="true",
+            master=f"{self.master.ip}:{MASTER_PORT}", work_dir=host.disk.root / "agent",
+            runtime_dir=host.disk.volatile, resources="cpus:8;mem:8192;disk:10000", gpu_driver="simulated",
+            simulated_gpus=self._gpus, switch_user="false",
+        )  # fmt: skip
+        return await agent_service.run(agent_service._settled(flags), asyncio.Event())
+
+    # What is the world's.
+
+    def _install(self) -> None:
+        world = self.world
+
+        def listen(endpoint: Endpoint, front: Callable[[], Any]) -> None:
+            listener = world.network.listen(endpoint.ip, endpoint.port, front)
+            endpoint._plain.append(listener)  # type: ignore[arg-type]
+            endpoint.port = listener.port
+
+        def here() -> Process:
+            process = PROCESS.get()
+            if process is None:
+                raise RuntimeError("this is a step of nobody")
+            return process
+
+        async def open_containers(configuration: Any, driver: Any, isolator: Any, images: Any) -> SimulatedContainers:
+            return SimulatedContainers(self.machines[here().host.name], isolator)
+
+        def no_lock(work_dir: Path) -> int:
+            # A lock is the kernel's to let go of when a process dies; two runs of one service never overlap here.
+            return opening.os.open("/dev/null", opening.os.O_RDONLY)
+
+        Endpoint._listen = listen  # type: ignore[method-assign]
+        SimulatedLink.on_status = lambda link, status: self.on_status(status)  # type: ignore[method-assign]
+        marathon_service.SqliteStore = Store  # type: ignore[misc]
+        marathon_service.PymesosLink = SimulatedLink  # type: ignore[misc,assignment]
+        opening.enter_private_mounts = lambda: None  # type: ignore[assignment]
+        opening._open_containers = open_containers  # type: ignore[assignment]
+        opening.read_boot_id = lambda: here().host.boot_id
+        opening.open_driver = lambda *_, **__: Driver(here().host, self._gpus)  # type: ignore[assignment,return-value]
+        opening._lock = no_lock
+        care.DriverThread = _Thread  # type: ignore[misc,assignment]
+        root = logging.getLogger()
+        root.handlers = [_LogOfWorld(world)]
+        root.setLevel(logging.INFO)
+
+
+def _flags(table: Any, **given: Any) -> Mapping[str, Any]:
+    words = [f"--{name}={value}" for name, value in given.items()]
+    return parse_flags(
+        [*table, *PROGRAM_FLAGS], words, {}, prefix="", read_file=lambda path: Path(path).read_text(), usage=""
+    )
