@@ -1,4 +1,4 @@
-"""Plays histories of a whole cluster: `python -m tests.sim --seed 7 --hours 2`, or as many seeds as there is time for."""
+"""Plays histories of a whole cluster: `./run sim --seed 7 --hours 2`, or as many seeds as there is time for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def _make_repeatable() -> None:
     """Begin again with the hashes of texts and the addresses of objects as they always are."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         ctypes.CDLL(None).personality(_STILL)
-        os.execve(sys.executable, [sys.executable, "-m", "tests.sim", *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})
+        again = [sys.executable, "-m", "tests.sim", *sys.argv[1:]]
+        os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
 
 
 def _play_all(wishes: Any) -> int:
@@ -51,7 +52,7 @@ def _play_all(wishes: Any) -> int:
     import tests.sim.history  # noqa: F401
 
     began_s, context = _clock(), multiprocessing.get_context("fork")
-    seeds = range(wishes.seed, wishes.seed + wishes.seeds) if wishes.minutes is None else range(wishes.seed, sys.maxsize)
+    seeds = range(wishes.seed, sys.maxsize if wishes.minutes is not None else wishes.seed + wishes.seeds)
     told: Any = context.SimpleQueue()
     playing: dict[int, Any] = {}
     waiting, bad, hours, count = iter(seeds), 0, 0.0, 0
@@ -90,7 +91,7 @@ def _play(seed: int, wishes: Any, told: Any) -> None:
 
     from tests.sim.history import Plan, play
 
-    there = Path("/dev/shm")  # noqa: S108 - in memory, where that is to be had
+    there = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="mesos-gpu-sim-", dir=there if there.is_dir() else None))
     plan = Plan(seed, wishes.hours, wishes.agents, wishes.gpus, wishes.people, wishes.faults)
     try:

@@ -54,7 +54,7 @@ def play(plan: Plan, root: Path, *, listener: object = None) -> Verdict:
     asyncio.set_event_loop(world.loop)
     cluster = Cluster(world, plan.agents, plan.gpus)
     judge = Judge(world, cluster)
-    people = People(world, cluster, plan.agents * plan.gpus)
+    people = People(world, cluster, sum(cluster.gpus.values()))
     faults = Faults(world, cluster)
     person = world.spawn("person", world.add_host("person"))
     for name in cluster.names:

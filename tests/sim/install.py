@@ -6,7 +6,7 @@ import random
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.sim import disk
 from tests.sim.world import PROCESS
@@ -50,9 +50,15 @@ def install() -> None:
         thread._started.set()  # type: ignore[attr-defined]
         world.loop.call_later(world.random.uniform(0.0, 0.02), thread.run)
 
-    time.time, time.monotonic, time.perf_counter = wall, monotonic, monotonic
-    time.time_ns = lambda: int(wall() * 1e9)
-    time.monotonic_ns = lambda: int(monotonic() * 1e9)
-    uuid.uuid4 = uuid4
-    threading.Thread.start = start  # type: ignore[method-assign]
+    replaced: tuple[tuple[Any, str, Any], ...] = (
+        (time, "time", wall),
+        (time, "monotonic", monotonic),
+        (time, "perf_counter", monotonic),
+        (time, "time_ns", lambda: int(wall() * 1e9)),
+        (time, "monotonic_ns", lambda: int(monotonic() * 1e9)),
+        (uuid, "uuid4", uuid4),
+        (threading.Thread, "start", start),
+    )
+    for owner, name, replacement in replaced:
+        setattr(owner, name, replacement)
     disk.install()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 ENDS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR"))
+LIVE = frozenset(("TASK_STAGING", "TASK_STARTING", "TASK_RUNNING", "TASK_KILLING"))
 BY_A_PROCESS = frozenset(("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED"))
 
 
@@ -47,16 +48,16 @@ class Judge:
         task, state = status["task_id"]["value"], status["state"]
         self.world.tell("status", f"{task} {state} {status.get('reason', '')} {status.get('message', '')}")
         before = self._told.get(task)
-        if before in ENDS and state not in ENDS and state not in ("TASK_LOST", "TASK_UNKNOWN", "TASK_GONE"):
+        if before in ENDS and state in LIVE and "uuid" in status:
             self.world.finding(f"task {task} is {state} after it was {before}")
         if state in BY_A_PROCESS and self._runs_now(task):
             self.world.finding(f"task {task} is said to be {state} and runs: {status}")
-        self._told[task] = state
+        if "uuid" in status:
+            # What the master says by itself is the newest that it knows, and may be before the update of it.
+            self._told[task] = state
 
     def _runs_now(self, task: str) -> bool:
-        return any(
-            container.task == task for machine in self.cluster.machines.values() for container in machine.running.values()
-        )
+        return task in self.running()
 
     def running(self) -> dict[str, str]:
         """Return where each task truly runs."""
@@ -81,7 +82,9 @@ class Judge:
         told = {task["id"]: task for app in apps.json()["apps"] for task in app["tasks"]}
         active = {name for name in truth if not name.startswith("job-")}
         if set(told) != active:
-            self.world.finding(f"Marathon knows {sorted(set(told) - active)} too much, {sorted(active - set(told))} not")
+            self.world.finding(
+                f"Marathon knows {sorted(set(told) - active)} too much, {sorted(active - set(told))} not"
+            )
         if deployments.json():
             self.world.finding(f"deployments do not end: {json.dumps(deployments.json())[:1500]}")
         known = {app["id"]: app for app in apps.json()["apps"]}

@@ -111,6 +111,7 @@ class SimulatedLink:
             self._id = driver.framework_id or self._id
             if driver.stream is not None:
                 driver.stream = None
+            self._drop_calls()  # as pymesos: the connection for calls ends with that of events
             driver.sched.disconnected(driver)
             await asyncio.sleep(min(real.LONGEST_PAUSE_S, real.FIRST_PAUSE_S * 2 ** min(failures, 10)))
 
@@ -181,5 +182,3 @@ class SimulatedLink:
         if self._calls is not None:
             self._calls.close()
             self._calls = None
-
-

@@ -46,13 +46,18 @@ class _Clock:
         pass
 
 
-class VirtualLoop(asyncio.BaseEventLoop):
+# What it is made of inside is not told to type checkers.
+_Base: Any = asyncio.BaseEventLoop
+
+
+class VirtualLoop(_Base):  # type: ignore[misc]
     """`time()` is the clock of the host whose step asks; threads are steps that come a little later."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
         self.world = world
         self._selector = _Clock(world)
+        self._scheduled: list[asyncio.TimerHandle]
         self._clock_resolution = 1e-6
         self._busy_until: dict[int, float] = {}
         self.set_task_factory(self._new_task)
@@ -72,7 +77,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle = events.Handle(callback, args, self, found)
             handle.cancel()
             return handle
-        return super().call_soon(callback, *args, context=found)
+        made: asyncio.Handle = super().call_soon(callback, *args, context=found)
+        return made
 
     def call_soon_threadsafe(
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -100,7 +106,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             timer.cancel()
             return timer
         heappush(self._scheduled, timer)
-        timer._scheduled = True
+        timer._scheduled = True  # type: ignore[attr-defined]
         return timer
 
     def drop(self, process: Process) -> None:
@@ -117,7 +123,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """Call something a little later, after what the same executor was given before."""
-        answer = self.create_future()
+        answer: asyncio.Future[Any] = self.create_future()
         due_s = self.world.now_s + self.world.random.uniform(0.0, SLOWEST_THREAD_S)
         if executor is not None:
             due_s = self._busy_until[id(executor)] = max(due_s, self._busy_until.get(id(executor), 0.0))
@@ -162,7 +168,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         pass
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:
+    def add_signal_handler(self, *_: Any) -> None:
         """Signals other than SIGKILL do not happen here."""
 
     def remove_signal_handler(self, sig: int) -> bool:

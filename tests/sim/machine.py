@@ -109,7 +109,9 @@ class Machine:
         stubborn = STUBBORN in container.config.environment
         if grace_s > 0 and not stubborn:
             asked = Termination(signal=15)
-            world.soon(world.random.uniform(0.0, min(grace_s, 2.0)), self.end, container_id, asked, process=self._kernel)
+            world.soon(
+                world.random.uniform(0.0, min(grace_s, 2.0)), self.end, container_id, asked, process=self._kernel
+            )
         world.soon(grace_s, self.end, container_id, Termination(signal=9), process=self._kernel)
 
 

@@ -20,6 +20,8 @@ CONNECT_PATIENCE_S = 127.0
 SEND_PATIENCE_S = 924.6
 """How long it sends again what is not acknowledged (tcp_retries2 15: tcp(7))."""
 HIGH_WATER = 64 * 1024
+EARLY_S = 2e-6
+"""A timer may come so much before its time: the loop takes what is due within its clock's resolution."""
 
 
 class Listener:
@@ -238,7 +240,7 @@ class Network:
         if peer is None:
             return
         here, there = end.process.host, peer.process.host
-        while end.sent and end.sent[0][0] <= self.world.now_s + 1e-9:
+        while end.sent and end.sent[0][0] <= self.world.now_s + EARLY_S:
             if there.down or here.down or self.is_cut(here, there):
                 self._hold(end)
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import os
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -56,7 +57,7 @@ class _Thread:
 
     async def ask(self, work: Callable[[], Any]) -> Any:
         """Return what `work` returns."""
-        return await asyncio.get_running_loop().run_in_executor(self, work)
+        return await asyncio.get_running_loop().run_in_executor(self, work)  # type: ignore[arg-type]
 
     def close(self) -> None:
         """Nothing to end."""
@@ -102,13 +103,17 @@ class _LogOfWorld(logging.Handler):
 
 
 class Cluster:
-    """A master, agents and a Marathon, each on a host of its own, and who starts them again when they end."""
+    """A master, agents and a Marathon, each on a host of its own, and who starts them again when they end.
+
+    The first agent has no GPU: what asks for none waits for such a one, as Marathon keeps GPU machines free of it.
+    """
 
     def __init__(self, world: World, agents: int, gpus: int) -> None:
-        self.world, self._gpus = world, gpus
+        self.world = world
         self.master = world.add_host("master")
         self.marathon = world.add_host("marathon")
         self.agents = [world.add_host(f"agent-{n}") for n in range(1, agents + 1)]
+        self.gpus = {host.name: 0 if host is self.agents[0] else gpus for host in self.agents}
         self.machines = {host.name: Machine(host) for host in self.agents}
         self._programs: dict[str, tuple[Host, Callable[[Host], Awaitable[int]]]] = {
             "master": (self.master, self._run_master),
@@ -212,13 +217,12 @@ class Cluster:
         return await master_service.run(flags, asyncio.Event())
 
     async def _run_marathon(self, host: Host) -> int:
-        flags = switched(
-            _flags(
-                [*MARATHON_FLAGS, *TOGGLES], master=f"{self.master.ip}:{MASTER_PORT}", http_address=host.ip,
-                http_port=MARATHON_PORT, hostname=host.name, insecure="true", enable_features="gpu_resources",
-                store_path=host.disk.root / "marathon.db", mesos_user="root", failover_timeout=604800,
-            )  # fmt: skip
-        )
+        flags = _flags(
+            [*MARATHON_FLAGS, *TOGGLES], master=f"{self.master.ip}:{MASTER_PORT}", http_address=host.ip,
+            http_port=MARATHON_PORT, hostname=host.name, insecure="true", enable_features="gpu_resources",
+            store_path=host.disk.root / "marathon.db", mesos_user="root", failover_timeout=604800,
+        )  # fmt: skip
+        flags = switched(dict(flags))
         marathon_configuration.checked(flags)
         return await marathon_service._serve(flags, None, asyncio.Event())
 
@@ -227,7 +231,7 @@ class Cluster:
             AGENT_FLAGS, ip=host.ip, port=AGENT_PORT, hostname=host.name, insecure="true",
             master=f"{self.master.ip}:{MASTER_PORT}", work_dir=host.disk.root / "agent",
             runtime_dir=host.disk.volatile, resources="cpus:8;mem:8192;disk:10000", gpu_driver="simulated",
-            simulated_gpus=self._gpus, switch_user="false",
+            simulated_gpus=self.gpus[host.name], switch_user="false",
         )  # fmt: skip
         return await agent_service.run(agent_service._settled(flags), asyncio.Event())
 
@@ -252,18 +256,23 @@ class Cluster:
 
         def no_lock(work_dir: Path) -> int:
             # A lock is the kernel's to let go of when a process dies; two runs of one service never overlap here.
-            return opening.os.open("/dev/null", opening.os.O_RDONLY)
+            return os.open("/dev/null", os.O_RDONLY)
 
-        Endpoint._listen = listen  # type: ignore[method-assign]
-        SimulatedLink.on_status = lambda link, status: self.on_status(status)  # type: ignore[method-assign]
-        marathon_service.SqliteStore = Store  # type: ignore[misc]
-        marathon_service.PymesosLink = SimulatedLink  # type: ignore[misc,assignment]
-        opening.enter_private_mounts = lambda: None  # type: ignore[assignment]
-        opening._open_containers = open_containers  # type: ignore[assignment]
-        opening.read_boot_id = lambda: here().host.boot_id
-        opening.open_driver = lambda *_, **__: Driver(here().host, self._gpus)  # type: ignore[assignment,return-value]
-        opening._lock = no_lock
-        care.DriverThread = _Thread  # type: ignore[misc,assignment]
+        for owner, name, replacement in (
+            (Endpoint, "_listen", listen),
+            (SimulatedLink, "on_status", lambda link, status: self.on_status(status)),
+            (marathon_service, "SqliteStore", Store),
+            (marathon_service, "PymesosLink", SimulatedLink),
+            (opening, "enter_private_mounts", lambda: None),
+            (opening, "_open_containers", open_containers),
+            (opening, "read_boot_id", lambda: here().host.boot_id),
+            (opening, "open_driver", lambda *_, **__: Driver(here().host, self.gpus[here().host.name])),
+            (opening, "_lock", no_lock),
+            (care, "DriverThread", _Thread),
+        ):
+            if not hasattr(owner, name):
+                raise RuntimeError(f"{owner} has no {name} any more: the simulator has to follow")
+            setattr(owner, name, replacement)
         root = logging.getLogger()
         root.handlers = [_LogOfWorld(world)]
         root.setLevel(logging.INFO)

@@ -47,13 +47,13 @@ def end_task(
 
 def silence_framework(state: AgentState, framework_id: FrameworkId, at: Moment) -> list[Action]:
     """Kill what a framework runs, and never speak of it again."""
+    state.streams.forget_framework(framework_id)
     framework = state.frameworks.active.get(framework_id)
     if framework is None or framework.silenced:
         return []
     framework.silenced = True
     actions = _silence_executors(state, framework, at)
     for task in list(framework.tasks.values()):
-        state.streams.forget(task.key)
         task.deadline_s = task.grace_ends_s = None
         if task.phase is Phase.OVER:
             actions += reporting.remove_task(state, framework, task)
@@ -66,7 +66,6 @@ def _silence_executors(state: AgentState, framework: Framework, at: Moment) -> l
     """End the executors of a framework that is gone, without a word about their tasks."""
     for task in [task for task in framework.tasks.values() if task.hosted]:
         task.phase = Phase.OVER
-        state.streams.forget(task.key)
         state.frameworks.remove_task(framework, task)
     actions: list[Action] = []
     for executor in list(framework.executors.values()):

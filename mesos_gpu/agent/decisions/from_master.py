@@ -17,6 +17,7 @@ from mesos_gpu.agent.model.actions import Action
 from mesos_gpu.agent.model.executors import Stage
 from mesos_gpu.agent.model.paths import is_path_safe
 from mesos_gpu.agent.model.tasks import Fate
+from mesos_gpu.agent.model.updates import TaskKey
 from mesos_gpu.mesos.moment import Moment
 
 
@@ -67,6 +68,10 @@ def _run(state: AgentState, event: ev.RunTask, at: Moment) -> list[Action]:
         framework.pid = framework.pid if event.group else event.pid
         if framework.checkpoint:
             actions.append(act.SaveFramework(framework_id, framework.info, framework.pid))
+    for info in event.tasks:
+        if info["task_id"]["value"] not in framework.tasks:
+            # It was said not to be here, perhaps; that is about one before it.
+            state.streams.forget(TaskKey(framework_id, info["task_id"]["value"]))
     refused = outcomes.refused_run(
         event,
         framework,
@@ -85,7 +90,7 @@ def _run(state: AgentState, event: ev.RunTask, at: Moment) -> list[Action]:
 
 def _kill(state: AgentState, event: ev.KillTask, at: Moment) -> list[Action]:
     framework = state.frameworks.active.get(event.key.framework)
-    if framework is None:
+    if framework is None or framework.silenced:
         return []  # the framework knows: it has been torn down
     task = framework.tasks.get(event.key.task)
     if task is not None:
@@ -93,7 +98,7 @@ def _kill(state: AgentState, event: ev.KillTask, at: Moment) -> list[Action]:
     aware = framework.can("PARTITION_AWARE")
     past = state.frameworks.past_task(event.key)
     verdict = outcomes.not_here(past, partition_aware=aware, reason="REASON_TASK_UNKNOWN")
-    return [reporting.report_loose(state, event.key, verdict, at)]
+    return reporting.report_absent(state, event.key, verdict, at)
 
 
 def _shutdown(state: AgentState, why: str, at: Moment) -> list[Action]:
@@ -128,8 +133,11 @@ def _update_framework(state: AgentState, event: ev.UpdateFramework, at: Moment) 
 def _acknowledged(state: AgentState, event: ev.Acknowledged, at: Moment) -> list[Action]:
     framework = state.frameworks.active.get(event.key.framework)
     task = None if framework is None else framework.tasks.get(event.key.task)
-    if framework is None or task is None or not state.streams.expects(event.key, event.uuid):
+    if not state.streams.expects(event.key, event.uuid):
         return []
+    if framework is None or task is None:
+        forwards, _ = state.streams.acknowledge(event.key, event.uuid, at.mono_s)  # of a task that is not here
+        return reporting.sending(state, forwards)
     actions = reporting.log(framework, task, {"type": "ACK", "uuid": event.uuid})
     forwards, done = state.streams.acknowledge(event.key, event.uuid, at.mono_s)
     actions += reporting.sending(state, forwards)
@@ -145,7 +153,7 @@ def _reconcile(state: AgentState, event: ev.Reconcile, at: Moment) -> list[Actio
         return []  # launched while the answer was on its way
     past = state.frameworks.past_task(event.key)
     verdict = outcomes.not_here(past, partition_aware=event.partition_aware, reason="REASON_RECONCILIATION")
-    return [reporting.report_loose(state, event.key, verdict, at)]
+    return reporting.report_absent(state, event.key, verdict, at)
 
 
 def _framework_message(state: AgentState, event: ev.FrameworkMessage) -> list[Action]:

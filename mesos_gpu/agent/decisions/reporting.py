@@ -53,9 +53,15 @@ def report_end(state: AgentState, framework: Framework, task: Task, verdict: Ver
     return [*actions, act.Forget(task.container_id)]
 
 
-def report_loose(state: AgentState, key: TaskKey, verdict: Verdict, at: Moment) -> Action:
-    """Say something about a task that is not here; whoever asked asks again when it gets lost."""
-    return act.SendLoose(key, _status(state, key, verdict, at))
+def report_absent(state: AgentState, key: TaskKey, verdict: Verdict, at: Moment) -> list[Action]:
+    """Say that a task is not here, until that is acknowledged; nothing more while it is said already.
+
+    It is not on disk: a master that asked, and got no answer, asks again when this agent registers again. Source: Mesos
+    src/slave/slave.cpp, killTask and reregistered, whose updates of unknown tasks go through the update manager, too.
+    """
+    if key in state.streams:
+        return []
+    return sending(state, state.streams.add(key, _status(state, key, verdict, at), at.mono_s))
 
 
 def sending(state: AgentState, forwards: list[Forward]) -> list[Action]:

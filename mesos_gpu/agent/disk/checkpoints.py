@@ -44,6 +44,9 @@ class Checkpoints:
         try:
             # Tasks' variables and secrets are in there. Files of before are behind the same door.
             private_folder(self.meta)
+            # What is synced in a folder outlives a power cut only if the folders around it do.
+            sync_folder(self.work_dir)
+            sync_folder(self.work_dir.parent)
         except OSError as error:
             raise Unavailable(f"cannot use --work_dir={self.work_dir}: {error.strerror}") from None
 
@@ -71,6 +74,7 @@ class Checkpoints:
         write_atomic(folder / "slave.info", _encoder.encode(info), durable=True)
         point_latest(folder.parent, self.agent_id)
         sync_folder(folder.parent)
+        sync_folder(self.meta)
 
     def forget_agent(self) -> None:
         """The next process registers as a new agent."""
@@ -145,6 +149,7 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
 
     `durable`: a power cut does not undo it.
     """
+    new = not path.parent.is_dir()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -157,6 +162,8 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
     temporary.replace(path)
     if durable:
         sync_folder(path.parent)
+        if new:
+            sync_folder(path.parent.parent)
 
 
 def point_latest(folder: Path, name: str) -> None:

@@ -85,8 +85,6 @@ class Performer:
         match action:
             case Forward():
                 self.link.forward(action)
-            case act.SendLoose():
-                self.link.update(action.key, action.status, action.status["state"])
             case act.ExecutorGone():
                 self.link.executor_gone(self._agent_id, action.framework, action.executor, action.status)
             case act.ToFramework():

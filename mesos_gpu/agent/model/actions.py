@@ -11,7 +11,7 @@ from mesos_gpu.agent.model.fetch_uris import Item
 from mesos_gpu.agent.model.updates import Forward, TaskKey
 from mesos_gpu.container.spec.config import ContainerConfig, Size
 from mesos_gpu.mesos.checks import Course
-from mesos_gpu.mesos.documents import ExecutorInfo, FrameworkInfo, TaskInfo, TaskStatus
+from mesos_gpu.mesos.documents import ExecutorInfo, FrameworkInfo, TaskInfo
 from mesos_gpu.mesos.ids import ContainerId, ExecutorId, FrameworkId
 from mesos_gpu.mesos.resource import Document
 
@@ -198,14 +198,6 @@ class Resize:
 
 
 @dataclass(frozen=True, slots=True)
-class SendLoose:
-    """Send an update that no stream carries: the answer to a reconciliation."""
-
-    key: TaskKey
-    status: TaskStatus
-
-
-@dataclass(frozen=True, slots=True)
 class SaveDrain:
     """Checkpoint that the agent is draining, or (None) that it no longer is."""
 
@@ -220,7 +212,7 @@ class Stop:
 
 
 OnDisk: TypeAlias = SaveFramework | SaveTask | SaveExecutor | NoteRun | Log | Close | Discard | SaveDrain
-ToMaster: TypeAlias = Forward | SendLoose | ExecutorGone | ToFramework
+ToMaster: TypeAlias = Forward | ExecutorGone | ToFramework
 OfExecutors: TypeAlias = Welcome | ToExecutor | CloseStream | Reconnect
 OfContainers: TypeAlias = Launch | Watch | Kill | Resize | Forget | BeginChecks | EndChecks
 Action: TypeAlias = OnDisk | ToMaster | OfExecutors | OfContainers | Stop

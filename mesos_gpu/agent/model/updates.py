@@ -144,6 +144,11 @@ class UpdateStreams:
         """Drop a task's stream with all that is in it: its framework is gone."""
         self._streams.pop(key, None)
 
+    def forget_framework(self, framework: FrameworkId) -> None:
+        """Drop the streams of all tasks of a framework, also of those that are not here: it is gone."""
+        for key in [key for key in self._streams if key.framework == framework]:
+            del self._streams[key]
+
     def _send_head(self, key: TaskKey, stream: Stream, now_s: float) -> list[Forward]:
         if self._paused or not stream.pending:
             return []

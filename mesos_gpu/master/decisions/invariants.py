@@ -50,7 +50,8 @@ def _agent(state: MasterState, agent: Agent) -> Iterator[str]:
     if agent.offers and not agent.active:
         yield f"agent {agent.id} is not active, and {len(agent.offers)} offers of it are out"
     known = state.allocator_feed.allocator
-    if not state.allocation_due and known.free(agent.id) != agent.free:
+    # What is withheld is free, and the allocator does not know that yet.
+    if not state.allocation_due and agent.id not in state.withheld and known.free(agent.id) != agent.free:
         yield f"agent {agent.id} has {agent.free} free, and the allocator believes {known.free(agent.id)}"
     for offer in agent.offers.values():
         framework = state.frameworks.get(offer.framework_id)

@@ -34,6 +34,7 @@ class FileKeeper:
         self.path = work_dir / "registry.json"
         try:
             work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _sync_folder(work_dir.parent)  # what is synced in a folder outlives a power cut only if the folder does
         except OSError as error:
             raise Unavailable(f"cannot make the work directory {work_dir}: {error.strerror}") from None
 
@@ -59,13 +60,18 @@ class FileKeeper:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self.path)
-            directory = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            _sync_folder(self.path.parent)
         except OSError as error:
             raise Unavailable(f"cannot write the registry {self}: {error.strerror}") from None
+
+
+def _sync_folder(path: Path) -> None:
+    """Make the names in a folder outlive a power cut. Raises OSError."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 class Registry:

@@ -14,7 +14,7 @@ from tests.support.agent.documents import at, key, new_state, run, task
 
 
 def sent(actions: list[act.Action]) -> list[dict[str, Any]]:
-    return [action.status for action in actions if isinstance(action, (Forward, act.SendLoose))]
+    return [action.status for action in actions if isinstance(action, Forward)]
 
 
 def kinds(actions: list[act.Action]) -> list[str]:
