@@ -111,12 +111,14 @@ class VirtualLoop(_Base):  # type: ignore[misc]
 
     def drop(self, process: Process) -> None:
         """Make no step of a process any more."""
-        process.kept.extend(self._ready)
-        for handle in self._ready:
+        ready: Any = self._ready
+        process.kept.extend(ready)
+        for handle in ready:
             if handle._context.get(PROCESS) is process:
                 handle.cancel()
-        process.kept.extend(self._scheduled)
-        self._scheduled = [timer for timer in self._scheduled if timer._context.get(PROCESS) is not process]
+        scheduled: Any = self._scheduled
+        process.kept.extend(scheduled)
+        self._scheduled = [timer for timer in scheduled if timer._context.get(PROCESS) is not process]
         heapify(self._scheduled)
 
     # Threads.

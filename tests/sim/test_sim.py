@@ -1,0 +1,47 @@
+"""Histories of a whole cluster: one seed is one history, those that broke something once do not, and some others."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+FAILED_ONCE = [
+    tuple(line.split()) for line in (HERE / "seeds.txt").read_text().splitlines() if not line.startswith("#")
+]
+
+
+def play(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    command = [sys.executable, "-m", "tests.sim", *words]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=800, check=False)
+
+
+def histories(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return what is said of each history; its digest is of every line that any service logged."""
+    return sorted(line for line in done.stdout.splitlines() if re.match(r"seed \d+: ", line))
+
+
+def test_a_seed_is_one_history() -> None:
+    first, second = (play("--seed", "11", "--seeds", "2", "--hours", "0.3") for _ in range(2))
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert len(histories(first)) == 2
+    assert histories(first) == histories(second)
+
+
+@pytest.mark.parametrize(("seed", "hours"), FAILED_ONCE)
+def test_what_broke_something_once_does_not(seed: str, hours: str) -> None:
+    done = play("--seed", seed, "--hours", hours)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_nothing_breaks_while_faults_come_every_half_minute() -> None:
+    done = play("--seed", "1", "--seeds", "4", "--hours", "0.5", "--faults", "30", "--people", "15")
+    assert done.returncode == 0, done.stdout + done.stderr
